@@ -1,0 +1,141 @@
+/*
+ * Devices: what they are (info, fixed) and what they are doing (load, live).
+ */
+#ifndef MUSTER_DEVICE_H
+#define MUSTER_DEVICE_H
+
+#include <muster/runtime.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A device of one runtime. Goes stale when the device is cut into slices. */
+typedef struct {
+    uint32_t index, generation;
+} muster_device;
+
+enum muster_capability {
+    MUSTER_CAN_WAIT_VALUE = 1 << 0,    /* a stream can wait for a generation counter */
+    MUSTER_CAN_STREAM_MEMORY = 1 << 1, /* memory is allocated and freed in stream order */
+    MUSTER_CAN_GRAPHS = 1 << 2,        /* many launches can be given as one */
+    MUSTER_CAN_SLICE = 1 << 3,         /* the device can be cut */
+    MUSTER_CAN_PEER_COPY = 1 << 4,  /* copies to and from its peers do not pass through the host */
+    MUSTER_CAN_PRIORITIES = 1 << 5, /* streams can have priorities other than 0 */
+    MUSTER_CAN_USE_HOST_MEMORY = 1 << 6 /* kernels can be given plain host pointers */
+};
+
+enum muster_health {
+    MUSTER_HEALTH_OK = 0,
+    MUSTER_HEALTH_SUSPECT =
+        1, /* a wait on it has timed out and it has not finished anything since */
+    MUSTER_HEALTH_QUARANTINED =
+        2, /* works, but is given nothing: another device of its failure domain was lost */
+    MUSTER_HEALTH_LOST = 3
+};
+
+/* Fixed facts. The caller sets `size`. Text is always terminated. */
+struct muster_device_info {
+    size_t size;
+    char id[24];         /* "cpu:0", "cuda:0/1" */
+    char name[96];       /* as the vendor calls it */
+    char backend[16];    /* "cpu" */
+    char parent[24];     /* the id of the device this is a slice of, "" if it is whole */
+    char pci[16];        /* "0000:3b:00.0", "" if it has none */
+    uint32_t domain;     /* devices with the same number fail together */
+    uint16_t compute[2]; /* compute capability, {0, 0} where there is no such thing */
+    uint32_t cores;      /* multiprocessors, or cores */
+    uint32_t copy_engines;
+    int32_t numa_node;     /* -1: unknown or none */
+    uint32_t capabilities; /* enum muster_capability, or-ed */
+    int32_t priority_least,
+        priority_greatest; /* smaller is more urgent, as in CUDA; both 0 without priorities */
+    uint32_t streams_max;  /* how many streams muster_stream_acquire gives at once */
+    uint32_t forms;        /* enum muster_kernel_kind (kernel.h), as bits: the kernels it can run */
+    uint64_t memory_total; /* bytes */
+    double weight; /* how much work it should get beside others, before anything is measured */
+};
+
+/*
+ * Live figures. The caller sets `size`. Counters are exact at the time of the call. What must be
+ * asked of the driver was sampled at `sampled_ns` by the runtime's poller, which sleeps while
+ * nobody asks.
+ */
+struct muster_device_load {
+    size_t size;
+    uint64_t memory_free;        /* sampled: on the device, whoever uses the rest */
+    uint64_t memory_total;       /* sampled */
+    uint64_t memory_used;        /* held by this runtime */
+    uint64_t memory_reserved;    /* promised by this runtime, not yet allocated */
+    uint64_t memory_unreclaimed; /* freed, but the device has not finished with it */
+    uint32_t streams_active;     /* streams with work in flight */
+    uint32_t streams_acquired;
+    uint64_t queue_depth;     /* units given and not finished */
+    uint64_t bytes_in_flight; /* of copies given and not finished */
+    uint64_t dispatched, completed,
+        failed;                      /* units; dispatched = queue_depth + completed + failed */
+    double items_per_s, bytes_per_s; /* moving averages (first sample seeds, then 0.1), concurrency
+                                        counted; 0: none yet */
+    enum muster_health health;
+    double utilisation;   /* sampled: 0 to 1, negative if unknown */
+    double temperature_c; /* sampled: below -273 if unknown */
+    uint64_t sampled_ns;  /* monotonic clock; 0: the driver has not answered yet */
+};
+
+/* What became of a backend: for people who ask why a device is missing. */
+struct muster_backend_report {
+    size_t size;
+    char name[16];
+    char path[128]; /* the shared object it came from, "" if built in; cut off if longer */
+    uint32_t device_count;
+    struct muster_error error; /* error.status 0: probed and usable, also with no devices */
+};
+
+/*
+ * Gives the devices that may be used, in the order of their ids within each backend. Probes every
+ * backend that was not probed yet. `*count` is always set to how many there are; with `capacity`
+ * too small the status is MUSTER_E_CAPACITY and nothing else is written. A backend that fails its
+ * probe contributes no device: see muster_backend_list.
+ */
+MUSTER_API muster_status muster_device_list(struct muster *m, muster_device *out, size_t capacity,
+                                            size_t *count, struct muster_error *err);
+
+/* The device with this id. Probes only its backend. MUSTER_E_NOT_FOUND says which there are. */
+MUSTER_API muster_status muster_device_find(struct muster *m, const char *id, muster_device *out,
+                                            struct muster_error *err);
+
+MUSTER_API muster_status muster_device_info(struct muster *m, muster_device device,
+                                            struct muster_device_info *info,
+                                            struct muster_error *err);
+
+/* Waits for the driver's first answer at most one second, then never again. */
+MUSTER_API muster_status muster_device_load(struct muster *m, muster_device device,
+                                            struct muster_device_load *load,
+                                            struct muster_error *err);
+
+/*
+ * Cuts a whole device into `count` slices of `sizes[i]` multiprocessors or cores each. The device
+ * leaves the pool and its handle goes stale; `out[i]` are its slices, "cuda:0/0" and so on, which
+ * share its failure domain. `sizes` may add up to less than the device. A size the driver would
+ * round is refused with the size that fits. All or nothing; refused with MUSTER_E_BUSY while
+ * streams, blocks or resident data of the device are in use.
+ */
+MUSTER_API muster_status muster_device_slice(struct muster *m, muster_device device,
+                                             const uint32_t *sizes, size_t count,
+                                             muster_device *out, struct muster_error *err);
+
+/*
+ * Probes every backend and reports on each; counts as muster_device_list does. The caller sets each
+ * out[i].size.
+ */
+MUSTER_API muster_status muster_backend_list(struct muster *m, struct muster_backend_report *out,
+                                             size_t capacity, size_t *count,
+                                             struct muster_error *err);
+
+MUSTER_API const char *muster_health_name(enum muster_health health);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

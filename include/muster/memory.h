@@ -1,0 +1,167 @@
+/*
+ * Memory: blocks on devices, pinned memory on the host, data that stays resident.
+ *
+ * A block knows its last writer and its open readers. Using it on one stream therefore waits, on
+ * the device and not on the host, for uses of it on others: a read waits for the last write, a
+ * write and a free wait for everything.
+ */
+#ifndef MUSTER_MEMORY_H
+#define MUSTER_MEMORY_H
+
+#include <muster/stream.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Memory of one device. Stale after muster_block_free and when the device goes. */
+typedef struct {
+    uint32_t index, generation;
+} muster_block;
+
+/*
+ * A registered piece of host memory that may stay resident on devices: a table, a model, weights.
+ */
+typedef struct {
+    uint32_t index, generation;
+} muster_data;
+
+enum muster_access { MUSTER_READS = 1, MUSTER_WRITES = 2, MUSTER_READS_WRITES = 3 };
+
+/* One declared use of a block. */
+struct muster_use {
+    muster_block block;
+    enum muster_access access;
+};
+
+/* Most blocks that one operation may use. */
+#define MUSTER_USES_MAX 16
+
+struct muster_block_info {
+    size_t size;
+    muster_device device;
+    uint64_t bytes;
+    uint64_t address; /* the device's address, 0 where memory has none (OpenCL) */
+    void *object;     /* the vendor's memory object (cl_mem), NULL where there is none */
+};
+
+/*
+ * Allocates in stream order: the block may be used on `stream` at once and on other streams through
+ * the tracker. Counted against the device's budget before the driver is asked. MUSTER_E_TOO_LARGE:
+ * more than the budget will ever hold; MUSTER_E_DEVICE_MEMORY: not now. Resident copies of data
+ * that nobody uses are dropped to make room. Does not block.
+ */
+MUSTER_API muster_status muster_block_allocate(struct muster *m, muster_stream stream,
+                                               uint64_t bytes, muster_block *out,
+                                               struct muster_error *err);
+
+/*
+ * All `count` blocks or none, reserved as one, so two callers cannot each hold half of what both
+ * need. Waits up to `timeout_ns` for memory that was freed but not reclaimed yet, or that other
+ * threads free.
+ */
+MUSTER_API muster_status muster_block_allocate_many(struct muster *m, muster_stream stream,
+                                                    const uint64_t *bytes, size_t count,
+                                                    uint64_t timeout_ns, muster_block *out,
+                                                    struct muster_error *err);
+
+/*
+ * Whether muster_block_allocate_many would find room now; allocates nothing and promises nothing.
+ */
+MUSTER_API muster_status muster_block_estimate(struct muster *m, muster_device device,
+                                               const uint64_t *bytes, size_t count,
+                                               struct muster_error *err);
+
+/*
+ * Frees in stream order, after all uses on all streams. The handle is stale at once; the memory
+ * follows.
+ */
+MUSTER_API muster_status muster_block_free(struct muster *m, muster_stream stream,
+                                           muster_block block, struct muster_error *err);
+
+/*
+ * Makes memory that Muster did not allocate known, so that uses of it are ordered: `address` or
+ * `object` as the vendor gave them. Not counted against the budget; muster_block_free forgets it
+ * and frees nothing.
+ */
+MUSTER_API muster_status muster_block_declare(struct muster *m, muster_device device,
+                                              uint64_t address, void *object, uint64_t bytes,
+                                              muster_block *out, struct muster_error *err);
+
+MUSTER_API muster_status muster_block_info(struct muster *m, muster_block block,
+                                           struct muster_block_info *info,
+                                           struct muster_error *err);
+
+/*
+ * Around work that the caller enqueues on the native stream: `begin` makes the stream wait for
+ * whatever conflicts with the uses, `end` records them. Between the two, whoever else wants these
+ * blocks gets MUSTER_E_BUSY, so always end it, with the same uses. Muster's own operations below do
+ * this themselves.
+ */
+MUSTER_API muster_status muster_block_begin(struct muster *m, muster_stream stream,
+                                            const struct muster_use *uses, size_t count,
+                                            struct muster_error *err);
+MUSTER_API muster_status muster_block_end(struct muster *m, muster_stream stream,
+                                          const struct muster_use *uses, size_t count,
+                                          struct muster_error *err);
+
+/*
+ * Asynchronous copies, in stream order. Host memory must stay as it is until the copy has finished
+ * (muster_stream_wait); only pinned host memory is copied without a hidden stop. Ranges are
+ * checked.
+ */
+MUSTER_API muster_status muster_copy_in(struct muster *m, muster_stream stream, muster_block to,
+                                        uint64_t offset, const void *from, uint64_t bytes,
+                                        struct muster_error *err);
+MUSTER_API muster_status muster_copy_out(struct muster *m, muster_stream stream, void *to,
+                                         muster_block from, uint64_t offset, uint64_t bytes,
+                                         struct muster_error *err);
+MUSTER_API muster_status muster_copy(struct muster *m, muster_stream stream, muster_block to,
+                                     uint64_t to_offset, muster_block from, uint64_t from_offset,
+                                     uint64_t bytes, struct muster_error *err);
+MUSTER_API muster_status muster_fill(struct muster *m, muster_stream stream, muster_block block,
+                                     uint64_t offset, uint8_t value, uint64_t bytes,
+                                     struct muster_error *err);
+
+/*
+ * Pinned host memory: the process's own, near the device's NUMA node, registered with its driver.
+ * Survives the loss of the device. Page-aligned from a page up, 64 bytes below. Freed by
+ * muster_host_free, or by muster_close.
+ */
+MUSTER_API muster_status muster_host_allocate(struct muster *m, muster_device device, size_t bytes,
+                                              void **out, struct muster_error *err);
+MUSTER_API muster_status muster_host_free(struct muster *m, void *memory, struct muster_error *err);
+
+/*
+ * Registers `bytes` at `host` as data. The memory stays the caller's and must stay as it is until
+ * muster_data_destroy or muster_data_invalidate. `flags` must be 0. Nothing is copied yet.
+ */
+MUSTER_API muster_status muster_data_create(struct muster *m, const void *host, uint64_t bytes,
+                                            uint32_t flags, muster_data *out,
+                                            struct muster_error *err);
+
+/*
+ * Makes the data resident on the stream's device, if it is not, and gives the block that holds it
+ * there. Only for reading, and valid until the data is invalidated or destroyed; the copy may be
+ * dropped while nothing uses it, so ask again each time: a copy that is still there costs nothing.
+ */
+MUSTER_API muster_status muster_data_resident(struct muster *m, muster_data data,
+                                              muster_stream stream, muster_block *out,
+                                              struct muster_error *err);
+
+/* The host memory has changed: resident copies are dropped once what reads them has finished. */
+MUSTER_API muster_status muster_data_invalidate(struct muster *m, muster_data data,
+                                                struct muster_error *err);
+
+/*
+ * Blocks until copies from the host memory have finished; device copies follow when what reads them
+ * has.
+ */
+MUSTER_API muster_status muster_data_destroy(struct muster *m, muster_data data,
+                                             struct muster_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

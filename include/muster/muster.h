@@ -1,0 +1,16 @@
+/*
+ * Muster: keeps every processor in a machine busy on one stream of work. All of the public
+ * interface.
+ */
+#ifndef MUSTER_MUSTER_H
+#define MUSTER_MUSTER_H
+
+#include <muster/device.h>
+#include <muster/job.h>
+#include <muster/kernel.h>
+#include <muster/memory.h>
+#include <muster/runtime.h>
+#include <muster/status.h>
+#include <muster/stream.h>
+
+#endif

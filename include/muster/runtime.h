@@ -1,0 +1,96 @@
+/*
+ * The runtime: opened once, owns devices and threads, takes nothing down with it.
+ */
+#ifndef MUSTER_RUNTIME_H
+#define MUSTER_RUNTIME_H
+
+#include <muster/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MUSTER_VERSION_MAJOR 0
+#define MUSTER_VERSION_MINOR 1
+#define MUSTER_VERSION_PATCH 0
+#define MUSTER_VERSION_STRING "0.1.0"
+
+struct muster;
+struct muster_backend;
+
+enum muster_log_level {
+    MUSTER_LOG_ERROR = 1,
+    MUSTER_LOG_WARNING = 2,
+    MUSTER_LOG_INFO = 3,
+    MUSTER_LOG_DEBUG = 4
+};
+
+/*
+ * Where a runtime's memory comes from. `allocate` returns NULL or `bytes` of memory aligned to
+ * `alignment` (a power of two); `release` gets the same size back. Both are called from any thread
+ * and must not call Muster. Device and pinned memory do not come from here.
+ */
+struct muster_allocator {
+    void *(*allocate)(void *user, size_t bytes, size_t alignment);
+    void (*release)(void *user, void *memory, size_t bytes);
+    void *user; /* borrowed until muster_close returns */
+};
+
+/*
+ * How to open a runtime. Zero means the default everywhere, so MUSTER_OPTIONS_INIT and then the
+ * fields that matter. A struct larger than the library knows is refused (MUSTER_E_VERSION) only if
+ * a field it does not know is set.
+ */
+struct muster_options {
+    size_t size;
+    struct muster_allocator allocator; /* both functions or neither */
+    void (*log)(void *user, enum muster_log_level level,
+                const char *text);   /* any thread; must not call Muster */
+    void *log_user;                  /* borrowed until muster_close returns */
+    enum muster_log_level log_level; /* 0: warnings and errors */
+    const char
+        *devices;    /* ids and backend names, comma separated ("cpu", "sim:0,sim:1"); NULL: all */
+    const char *sim; /* simulated devices (docs/simulation.md); NULL: the variable MUSTER_SIM */
+    const char
+        *backend_paths; /* shared objects, colon separated; NULL: the variable MUSTER_BACKENDS */
+    const struct muster_backend *const *backends; /* borrowed until muster_close returns */
+    size_t backend_count;
+    uint32_t streams_max;  /* streams that can be acquired from one device; 0: 16, at most 255 */
+    uint32_t cpu_workers;  /* threads of a cpu device; 0: one for each allowed core */
+    uint64_t memory_limit; /* bytes Muster may take on one device; 0: all it has */
+    uint64_t poll_ns;      /* between two looks at free memory and the like; 0: 250 ms */
+    uint64_t close_ns;     /* how long muster_close waits for a device's unfinished work; 0: 5 s */
+};
+/* clang-format off */
+#ifdef __cplusplus
+#define MUSTER_OPTIONS_INIT { sizeof(struct muster_options) }
+#else
+#define MUSTER_OPTIONS_INIT { .size = sizeof(struct muster_options) }
+#endif
+/* clang-format on */
+
+/*
+ * Opens a runtime; `options` may be NULL and is copied. No device is touched yet: a backend is
+ * probed when a device of its kind is first wanted or listed. What the caller asked for by name and
+ * cannot be had (a malformed `sim`, a backend file that does not load) is an error here. Any number
+ * of runtimes may be open at once.
+ */
+MUSTER_API muster_status muster_open(struct muster **out, const struct muster_options *options,
+                                     struct muster_error *err);
+
+/*
+ * Closes the runtime and frees all of it: streams, blocks, pinned memory, data. Waits for
+ * unfinished work of healthy devices up to `close_ns`; what a hung device still holds is abandoned,
+ * and `err` names it with MUSTER_E_DEVICE_HUNG. The runtime is gone whatever the status. No other
+ * call on it may be running. NULL is allowed.
+ */
+MUSTER_API muster_status muster_close(struct muster *m, struct muster_error *err);
+
+/* The version of the library that is loaded, as MUSTER_VERSION_STRING is that of the header. */
+MUSTER_API const char *muster_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
