@@ -1,0 +1,115 @@
+#include "base/text.h"
+
+#include <stddef.h>
+#include <string.h>
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/*
+ * Reads the digits at the front and gives where they end; NULL if there is none or they exceed 64
+ * bits.
+ */
+static const char *take_digits(const char *text, uint64_t *out)
+{
+    uint64_t number = 0;
+    const char *at = text;
+    for (; is_digit(*at); at++)
+        if (__builtin_mul_overflow(number, 10, &number) ||
+            __builtin_add_overflow(number, (uint64_t)(*at - '0'), &number))
+            return NULL;
+    if (at == text)
+        return NULL;
+    *out = number;
+    return at;
+}
+
+bool text_parse_u64(const char *text, uint64_t *out)
+{
+    uint64_t number;
+    const char *end = take_digits(text, &number);
+    if (!end || *end != '\0')
+        return false;
+    *out = number;
+    return true;
+}
+
+/* What one of the unit is in bytes, 0 if there is no such unit. */
+static uint64_t unit_bytes(const char *unit)
+{
+    static const struct {
+        const char *name;
+        uint64_t bytes;
+    } units[] = {
+        { "", 1 },
+        { "B", 1 },
+        { "KiB", UINT64_C(1) << 10 },
+        { "MiB", UINT64_C(1) << 20 },
+        { "GiB", UINT64_C(1) << 30 },
+        { "TiB", UINT64_C(1) << 40 },
+        { "PiB", UINT64_C(1) << 50 },
+        { "EiB", UINT64_C(1) << 60 },
+        { "kB", UINT64_C(1000) },
+        { "MB", UINT64_C(1000000) },
+        { "GB", UINT64_C(1000000000) },
+        { "TB", UINT64_C(1000000000000) },
+        { "PB", UINT64_C(1000000000000000) },
+        { "EB", UINT64_C(1000000000000000000) },
+    };
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (strcmp(unit, units[i].name) == 0)
+            return units[i].bytes;
+    return 0;
+}
+
+/* 0.digits, reduced; so 0.50 is 1/2. */
+struct fraction {
+    uint64_t above, below;
+};
+
+static const char *take_fraction(const char *text, struct fraction *out)
+{
+    uint64_t above = 0, below = 1;
+    const char *at = text;
+    /* Zeros at the end say nothing and could make the fraction seem too fine. */
+    const char *end = text;
+    for (; is_digit(*at); at++)
+        if (*at != '0')
+            end = at + 1;
+    if (at == text)
+        return NULL;
+    for (const char *digit = text; digit < end; digit++) {
+        if (__builtin_mul_overflow(below, 10, &below))
+            return NULL;
+        above = above * 10 + (uint64_t)(*digit - '0'); /* stays below `below` */
+    }
+    static const uint64_t primes[] = { 2, 5 };
+    for (int i = 0; i < 2; i++)
+        while (above % primes[i] == 0 && below % primes[i] == 0) {
+            above /= primes[i];
+            below /= primes[i];
+        }
+    *out = (struct fraction){ above, below };
+    return at;
+}
+
+bool text_parse_size(const char *text, uint64_t *out)
+{
+    uint64_t whole, bytes;
+    struct fraction fraction = { 0, 1 };
+    const char *at = take_digits(text, &whole);
+    if (at && *at == '.')
+        at = take_fraction(at + 1, &fraction);
+    if (!at)
+        return false;
+    uint64_t unit = unit_bytes(at);
+    if (unit == 0 || unit % fraction.below != 0)
+        return false;
+    if (__builtin_mul_overflow(whole, unit, &bytes) ||
+        __builtin_add_overflow(bytes, unit / fraction.below * fraction.above, &bytes))
+        return false;
+    *out = bytes;
+    return true;
+}
