@@ -1,0 +1,66 @@
+/*
+ * The machine as the process sees it: NUMA nodes and the cores it may use on them, memory,
+ * environment, files.
+ */
+#ifndef PLATFORM_MACHINE_H
+#define PLATFORM_MACHINE_H
+
+#include "platform/thread.h"
+
+#include <muster/runtime.h>
+
+/* One NUMA node with at least one core this process may use. */
+struct platform_node {
+    int32_t number; /* the system's; -1 if the machine does not say */
+    uint32_t core_count;
+    uint64_t memory_total; /* 0 if the machine does not say */
+    struct platform_cores cores;
+};
+
+/*
+ * The nodes, from hwloc where it is present and the machine has several, else from the kernel's own
+ * files. `*nodes` is given back with platform_nodes_free.
+ */
+muster_status platform_nodes_find(const struct muster_allocator *allocator,
+                                  struct platform_node **nodes, uint32_t *count,
+                                  struct muster_error *err);
+void platform_nodes_free(const struct muster_allocator *allocator, struct platform_node *nodes,
+                         uint32_t count);
+
+/* "AMD EPYC 9654", or what the machine calls itself. */
+void platform_processor_name(char *out, size_t bytes);
+
+/* Memory of the machine, or less where a control group limits the process. */
+void platform_memory(uint64_t *total, uint64_t *available);
+/* Of one node; false if the machine does not say. */
+bool platform_node_memory(int32_t node, uint64_t *total, uint64_t *available);
+
+/*
+ * Whole pages of the process's own memory, placed near `node` where that can be (-1: anywhere);
+ * NULL if there is none.
+ */
+void *platform_pages_map(size_t bytes, int32_t node);
+void platform_pages_unmap(void *pages, size_t bytes);
+size_t platform_page_bytes(void);
+
+/*
+ * Memory aligned to 64 bytes: small pieces from the process's heap, large ones as pages near
+ * `node`. NULL if there is none.
+ */
+void *platform_memory_take(size_t bytes, int32_t node);
+void platform_memory_give(void *memory, size_t bytes);
+
+/*
+ * The variable's value, NULL if unset, and also in a program that runs with more rights than its
+ * caller.
+ */
+const char *platform_environment(const char *name);
+
+/*
+ * Reads a whole file of at most `limit` bytes, terminated; given back with allocator_give(...,
+ * *bytes + 1, 1).
+ */
+muster_status platform_file_read(const struct muster_allocator *allocator, const char *path,
+                                 size_t limit, char **out, size_t *bytes, struct muster_error *err);
+
+#endif

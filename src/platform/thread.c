@@ -1,0 +1,162 @@
+#include "platform/thread.h"
+
+#include "base/invariant.h"
+
+#include <errno.h>
+#include <muster/backend.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+uint64_t platform_clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+uint64_t platform_deadline_ns(uint64_t timeout_ns)
+{
+    uint64_t deadline_ns;
+    if (timeout_ns == UINT64_MAX ||
+        __builtin_add_overflow(platform_clock_ns(), timeout_ns, &deadline_ns))
+        return UINT64_MAX;
+    return deadline_ns;
+}
+
+static muster_status refused(struct muster_error *err, const char *what, int code)
+{
+    return muster_error_fill(
+        err, code == ENOMEM || code == EAGAIN ? MUSTER_E_NO_MEMORY : MUSTER_E_DRIVER, code,
+        code == EAGAIN ? "raise the limit on threads (ulimit -u, or the container's)" : NULL,
+        "the system refused to make a %s: %s", what, strerror(code));
+}
+
+muster_status platform_mutex_init(struct platform_mutex *mutex, struct muster_error *err)
+{
+    int code = pthread_mutex_init(&mutex->mutex, NULL);
+    return code ? refused(err, "lock", code) : MUSTER_OK;
+}
+
+void platform_mutex_deinit(struct platform_mutex *mutex)
+{
+    int code = pthread_mutex_destroy(&mutex->mutex);
+    INVARIANT(code == 0);
+    (void)code;
+}
+
+void platform_mutex_lock(struct platform_mutex *mutex)
+{
+    int code = pthread_mutex_lock(&mutex->mutex);
+    INVARIANT(code == 0);
+    (void)code;
+}
+
+void platform_mutex_unlock(struct platform_mutex *mutex)
+{
+    int code = pthread_mutex_unlock(&mutex->mutex);
+    INVARIANT(code == 0);
+    (void)code;
+}
+
+muster_status platform_condition_init(struct platform_condition *condition,
+                                      struct muster_error *err)
+{
+    pthread_condattr_t attributes;
+    int code = pthread_condattr_init(&attributes);
+    if (code)
+        return refused(err, "condition", code);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    code = pthread_cond_init(&condition->condition, &attributes);
+    pthread_condattr_destroy(&attributes);
+    return code ? refused(err, "condition", code) : MUSTER_OK;
+}
+
+void platform_condition_deinit(struct platform_condition *condition)
+{
+    pthread_cond_destroy(&condition->condition);
+}
+
+void platform_condition_wake_one(struct platform_condition *condition)
+{
+    pthread_cond_signal(&condition->condition);
+}
+
+void platform_condition_wake_all(struct platform_condition *condition)
+{
+    pthread_cond_broadcast(&condition->condition);
+}
+
+bool platform_condition_wait(struct platform_condition *condition, struct platform_mutex *mutex,
+                             uint64_t deadline_ns)
+{
+    if (deadline_ns == UINT64_MAX) {
+        pthread_cond_wait(&condition->condition, &mutex->mutex);
+        return true;
+    }
+    struct timespec until = { .tv_sec = (time_t)(deadline_ns / 1000000000u),
+                              .tv_nsec = (long)(deadline_ns % 1000000000u) };
+    return pthread_cond_timedwait(&condition->condition, &mutex->mutex, &until) != ETIMEDOUT;
+}
+
+static void *run_thread(void *argument)
+{
+    struct platform_thread *thread = argument;
+    thread->run(thread->argument);
+    return NULL;
+}
+
+static void bind_thread(pthread_t thread, const struct platform_cores *cores)
+{
+    cpu_set_t *set = CPU_ALLOC(PLATFORM_CORES_MAX);
+    if (!set)
+        return;
+    size_t size = CPU_ALLOC_SIZE(PLATFORM_CORES_MAX);
+    CPU_ZERO_S(size, set);
+    for (unsigned core = 0; core < PLATFORM_CORES_MAX; core++)
+        if (cores->bits[core / 64] >> (core % 64) & 1)
+            CPU_SET_S(core, size, set);
+    pthread_setaffinity_np(thread, size, set);
+    CPU_FREE(set);
+}
+
+muster_status platform_thread_start(struct platform_thread *thread, void (*run)(void *),
+                                    void *argument, const char *name,
+                                    const struct platform_cores *cores, struct muster_error *err)
+{
+    INVARIANT(!thread->started);
+    thread->run = run;
+    thread->argument = argument;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int code = pthread_create(&thread->thread, NULL, run_thread, thread);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (code)
+        return refused(err, "thread", code);
+    thread->started = true;
+    char short_name[16]; /* the kernel's limit */
+    snprintf(short_name, sizeof short_name, "%s", name);
+    pthread_setname_np(thread->thread, short_name);
+    if (cores)
+        bind_thread(thread->thread, cores);
+    return MUSTER_OK;
+}
+
+void platform_thread_join(struct platform_thread *thread)
+{
+    if (!thread->started)
+        return;
+    pthread_join(thread->thread, NULL);
+    thread->started = false;
+}
+
+void platform_thread_detach(struct platform_thread *thread)
+{
+    if (!thread->started)
+        return;
+    pthread_detach(thread->thread);
+    thread->started = false;
+}

@@ -1,0 +1,67 @@
+/*
+ * Threads, locks and parking. Waiting is always by parking; time-outs are on the monotonic clock.
+ */
+#ifndef PLATFORM_THREAD_H
+#define PLATFORM_THREAD_H
+
+#include <muster/status.h>
+#include <pthread.h>
+#include <stdbool.h>
+
+struct platform_mutex {
+    pthread_mutex_t mutex;
+};
+
+struct platform_condition {
+    pthread_cond_t condition;
+};
+
+/* The cores a thread may run on, as a bit set. */
+#define PLATFORM_CORES_MAX 4096
+struct platform_cores {
+    uint64_t bits[PLATFORM_CORES_MAX / 64];
+};
+
+/* Stays where it is from start to join or detach. */
+struct platform_thread {
+    pthread_t thread;
+    void (*run)(void *);
+    void *argument;
+    bool started;
+};
+
+uint64_t platform_clock_ns(void);
+
+/* `now` + `timeout_ns`, UINT64_MAX if that is for ever. */
+uint64_t platform_deadline_ns(uint64_t timeout_ns);
+
+muster_status platform_mutex_init(struct platform_mutex *mutex, struct muster_error *err);
+void platform_mutex_deinit(struct platform_mutex *mutex);
+void platform_mutex_lock(struct platform_mutex *mutex);
+void platform_mutex_unlock(struct platform_mutex *mutex);
+
+muster_status platform_condition_init(struct platform_condition *condition,
+                                      struct muster_error *err);
+void platform_condition_deinit(struct platform_condition *condition);
+void platform_condition_wake_one(struct platform_condition *condition);
+void platform_condition_wake_all(struct platform_condition *condition);
+/*
+ * Parks until woken (or for no reason) or until the clock shows `deadline_ns`; false if that has
+ * passed.
+ */
+bool platform_condition_wait(struct platform_condition *condition, struct platform_mutex *mutex,
+                             uint64_t deadline_ns);
+
+/*
+ * Starts a thread that takes no signals, so that the embedding program's handlers run on its own
+ * threads. `cores` may be NULL; a core set the system refuses is ignored, since where a thread runs
+ * is a matter of speed only.
+ */
+muster_status platform_thread_start(struct platform_thread *thread, void (*run)(void *),
+                                    void *argument, const char *name,
+                                    const struct platform_cores *cores, struct muster_error *err);
+/* Both do nothing if the thread was never started. */
+void platform_thread_join(struct platform_thread *thread);
+void platform_thread_detach(struct platform_thread *thread);
+
+#endif
