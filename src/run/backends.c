@@ -1,0 +1,214 @@
+/*
+ * The runtime's backends: built in, given and loaded; and probing them, once each, when a device of
+ * theirs is first wanted.
+ */
+#include "run/runtime.h"
+
+#include "backend/registry.h"
+#include "base/allocator.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct run_backend *backends_find(struct muster *m, const char *name, size_t length)
+{
+    for (uint32_t i = 0; i < m->backend_count; i++) {
+        const char *own = m->backends[i]->table.name;
+        if (strlen(own) == length && memcmp(own, name, length) == 0)
+            return m->backends[i];
+    }
+    return NULL;
+}
+
+/* `library` becomes the runtime's on success. */
+static muster_status add(struct muster *m, const struct muster_backend *table,
+                         struct platform_library library, const char *path,
+                         struct muster_error *err)
+{
+    struct muster_backend completed;
+    muster_status status = registry_complete(table, &completed, err);
+    if (status != MUSTER_OK)
+        return status;
+    if (backends_find(m, completed.name, strlen(completed.name)))
+        return muster_error_fill(err, MUSTER_E_INVALID, 0, "leave one of them out",
+                                 "there are two backends named %s", completed.name);
+    if (m->backend_count == BACKENDS_MAX)
+        return muster_error_fill(err, MUSTER_E_CAPACITY, 0, NULL, "more than %u backends",
+                                 BACKENDS_MAX);
+    struct run_backend *backend = allocator_take(&m->allocator, 1, sizeof *backend);
+    if (!backend)
+        return run_no_memory(err, "a backend");
+    backend->table = completed;
+    backend->library = library;
+    snprintf(backend->path, sizeof backend->path, "%s", path);
+    m->backends[m->backend_count++] = backend;
+    return MUSTER_OK;
+}
+
+static muster_status load(struct muster *m, const char *path, struct muster_error *err)
+{
+    struct platform_library library = { NULL };
+    const struct muster_backend *table;
+    muster_status status = registry_load(path, &library, &table, err);
+    if (status != MUSTER_OK)
+        return status;
+    status = add(m, table, library, path, err);
+    if (status != MUSTER_OK)
+        platform_library_close(&library);
+    return status;
+}
+
+muster_status backends_load(struct muster *m, struct muster_error *err)
+{
+    const struct platform_library none = { NULL };
+    size_t count;
+    const struct muster_backend *const *built_in = registry_built_in(&count);
+    muster_status status = MUSTER_OK;
+    for (size_t i = 0; i < count && status == MUSTER_OK; i++)
+        status = add(m, built_in[i], none, "", err);
+    for (size_t i = 0; i < m->options.backend_count && status == MUSTER_OK; i++)
+        status = add(m, m->options.backends[i], none, "", err);
+    for (const char *at = m->options.backend_paths; at && *at && status == MUSTER_OK;) {
+        char path[4096];
+        size_t length = strcspn(at, ":");
+        if (length >= sizeof path)
+            return run_bad_argument(err, "muster_open", "a backend's path is too long");
+        memcpy(path, at, length);
+        path[length] = 0;
+        if (length > 0)
+            status = load(m, path, err);
+        at += length + (at[length] == ':');
+    }
+    return status;
+}
+
+void backends_unload(struct muster *m)
+{
+    while (m->backend_count > 0) {
+        struct run_backend *backend = m->backends[--m->backend_count];
+        if (backend->state) {
+            backend->table.close(backend->state);
+            allocator_give(&m->allocator, backend->state, 1, backend->table.backend_bytes);
+        }
+        platform_library_close(&backend->library);
+        allocator_give(&m->allocator, backend, 1, sizeof *backend);
+    }
+}
+
+/* Whether any device of the backend may be used at all. */
+static bool wanted(const struct muster *m, const char *name)
+{
+    size_t length = strlen(name);
+    if (!m->options.devices)
+        return true;
+    for (const char *at = m->options.devices; *at;) {
+        size_t entry = strcspn(at, ",");
+        if (strcspn(at, ":,") == length && memcmp(at, name, length) == 0)
+            return true;
+        at += entry + (at[entry] == ',');
+    }
+    return false;
+}
+
+/* Opens the backend and the devices that may be used. Called by one thread, with no lock held. */
+static muster_status probe(struct muster *m, struct run_backend *backend, struct muster_error *err)
+{
+    void *state = allocator_take(&m->allocator, 1, backend->table.backend_bytes);
+    if (!state)
+        return run_no_memory(err, "a backend's state");
+    uint32_t count = 0;
+    muster_status status = backend->table.open(state, &m->services, &count, err);
+    if (status != MUSTER_OK) {
+        allocator_give(&m->allocator, state, 1, backend->table.backend_bytes);
+        return status;
+    }
+    backend->state = state;
+    backend->first_domain = m->next_domain;
+    m->next_domain += count;
+    for (uint32_t i = 0; i < count; i++) {
+        char id[sizeof((struct muster_device_info *)0)->id];
+        snprintf(id, sizeof id, "%s:%u", backend->table.name, i);
+        if (!device_allowed(m, id, backend->table.name))
+            continue;
+        status = device_create(m, backend, i, err);
+        if (status != MUSTER_OK)
+            return status;
+        backend->device_count++;
+    }
+    return MUSTER_OK;
+}
+
+void backends_begin_probe(struct muster *m, struct run_backend *backend)
+{
+    run_lock(m);
+    while (backend->probe == PROBE_RUNNING)
+        platform_condition_wait(&m->changed, &m->lock, UINT64_MAX);
+    backend->probe = PROBE_RUNNING;
+    run_unlock(m);
+}
+
+void backends_end_probe(struct muster *m, struct run_backend *backend)
+{
+    run_lock(m);
+    backend->probe = PROBE_DONE;
+    platform_condition_wake_all(&m->changed);
+    run_unlock(m);
+}
+
+muster_status backends_probe(struct muster *m, struct run_backend *backend,
+                             struct muster_error *err)
+{
+    run_lock(m);
+    while (backend->probe == PROBE_RUNNING)
+        platform_condition_wait(&m->changed, &m->lock, UINT64_MAX);
+    /* Out of host memory is no property of the backend: it is asked again. */
+    bool again = backend->probe == PROBE_NOT_YET ||
+                 (backend->error.status == MUSTER_E_NO_MEMORY && !backend->state);
+    if (!again || !wanted(m, backend->table.name)) {
+        muster_status status = backend->error.status;
+        if (err && status != MUSTER_OK)
+            *err = backend->error;
+        run_unlock(m);
+        return status;
+    }
+    backend->probe = PROBE_RUNNING;
+    run_unlock(m);
+    struct muster_error problem = { .size = sizeof problem };
+    muster_status status = probe(m, backend, &problem);
+    run_lock(m);
+    backend->error = (struct muster_error){ .size = sizeof backend->error };
+    if (status != MUSTER_OK)
+        backend->error = problem;
+    run_unlock(m);
+    backends_end_probe(m, backend);
+    if (err && status != MUSTER_OK)
+        *err = problem;
+    if (status != MUSTER_OK && status != MUSTER_E_NOT_FOUND)
+        run_log(m, MUSTER_LOG_WARNING, "backend %s is not usable: %s", backend->table.name,
+                problem.text);
+    return status;
+}
+
+muster_status muster_backend_list(struct muster *m, struct muster_backend_report *out,
+                                  size_t capacity, size_t *count, struct muster_error *err)
+{
+    if (!m || !count || (!out && capacity > 0))
+        return run_bad_argument(err, "muster_backend_list", "an argument is NULL");
+    *count = m->backend_count;
+    if (capacity < m->backend_count)
+        return muster_error_fill(err, MUSTER_E_CAPACITY, 0, "give room for *count reports",
+                                 "there are %u backends, and there is room for %zu",
+                                 m->backend_count, capacity);
+    for (uint32_t i = 0; i < m->backend_count; i++) {
+        struct run_backend *backend = m->backends[i];
+        struct muster_backend_report report = { .size = sizeof report };
+        if (out[i].size < sizeof report)
+            return run_bad_argument(err, "muster_backend_list", "set the size of each report");
+        report.error.status = backends_probe(m, backend, &report.error);
+        snprintf(report.name, sizeof report.name, "%s", backend->table.name);
+        snprintf(report.path, sizeof report.path, "%s", backend->path);
+        report.device_count = backend->device_count;
+        out[i] = report;
+    }
+    return MUSTER_OK;
+}

@@ -1,0 +1,519 @@
+/*
+ * Blocks: device memory with a tracker, counted against the device's budget from before the driver
+ * is asked until the device has really finished with it.
+ */
+#include "run/runtime.h"
+
+#include "base/allocator.h"
+#include "base/invariant.h"
+
+/* While memory is waited for, other ways it may come free are looked at this often. */
+#define RETRY_NS 2000000u
+
+muster_status block_resolve_locked(struct muster *m, muster_block handle, struct run_block **out,
+                                   struct muster_error *err)
+{
+    void *entry;
+    muster_status status =
+        table_find_locked(&m->blocks, handle.index, handle.generation, "block", &entry, err);
+    if (status == MUSTER_OK)
+        *out = entry;
+    return status;
+}
+
+/* Zombies: freed memory that the device may still be using. */
+
+struct zombie *zombie_take(struct muster *m)
+{
+    return allocator_take(&m->allocator, 1, sizeof(struct zombie));
+}
+
+void zombie_give(struct muster *m, struct zombie *zombie)
+{
+    allocator_give(&m->allocator, zombie, 1, sizeof *zombie);
+}
+
+/* Whether all marks of a zombie are over. The zombie is off its list, so nobody else touches it. */
+static bool is_over(struct run_device *device, struct zombie *zombie)
+{
+    while (zombie->until.count > 0) {
+        struct run_event *event = zombie->until.marks[zombie->until.count - 1].event;
+        if (device->backend->table.event_query(event->state, NULL) == MUSTER_E_BUSY)
+            return false;
+        run_lock(device->m);
+        event_unreference_locked(device, event);
+        run_unlock(device->m);
+        zombie->until.count--;
+    }
+    return true;
+}
+
+/* The device has finished with it, or will never: gives the memory back. */
+static void bury(struct run_device *device, struct zombie *zombie)
+{
+    struct muster *m = device->m;
+    uint64_t bytes = zombie->memory.bytes;
+    if (zombie->must_free)
+        device_note(device,
+                    device->backend->table.memory_free(device->state, NULL, &zombie->memory, NULL),
+                    NULL);
+    run_lock(m);
+    budget_reclaimed(&device->budget, bytes);
+    platform_condition_wake_all(&m->changed);
+    run_unlock(m);
+    zombie_give(m, zombie);
+}
+
+void zombies_reclaim(struct run_device *device)
+{
+    struct muster *m = device->m;
+    struct zombie *left = NULL;
+    run_lock(m);
+    while (device->reclaiming)
+        platform_condition_wait(&m->changed, &m->lock, UINT64_MAX);
+    struct zombie *list = device->zombies;
+    device->zombies = NULL;
+    device->reclaiming = list != NULL;
+    run_unlock(m);
+    if (!list)
+        return;
+    while (list) {
+        struct zombie *zombie = list;
+        list = zombie->next;
+        if (is_over(device, zombie)) {
+            bury(device, zombie);
+        } else {
+            zombie->next = left;
+            left = zombie;
+        }
+    }
+    run_lock(m);
+    while (left) {
+        struct zombie *next = left->next;
+        left->next = device->zombies;
+        device->zombies = left;
+        left = next;
+    }
+    device->reclaiming = false;
+    platform_condition_wake_all(&m->changed);
+    run_unlock(m);
+}
+
+/*
+ * Called when the streams have been drained: what is not over now belongs to a hung device and
+ * stays with it.
+ */
+void zombies_destroy(struct run_device *device)
+{
+    zombies_reclaim(device);
+    while (device->zombies) {
+        struct zombie *zombie = device->zombies;
+        device->zombies = zombie->next;
+        run_lock(device->m);
+        marks_unreference_locked(device, &zombie->until);
+        run_unlock(device->m);
+        zombie_give(device->m, zombie);
+    }
+}
+
+static void forget_block_locked(struct muster *m, struct run_block *block)
+{
+    block->device->block_count--;
+    table_remove_locked(&m->blocks, block->index);
+    allocator_give(&m->allocator, block, 1, sizeof *block);
+}
+
+void block_drop_locked(struct muster *m, struct run_block *block, struct zombie *zombie)
+{
+    struct run_device *device = block->device;
+    INVARIANT(block->holder == HOLDER_NONE);
+    tracker_clear(&block->tracker, &zombie->until);
+    zombie->memory = block->memory;
+    zombie->must_free = !block->is_declared;
+    if (block->is_declared)
+        zombie->memory.bytes = 0; /* was never counted */
+    else
+        budget_freed(&device->budget, block->memory.bytes);
+    zombie->next = device->zombies;
+    device->zombies = zombie;
+    forget_block_locked(m, block);
+}
+
+static muster_status add_block(struct muster *m, const struct run_block *like, muster_block *out,
+                               struct muster_error *err)
+{
+    struct run_block *block = allocator_take(&m->allocator, 1, sizeof *block);
+    if (!block)
+        return run_no_memory(err, "a block");
+    *block = *like;
+    run_lock(m);
+    muster_status status =
+        table_add_locked(m, &m->blocks, block, &out->index, &out->generation, err);
+    if (status == MUSTER_OK) {
+        block->index = out->index;
+        block->device->block_count++;
+    }
+    run_unlock(m);
+    if (status != MUSTER_OK)
+        allocator_give(&m->allocator, block, 1, sizeof *block);
+    return status;
+}
+
+static muster_status say_no_room(const struct run_device *device, muster_status status,
+                                 uint64_t bytes, struct muster_error *err)
+{
+    const struct budget *budget = &device->budget;
+    muster_error_fill(err, status, 0,
+                      status == MUSTER_E_TOO_LARGE
+                          ? "ask for less, or raise memory_limit if it is set"
+                          : "free blocks, or wait: muster_block_allocate_many",
+                      "%llu bytes were asked for; of %llu on %s, %llu are used, %llu promised, "
+                      "%llu not reclaimed yet",
+                      (unsigned long long)bytes, (unsigned long long)budget->limit, device->info.id,
+                      (unsigned long long)budget->used, (unsigned long long)budget->reserved,
+                      (unsigned long long)budget->unreclaimed);
+    run_error_device(err, device);
+    return status;
+}
+
+/* Waits a little for the device to finish with freed memory, or for another thread to free some. */
+static void wait_for_room(struct run_device *device, uint64_t deadline_ns)
+{
+    struct muster *m = device->m;
+    uint64_t until_ns = platform_clock_ns() + RETRY_NS;
+    run_lock(m);
+    platform_condition_wait(&m->changed, &m->lock, until_ns < deadline_ns ? until_ns : deadline_ns);
+    run_unlock(m);
+}
+
+/* Takes bytes from the budget, making room if that helps. */
+static muster_status reserve(struct run_device *device, uint64_t bytes, uint64_t deadline_ns,
+                             struct muster_error *err)
+{
+    struct muster *m = device->m;
+    for (;;) {
+        run_lock(m);
+        muster_status status = device_check_locked(device, err);
+        if (status == MUSTER_OK) {
+            status = budget_reserve(&device->budget, bytes);
+            if (status != MUSTER_OK)
+                say_no_room(device, status, bytes, err);
+        }
+        uint64_t unreclaimed = device->budget.unreclaimed;
+        run_unlock(m);
+        if (status != MUSTER_E_DEVICE_MEMORY)
+            return status;
+        zombies_reclaim(device);
+        run_lock(m);
+        bool came_free = device->budget.unreclaimed < unreclaimed;
+        run_unlock(m);
+        if (came_free || data_evict(device))
+            continue;
+        if (platform_clock_ns() >= deadline_ns)
+            return status;
+        wait_for_room(device, deadline_ns);
+    }
+}
+
+/* Asks the driver for one block whose bytes are reserved. */
+static muster_status allocate_reserved(struct run_stream *stream, uint64_t bytes, muster_block *out,
+                                       struct muster_error *err)
+{
+    struct run_device *device = stream->device;
+    struct muster *m = device->m;
+    struct run_block block = { .device = device };
+    muster_status status = device->backend->table.memory_allocate(device->state, stream->state,
+                                                                  bytes, &block.memory, err);
+    if (status != MUSTER_OK)
+        return device_note(device, status, err);
+    block.memory.bytes = bytes;
+    status = add_block(m, &block, out, err);
+    if (status != MUSTER_OK) {
+        device->backend->table.memory_free(device->state, NULL, &block.memory, NULL);
+        return status;
+    }
+    run_lock(m);
+    budget_allocated(&device->budget, bytes);
+    run_unlock(m);
+    return MUSTER_OK;
+}
+
+/*
+ * Marks new blocks as written on their stream, so that other streams wait for the allocation
+ * itself.
+ */
+static muster_status mark_allocated(struct muster *m, muster_stream stream,
+                                    const muster_block *blocks, size_t count,
+                                    struct muster_error *err)
+{
+    muster_status status = MUSTER_OK;
+    for (size_t done = 0; done < count && status == MUSTER_OK;) {
+        struct muster_use uses[MUSTER_USES_MAX];
+        size_t some = count - done < MUSTER_USES_MAX ? count - done : MUSTER_USES_MAX;
+        for (size_t i = 0; i < some; i++)
+            uses[i] = (struct muster_use){ blocks[done + i], MUSTER_WRITES };
+        struct operation_run run;
+        status = operation_begin(m, stream, uses, some, HOLDER_OPERATION, &run, err);
+        if (status == MUSTER_OK)
+            status = operation_end(&run, false, 0, err);
+        done += some;
+    }
+    return status;
+}
+
+static void undo_allocation(struct run_stream *stream, const muster_block *blocks, size_t count)
+{
+    struct run_device *device = stream->device;
+    struct muster *m = device->m;
+    void *order = device->info.capabilities & MUSTER_CAN_STREAM_MEMORY ? stream->state : NULL;
+    for (size_t i = 0; i < count; i++) {
+        struct run_block *block;
+        run_lock(m);
+        block_resolve_locked(m, blocks[i], &block, NULL);
+        struct tracker_marks dropped;
+        struct muster_memory memory = block->memory;
+        tracker_clear(&block->tracker, &dropped);
+        marks_unreference_locked(device, &dropped);
+        forget_block_locked(m, block);
+        run_unlock(m);
+        /* Never used by anybody, so there is nothing to wait for but its allocation. */
+        device->backend->table.memory_free(device->state, order, &memory, NULL);
+        run_lock(m);
+        budget_freed(&device->budget, memory.bytes);
+        budget_reclaimed(&device->budget, memory.bytes);
+        platform_condition_wake_all(&m->changed);
+        run_unlock(m);
+    }
+}
+
+muster_status muster_block_allocate_many(struct muster *m, muster_stream handle,
+                                         const uint64_t *bytes, size_t count, uint64_t timeout_ns,
+                                         muster_block *out, struct muster_error *err)
+{
+    if (!m || !bytes || !out || count == 0)
+        return run_bad_argument(err, "muster_block_allocate", "an argument is NULL, or count is 0");
+    for (size_t i = 0; i < count; i++)
+        if (bytes[i] == 0)
+            return run_bad_argument(err, "muster_block_allocate", "a block of 0 bytes");
+    uint64_t deadline_ns = timeout_ns > 0 ? platform_deadline_ns(timeout_ns) : 0,
+             total = budget_sum(bytes, count);
+    struct run_stream *stream;
+    muster_status status = stream_pin(m, handle, &stream, err);
+    if (status != MUSTER_OK)
+        return status;
+    muster_block *made_blocks = allocator_take(&m->allocator, count, sizeof *made_blocks);
+    size_t made = 0;
+    if (!made_blocks) {
+        status = run_no_memory(err, "the list of blocks");
+        goto done;
+    }
+    status = reserve(stream->device, total, deadline_ns, err);
+    if (status != MUSTER_OK)
+        goto done;
+    uint64_t left = total;
+    while (made < count && status == MUSTER_OK) {
+        status = allocate_reserved(stream, bytes[made], &made_blocks[made], err);
+        if (status == MUSTER_OK)
+            left -= bytes[made++];
+    }
+    run_lock(m);
+    budget_cancel(&stream->device->budget, left);
+    run_unlock(m);
+    if (status == MUSTER_OK && (stream->device->info.capabilities & MUSTER_CAN_STREAM_MEMORY))
+        status = mark_allocated(m, handle, made_blocks, count, err);
+    if (status != MUSTER_OK)
+        undo_allocation(stream, made_blocks, made);
+    for (size_t i = 0; i < count && status == MUSTER_OK; i++)
+        out[i] = made_blocks[i];
+done:
+    allocator_give(&m->allocator, made_blocks, count, sizeof *made_blocks);
+    stream_unpin(stream);
+    return status;
+}
+
+muster_status muster_block_allocate(struct muster *m, muster_stream stream, uint64_t bytes,
+                                    muster_block *out, struct muster_error *err)
+{
+    return muster_block_allocate_many(m, stream, &bytes, 1, 0, out, err);
+}
+
+muster_status muster_block_estimate(struct muster *m, muster_device handle, const uint64_t *bytes,
+                                    size_t count, struct muster_error *err)
+{
+    struct run_device *device;
+    if (!m || (!bytes && count > 0))
+        return run_bad_argument(err, "muster_block_estimate", "an argument is NULL");
+    muster_status status = device_pin(m, handle, &device, err);
+    if (status != MUSTER_OK)
+        return status;
+    zombies_reclaim(device);
+    run_lock(m);
+    uint64_t total = budget_sum(bytes, count);
+    status = budget_check(&device->budget, total);
+    if (status != MUSTER_OK)
+        say_no_room(device, status, total, err);
+    run_unlock(m);
+    device_unpin(device);
+    return status;
+}
+
+muster_status block_declare(struct muster *m, struct run_device *device,
+                            struct muster_memory memory, muster_block *out,
+                            struct muster_error *err)
+{
+    const struct run_block block = { .device = device, .memory = memory, .is_declared = true };
+    return add_block(m, &block, out, err);
+}
+
+muster_status muster_block_declare(struct muster *m, muster_device handle, uint64_t address,
+                                   void *object, uint64_t bytes, muster_block *out,
+                                   struct muster_error *err)
+{
+    struct run_device *device;
+    if (!m || !out || bytes == 0 || (address == 0 && !object))
+        return run_bad_argument(err, "muster_block_declare",
+                                "memory without a place or without bytes");
+    muster_status status = device_pin(m, handle, &device, err);
+    if (status != MUSTER_OK)
+        return status;
+    const struct muster_memory memory = { .address = address, .object = object, .bytes = bytes };
+    status = block_declare(m, device, memory, out, err);
+    device_unpin(device);
+    return status;
+}
+
+muster_status muster_block_info(struct muster *m, muster_block handle,
+                                struct muster_block_info *info, struct muster_error *err)
+{
+    struct run_block *block;
+    if (!m || !info || info->size < sizeof *info)
+        return run_bad_argument(err, "muster_block_info",
+                                "an argument is NULL, or info->size is not set");
+    run_lock(m);
+    muster_status status = block_resolve_locked(m, handle, &block, err);
+    if (status == MUSTER_OK)
+        *info = (struct muster_block_info){ .size = sizeof *info,
+                                            .device = device_handle_locked(block->device),
+                                            .bytes = block->memory.bytes,
+                                            .address = block->memory.address,
+                                            .object = block->memory.object };
+    run_unlock(m);
+    return status;
+}
+
+/*
+ * On a lost device nothing can be queued any more: what already ran decides when the memory goes.
+ */
+static muster_status free_unordered(struct muster *m, muster_block handle, struct muster_error *err)
+{
+    struct run_block *block;
+    struct zombie *zombie = zombie_take(m);
+    if (!zombie)
+        return run_no_memory(err, "a block to be freed");
+    run_lock(m);
+    muster_status status = block_resolve_locked(m, handle, &block, err);
+    if (status == MUSTER_OK && block->holder != HOLDER_NONE)
+        status = muster_error_fill(err, MUSTER_E_BUSY, 0, "end what was begun on it",
+                                   "the block is in use");
+    if (status == MUSTER_OK)
+        block_drop_locked(m, block, zombie);
+    run_unlock(m);
+    if (status != MUSTER_OK)
+        zombie_give(m, zombie);
+    return status;
+}
+
+/* Whether the block can be freed by the user at all, and in stream order. */
+static muster_status check_free(struct muster *m, muster_stream stream, muster_block handle,
+                                bool *in_order, struct muster_error *err)
+{
+    struct run_block *block;
+    struct run_stream *run;
+    run_lock(m);
+    muster_status status = block_resolve_locked(m, handle, &block, err);
+    if (status == MUSTER_OK && block->is_copy)
+        status = muster_error_fill(err, MUSTER_E_INVALID, 0,
+                                   "muster_data_invalidate or muster_data_destroy",
+                                   "a resident copy belongs to its data");
+    if (status == MUSTER_OK) {
+        *in_order = device_check_locked(block->device, NULL) == MUSTER_OK;
+        if (*in_order && (status = stream_pin_locked(m, stream, &run, err)) == MUSTER_OK)
+            stream_unpin_locked(run);
+    }
+    run_unlock(m);
+    return status;
+}
+
+muster_status muster_block_free(struct muster *m, muster_stream stream, muster_block handle,
+                                struct muster_error *err)
+{
+    bool in_order;
+    if (!m)
+        return run_bad_argument(err, "muster_block_free", "an argument is NULL");
+    muster_status status = check_free(m, stream, handle, &in_order, err);
+    if (status != MUSTER_OK)
+        return status;
+    if (!in_order)
+        return free_unordered(m, handle, err);
+    struct zombie *zombie = zombie_take(m);
+    if (!zombie)
+        return run_no_memory(err, "a block to be freed");
+    /* A free conflicts with everything, as a write does. */
+    const struct muster_use use = { handle, MUSTER_WRITES };
+    struct operation_run run;
+    status = operation_begin(m, stream, &use, 1, HOLDER_OPERATION, &run, err);
+    if (status != MUSTER_OK) {
+        zombie_give(m, zombie);
+        return status;
+    }
+    struct run_device *device = run.stream->device;
+    struct run_block *block;
+    run_lock(m);
+    block_resolve_locked(m, handle, &block, NULL);
+    bool told = (device->info.capabilities & MUSTER_CAN_STREAM_MEMORY) && !block->is_declared;
+    block->is_going = true; /* so that nobody takes hold of it between the record and the drop */
+    run_unlock(m);
+    if (told) {
+        status = device->backend->table.memory_free(device->state, run.stream->state,
+                                                    &run.memories[0], err);
+        if (status != MUSTER_OK) {
+            run_lock(m);
+            block->is_going = false;
+            run_unlock(m);
+            operation_abandon(&run);
+            zombie_give(m, zombie);
+            return device_note(device, status, err);
+        }
+    }
+    /*
+     * From here on the handle is gone, whatever happens: if the record fails, the stream has been
+     * drained.
+     */
+    status = operation_end(&run, false, 0, err);
+    run_lock(m);
+    block_drop_locked(m, block, zombie);
+    zombie->must_free = zombie->must_free && !told;
+    run_unlock(m);
+    zombies_reclaim(device);
+    return status;
+}
+
+void blocks_destroy(struct muster *m)
+{
+    for (uint32_t i = 0; i < m->blocks.handles.capacity; i++) {
+        struct run_block *block = m->blocks.entries[i];
+        if (!block)
+            continue;
+        struct run_device *device = block->device;
+        struct tracker_marks dropped;
+        run_lock(m);
+        tracker_clear(&block->tracker, &dropped);
+        marks_unreference_locked(device, &dropped);
+        run_unlock(m);
+        if (!block->is_declared && !device->is_hung)
+            device->backend->table.memory_free(device->state, NULL, &block->memory, NULL);
+        run_lock(m);
+        forget_block_locked(m, block);
+        run_unlock(m);
+    }
+}

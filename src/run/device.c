@@ -1,0 +1,523 @@
+/*
+ * The runtime's devices: making and cutting them, finding them, what they are, how they are.
+ */
+#include "run/runtime.h"
+
+#include "base/allocator.h"
+#include "base/invariant.h"
+
+#include <stdio.h>
+#include <string.h>
+
+bool device_allowed(const struct muster *m, const char *id, const char *backend)
+{
+    size_t id_length = strlen(id), backend_length = strlen(backend);
+    if (!m->options.devices)
+        return true;
+    for (const char *at = m->options.devices; *at;) {
+        size_t length = strcspn(at, ",");
+        if ((length == id_length && memcmp(at, id, length) == 0) ||
+            (length == backend_length && memcmp(at, backend, length) == 0))
+            return true;
+        at += length + (at[length] == ',');
+    }
+    return false;
+}
+
+static void name_device(struct run_device *device, uint32_t index)
+{
+    struct muster_device_info *info = &device->info;
+    snprintf(info->backend, sizeof info->backend, "%s", device->backend->table.name);
+    if (device->parent) {
+        snprintf(info->parent, sizeof info->parent, "%s", device->parent->info.id);
+        snprintf(info->id, sizeof info->id, "%.15s/%u", device->parent->info.id, index);
+    } else {
+        snprintf(info->id, sizeof info->id, "%s:%u", info->backend, index);
+    }
+}
+
+static void free_device(struct run_device *device)
+{
+    struct muster *m = device->m;
+    allocator_give(&m->allocator, device->state, 1, device->backend->table.device_bytes);
+    allocator_give(&m->allocator, device->streams, device->stream_count, sizeof *device->streams);
+    allocator_give(&m->allocator, device, 1, sizeof *device);
+}
+
+/* Opens a device, or slice number `index` of `parent`; nobody knows of it yet. */
+static muster_status make(struct muster *m, struct run_backend *backend, uint32_t index,
+                          struct run_device *parent, struct run_device **out,
+                          struct muster_error *err)
+{
+    struct run_device *device = allocator_take(&m->allocator, 1, sizeof *device);
+    if (!device)
+        return run_no_memory(err, "a device");
+    device->m = m;
+    device->backend = backend;
+    device->parent = parent;
+    device->stream_count = m->options.streams_max + 1;
+    device->streams = allocator_take(&m->allocator, device->stream_count, sizeof *device->streams);
+    device->state = allocator_take(&m->allocator, 1, backend->table.device_bytes);
+    if (!device->streams || !device->state) {
+        free_device(device);
+        return run_no_memory(err, "a device");
+    }
+    device->info = (struct muster_device_info){ .size = sizeof device->info, .numa_node = -1 };
+    name_device(device, index);
+    struct muster_device_info named = device->info;
+    muster_status status =
+        parent
+            ? backend->table.slice_open(parent->state, index, device->state, &device->info, err)
+            : backend->table.device_open(backend->state, index, device->state, &device->info, err);
+    if (status != MUSTER_OK) {
+        run_error_device(err, device);
+        free_device(device);
+        return status;
+    }
+    /* What the backend has no say in. */
+    memcpy(device->info.id, named.id, sizeof named.id);
+    memcpy(device->info.backend, named.backend, sizeof named.backend);
+    memcpy(device->info.parent, named.parent, sizeof named.parent);
+    device->info.size = sizeof device->info;
+    device->info.domain += backend->first_domain;
+    device->info.streams_max = m->options.streams_max;
+    uint64_t limit = m->options.memory_limit;
+    budget_init(&device->budget,
+                limit > 0 && limit < device->info.memory_total ? limit : device->info.memory_total);
+    for (uint32_t i = 0; i < device->stream_count; i++)
+        device->streams[i] = (struct run_stream){ .device = device, .generation = 1 };
+    if (parent)
+        parent->slices_open++;
+    *out = device;
+    return MUSTER_OK;
+}
+
+void device_destroy(struct run_device *device)
+{
+    struct run_device *parent = device->parent;
+    INVARIANT(device->pins == 0 && device->slices_open == 0 && device->block_count == 0);
+    flights_end(device);
+    zombies_destroy(device);
+    streams_destroy(device);
+    events_destroy(device);
+    if (!device->is_hung)
+        host_memory_unregister(device);
+    muster_status status = device->backend->table.device_close(device->state);
+    if (parent && --parent->slices_open == 0)
+        parent->backend->table.slice_unplan(parent->state);
+    /* Where something of it still runs, what it may touch is left alone. */
+    if (status != MUSTER_OK)
+        return;
+    host_memory_unmap(device);
+    flights_destroy(device);
+    free_device(device);
+}
+
+/* All of them or, where there is no room, none. */
+static muster_status add_locked(struct muster *m, struct run_device *const *devices, size_t count,
+                                struct muster_error *err)
+{
+    if (count > DEVICES_MAX - m->device_count)
+        return muster_error_fill(err, MUSTER_E_CAPACITY, 0, NULL, "more than %u devices",
+                                 DEVICES_MAX);
+    for (size_t i = 0; i < count; i++) {
+        devices[i]->index = m->device_count;
+        m->devices[m->device_count++] = devices[i];
+    }
+    return MUSTER_OK;
+}
+
+muster_status device_create(struct muster *m, struct run_backend *backend, uint32_t index,
+                            struct muster_error *err)
+{
+    struct run_device *device;
+    muster_status status = make(m, backend, index, NULL, &device, err);
+    if (status != MUSTER_OK)
+        return status;
+    run_lock(m);
+    status = add_locked(m, &device, 1, err);
+    run_unlock(m);
+    if (status != MUSTER_OK)
+        device_destroy(device);
+    return status;
+}
+
+muster_device device_handle_locked(const struct run_device *device)
+{
+    return (muster_device){ device->index, 1 };
+}
+
+muster_status device_resolve_locked(struct muster *m, muster_device handle, struct run_device **out,
+                                    struct muster_error *err)
+{
+    if (handle.index >= m->device_count || handle.generation != 1)
+        return muster_error_fill(err, MUSTER_E_UNKNOWN, 0, "use handles as Muster gave them",
+                                 "no such device was ever given out");
+    struct run_device *device = m->devices[handle.index];
+    if (device->is_sliced) {
+        muster_status status =
+            muster_error_fill(err, MUSTER_E_STALE, 0, "use its slices",
+                              "%s was cut and has left the pool", device->info.id);
+        run_error_device(err, device);
+        return status;
+    }
+    *out = device;
+    return MUSTER_OK;
+}
+
+muster_status device_check_locked(const struct run_device *device, struct muster_error *err)
+{
+    muster_status status = MUSTER_OK;
+    if (device->is_closing || device->is_sliced)
+        status = muster_error_fill(err, MUSTER_E_STALE, 0, "use its slices", "%s is being cut",
+                                   device->info.id);
+    else if (device->health == MUSTER_HEALTH_LOST)
+        status = muster_error_fill(err, MUSTER_E_DEVICE_LOST, 0, "go on with other devices",
+                                   "%s is lost", device->info.id);
+    else if (device->health == MUSTER_HEALTH_QUARANTINED)
+        status = muster_error_fill(err, MUSTER_E_DEVICE_LOST, 0, "go on with other devices",
+                                   "%s is quarantined: a device of its failure domain was lost",
+                                   device->info.id);
+    if (status != MUSTER_OK)
+        run_error_device(err, device);
+    return status;
+}
+
+muster_status device_pin(struct muster *m, muster_device handle, struct run_device **out,
+                         struct muster_error *err)
+{
+    run_lock(m);
+    muster_status status = device_resolve_locked(m, handle, out, err);
+    if (status == MUSTER_OK)
+        status = device_check_locked(*out, err);
+    if (status == MUSTER_OK)
+        (*out)->pins++;
+    run_unlock(m);
+    return status;
+}
+
+void device_unpin(struct run_device *device)
+{
+    run_lock(device->m);
+    device->pins--;
+    platform_condition_wake_all(&device->m->changed);
+    run_unlock(device->m);
+}
+
+muster_status device_note_locked(struct run_device *device, muster_status status,
+                                 struct muster_error *err)
+{
+    struct muster *m = device->m;
+    if (status == MUSTER_OK)
+        return status;
+    run_error_device(err, device);
+    if (status == MUSTER_E_TIMEOUT && device->health == MUSTER_HEALTH_OK)
+        device->health = MUSTER_HEALTH_SUSPECT;
+    if (muster_status_discards(status) != MUSTER_DISCARD_DEVICE ||
+        device->health == MUSTER_HEALTH_LOST)
+        return status;
+    device->health = MUSTER_HEALTH_LOST;
+    for (uint32_t i = 0; i < m->device_count; i++)
+        if (m->devices[i]->info.domain == device->info.domain &&
+            m->devices[i]->health < MUSTER_HEALTH_QUARANTINED)
+            m->devices[i]->health = MUSTER_HEALTH_QUARANTINED;
+    platform_condition_wake_all(&m->changed);
+    return status;
+}
+
+muster_status device_note(struct run_device *device, muster_status status, struct muster_error *err)
+{
+    if (status == MUSTER_OK || status == MUSTER_E_BUSY)
+        return status;
+    struct muster *m = device->m;
+    run_lock(m);
+    bool was_lost = device->health == MUSTER_HEALTH_LOST;
+    device_note_locked(device, status, err);
+    bool is_lost = device->health == MUSTER_HEALTH_LOST;
+    run_unlock(m);
+    if (is_lost && !was_lost)
+        run_log(m, MUSTER_LOG_ERROR, "%s is lost: %s", device->info.id,
+                err ? err->text : muster_status_message(status));
+    return status;
+}
+
+/* Probes all, and checks that each name asked for in the options exists now. */
+static muster_status probe_all(struct muster *m, struct muster_error *err)
+{
+    for (uint32_t i = 0; i < m->backend_count; i++) {
+        muster_status status = backends_probe(m, m->backends[i], err);
+        if (status == MUSTER_E_NO_MEMORY)
+            return status;
+    }
+    muster_status status = MUSTER_OK;
+    run_lock(m);
+    for (const char *at = m->options.devices; at && *at && status == MUSTER_OK;) {
+        size_t length = strcspn(at, ",");
+        bool found = length == 0;
+        for (uint32_t i = 0; i < m->device_count && !found; i++) {
+            const struct muster_device_info *info = &m->devices[i]->info;
+            found = (strlen(info->id) == length && memcmp(info->id, at, length) == 0) ||
+                    (strlen(info->backend) == length && memcmp(info->backend, at, length) == 0);
+        }
+        if (!found)
+            status = muster_error_fill(
+                err, MUSTER_E_NOT_FOUND, 0, "look at `muster devices`",
+                "devices asks for \"%.*s\", which this machine does not have", (int)length, at);
+        at += length + (at[length] == ',');
+    }
+    run_unlock(m);
+    return status;
+}
+
+/* Listed together by backend, slices where their parent was. */
+static size_t list_locked(struct muster *m, muster_device *out)
+{
+    size_t count = 0;
+    for (uint32_t b = 0; b < m->backend_count; b++)
+        for (uint32_t i = 0; i < m->device_count; i++) {
+            const struct run_device *device = m->devices[i];
+            if (device->backend != m->backends[b] || device->parent)
+                continue;
+            if (!device->is_sliced) {
+                if (out)
+                    out[count] = device_handle_locked(device);
+                count++;
+                continue;
+            }
+            for (uint32_t s = i + 1; s < m->device_count; s++)
+                if (m->devices[s]->parent == device) {
+                    if (out)
+                        out[count] = device_handle_locked(m->devices[s]);
+                    count++;
+                }
+        }
+    return count;
+}
+
+muster_status muster_device_list(struct muster *m, muster_device *out, size_t capacity,
+                                 size_t *count, struct muster_error *err)
+{
+    if (!m || !count || (!out && capacity > 0))
+        return run_bad_argument(err, "muster_device_list", "an argument is NULL");
+    muster_status status = probe_all(m, err);
+    if (status != MUSTER_OK)
+        return status;
+    run_lock(m);
+    size_t needed = list_locked(m, NULL);
+    if (needed <= capacity)
+        list_locked(m, out);
+    run_unlock(m);
+    *count = needed;
+    if (needed > capacity)
+        return muster_error_fill(err, MUSTER_E_CAPACITY, 0, "give room for *count devices",
+                                 "there are %zu devices, and there is room for %zu", needed,
+                                 capacity);
+    return MUSTER_OK;
+}
+
+static muster_status say_not_found(struct muster *m, const char *id, struct muster_error *err)
+{
+    char known[160] = "";
+    run_lock(m);
+    for (uint32_t i = 0; i < m->device_count && strlen(known) + 32 < sizeof known; i++)
+        if (!m->devices[i]->is_sliced)
+            snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s",
+                     *known ? ", " : "", m->devices[i]->info.id);
+    run_unlock(m);
+    return muster_error_fill(err, MUSTER_E_NOT_FOUND, 0, "look at `muster devices`",
+                             "there is no device %.32s; known so far: %s", id,
+                             *known ? known : "none");
+}
+
+muster_status muster_device_find(struct muster *m, const char *id, muster_device *out,
+                                 struct muster_error *err)
+{
+    if (!m || !id || !out)
+        return run_bad_argument(err, "muster_device_find", "an argument is NULL");
+    struct run_backend *backend = backends_find(m, id, strcspn(id, ":"));
+    if (!backend)
+        return say_not_found(m, id, err);
+    muster_status status = backends_probe(m, backend, err);
+    run_lock(m);
+    for (uint32_t i = 0; i < m->device_count; i++)
+        if (!m->devices[i]->is_sliced && strcmp(m->devices[i]->info.id, id) == 0) {
+            *out = device_handle_locked(m->devices[i]);
+            run_unlock(m);
+            return MUSTER_OK;
+        }
+    run_unlock(m);
+    return status != MUSTER_OK ? status : say_not_found(m, id, err);
+}
+
+muster_status muster_device_info(struct muster *m, muster_device handle,
+                                 struct muster_device_info *info, struct muster_error *err)
+{
+    if (!m || !info || info->size < sizeof *info)
+        return run_bad_argument(err, "muster_device_info",
+                                "an argument is NULL, or info->size is not set");
+    struct run_device *device;
+    run_lock(m);
+    muster_status status = device_resolve_locked(m, handle, &device, err);
+    run_unlock(m);
+    if (status == MUSTER_OK)
+        *info = device->info;
+    return status;
+}
+
+static uint32_t count_active_locked(const struct run_device *device)
+{
+    uint32_t active = 0;
+    for (uint32_t i = 0; i < device->stream_count; i++)
+        active += device->streams[i].oldest != NULL;
+    return active;
+}
+
+muster_status muster_device_load(struct muster *m, muster_device handle,
+                                 struct muster_device_load *load, struct muster_error *err)
+{
+    if (!m || !load || load->size < sizeof *load)
+        return run_bad_argument(err, "muster_device_load",
+                                "an argument is NULL, or load->size is not set");
+    struct run_device *device;
+    run_lock(m);
+    muster_status status = device_resolve_locked(m, handle, &device, err);
+    if (status == MUSTER_OK)
+        device->pins++;
+    run_unlock(m);
+    if (status != MUSTER_OK)
+        return status;
+    flights_retire_all(device);
+    zombies_reclaim(device);
+    status = poller_ask(device, err);
+    run_lock(m);
+    if (status == MUSTER_OK)
+        *load = (struct muster_device_load){ .size = sizeof *load,
+                                             .memory_free = device->sample.memory_free,
+                                             .memory_total = device->sample.memory_total,
+                                             .memory_used = device->budget.used,
+                                             .memory_reserved = device->budget.reserved,
+                                             .memory_unreclaimed = device->budget.unreclaimed,
+                                             .streams_active = count_active_locked(device),
+                                             .streams_acquired = device->streams_acquired,
+                                             .queue_depth = device->items.depth,
+                                             .bytes_in_flight = device->bytes_in_flight,
+                                             .dispatched = device->dispatched,
+                                             .completed = device->completed,
+                                             .failed = device->failed,
+                                             .items_per_s = device->items.per_s,
+                                             .bytes_per_s = device->bytes.per_s,
+                                             .health = device->health,
+                                             .utilisation = device->sample.utilisation,
+                                             .temperature_c = device->sample.temperature_c,
+                                             .sampled_ns = device->sampled_ns };
+    device->pins--;
+    platform_condition_wake_all(&m->changed);
+    run_unlock(m);
+    return status;
+}
+
+const char *muster_health_name(enum muster_health health)
+{
+    switch (health) {
+    case MUSTER_HEALTH_OK:
+        return "ok";
+    case MUSTER_HEALTH_SUSPECT:
+        return "suspect";
+    case MUSTER_HEALTH_QUARANTINED:
+        return "quarantined";
+    case MUSTER_HEALTH_LOST:
+        return "lost";
+    }
+    return "?";
+}
+
+/* Nothing of the device may be in use; from then on nothing new is. */
+static muster_status begin_cut(struct muster *m, muster_device handle, struct run_device **out,
+                               struct muster_error *err)
+{
+    struct run_device *device;
+    run_lock(m);
+    muster_status status = device_resolve_locked(m, handle, &device, err);
+    if (status == MUSTER_OK)
+        status = device_check_locked(device, err);
+    if (status == MUSTER_OK && device->parent) {
+        status = muster_error_fill(err, MUSTER_E_INVALID, 0, "cut the whole device in one call",
+                                   "%s is a slice already", device->info.id);
+    } else if (status == MUSTER_OK && !(device->info.capabilities & MUSTER_CAN_SLICE)) {
+        status = muster_error_fill(err, MUSTER_E_NOT_SUPPORTED, 0,
+                                   "look for MUSTER_CAN_SLICE in its capabilities",
+                                   "%s cannot be cut", device->info.id);
+    } else if (status == MUSTER_OK &&
+               (device->pins > 0 || device->streams_acquired > 0 || device->block_count > 0 ||
+                device->zombies || count_active_locked(device) > 0 || device->streams[0].state ||
+                host_memory_used_by_locked(device))) {
+        status = muster_error_fill(err, MUSTER_E_BUSY, 0,
+                                   "release its streams, blocks and pinned memory first",
+                                   "%s is in use", device->info.id);
+    }
+    if (status == MUSTER_OK) {
+        device->is_closing = true;
+        *out = device;
+    }
+    run_unlock(m);
+    return status;
+}
+
+/* Plans and opens all slices, or none. Nobody knows of them yet. */
+static muster_status cut(struct run_device *device, const uint32_t *sizes, size_t count,
+                         struct run_device **slices, struct muster_error *err)
+{
+    struct muster_backend *table = &device->backend->table;
+    muster_status status = table->slice_plan(device->state, sizes, count, err);
+    if (status != MUSTER_OK)
+        return status;
+    size_t made = 0;
+    while (status == MUSTER_OK && made < count) {
+        status = make(device->m, device->backend, (uint32_t)made, device, &slices[made], err);
+        made += status == MUSTER_OK;
+    }
+    if (status == MUSTER_OK)
+        return status;
+    if (made == 0)
+        table->slice_unplan(device->state);
+    while (made > 0)
+        device_destroy(slices[--made]);
+    return status;
+}
+
+muster_status muster_device_slice(struct muster *m, muster_device handle, const uint32_t *sizes,
+                                  size_t count, muster_device *out, struct muster_error *err)
+{
+    if (!m || !sizes || !out || count == 0)
+        return run_bad_argument(err, "muster_device_slice", "an argument is NULL, or count is 0");
+    for (size_t i = 0; i < count; i++)
+        if (sizes[i] == 0)
+            return run_bad_argument(err, "muster_device_slice", "a slice of size 0");
+    struct run_device **slices = allocator_take(&m->allocator, count, sizeof *slices);
+    if (!slices)
+        return run_no_memory(err, "slices");
+    struct run_device *device;
+    muster_status status = begin_cut(m, handle, &device, err);
+    if (status != MUSTER_OK)
+        goto done;
+    backends_begin_probe(m, device->backend);
+    status = cut(device, sizes, count, slices, err);
+    backends_end_probe(m, device->backend);
+    run_lock(m);
+    bool made = status == MUSTER_OK;
+    if (made)
+        status = add_locked(m, slices, count, err);
+    for (size_t i = 0; i < count && status == MUSTER_OK; i++)
+        out[i] = device_handle_locked(slices[i]);
+    device->is_sliced = status == MUSTER_OK;
+    device->is_closing = false;
+    run_unlock(m);
+    if (status != MUSTER_OK) {
+        for (size_t i = made ? count : 0; i-- > 0;)
+            device_destroy(slices[i]);
+        run_error_device(err, device);
+    }
+done:
+    allocator_give(&m->allocator, slices, count, sizeof *slices);
+    return status;
+}

@@ -1,0 +1,248 @@
+/*
+ * What is in flight: events, recycled, and the operations they stand behind. An operation is
+ * counted as given when it is given and as finished when somebody first sees that it is: at the
+ * next call on its stream, or when load is asked for.
+ */
+#include "run/runtime.h"
+
+#include "base/allocator.h"
+#include "base/invariant.h"
+
+muster_status event_take(struct run_device *device, struct run_event **out,
+                         struct muster_error *err)
+{
+    struct muster *m = device->m;
+    run_lock(m);
+    struct run_event *event = device->free_events;
+    if (event)
+        device->free_events = event->next_free;
+    run_unlock(m);
+    if (!event) {
+        event = allocator_take(&m->allocator, 1, sizeof *event);
+        void *state = allocator_take(&m->allocator, 1, device->backend->table.event_bytes);
+        muster_status status = event && state
+                                   ? device_note(device,
+                                                 device->backend->table.event_init(
+                                                     device->state, MUSTER_EVENT_ORDER, state, err),
+                                                 err)
+                                   : run_no_memory(err, "an event");
+        if (status != MUSTER_OK) {
+            allocator_give(&m->allocator, state, 1, device->backend->table.event_bytes);
+            allocator_give(&m->allocator, event, 1, sizeof *event);
+            return status;
+        }
+        event->state = state;
+    }
+    event->references = 1;
+    *out = event;
+    return MUSTER_OK;
+}
+
+void event_unreference_locked(struct run_device *device, struct run_event *event)
+{
+    INVARIANT(event->references > 0);
+    if (--event->references > 0)
+        return;
+    event->next_free = device->free_events;
+    device->free_events = event;
+}
+
+void marks_unreference_locked(struct run_device *device, const struct tracker_marks *marks)
+{
+    for (uint32_t i = 0; i < marks->count; i++)
+        event_unreference_locked(device, marks->marks[i].event);
+}
+
+void events_destroy(struct run_device *device)
+{
+    while (device->free_events) {
+        struct run_event *event = device->free_events;
+        device->free_events = event->next_free;
+        device->backend->table.event_deinit(event->state);
+        allocator_give(&device->m->allocator, event->state, 1, device->backend->table.event_bytes);
+        allocator_give(&device->m->allocator, event, 1, sizeof *event);
+    }
+}
+
+struct flight *flight_take(struct run_device *device, struct muster_error *err)
+{
+    struct muster *m = device->m;
+    run_lock(m);
+    struct flight *flight = device->free_flights;
+    if (flight)
+        device->free_flights = flight->next;
+    run_unlock(m);
+    if (!flight)
+        flight = allocator_take(&m->allocator, 1, sizeof *flight);
+    if (flight)
+        *flight = (struct flight){ .next = NULL };
+    else
+        run_no_memory(err, "an operation");
+    return flight;
+}
+
+void flight_give_locked(struct run_device *device, struct flight *flight)
+{
+    flight->next = device->free_flights;
+    device->free_flights = flight;
+}
+
+void flight_begin_locked(struct run_stream *stream, struct flight *flight)
+{
+    struct run_device *device = stream->device;
+    uint64_t now_ns = platform_clock_ns();
+    if (flight->is_unit) {
+        device->dispatched++;
+        flight->mark = throughput_begin(&device->items, now_ns);
+    } else {
+        device->bytes_in_flight += flight->amount;
+        flight->mark = throughput_begin(&device->bytes, now_ns);
+    }
+    flight->next = NULL;
+    if (stream->newest)
+        stream->newest->next = flight;
+    else
+        stream->oldest = flight;
+    stream->newest = flight;
+}
+
+/* The stream's oldest operation has ended with this status. */
+static void finish_oldest_locked(struct run_stream *stream, muster_status status)
+{
+    struct run_device *device = stream->device;
+    struct flight *flight = stream->oldest;
+    stream->oldest = flight->next;
+    if (!stream->oldest)
+        stream->newest = NULL;
+    if (status == MUSTER_OK)
+        status = flight->result;
+    if (flight->user_result)
+        *flight->user_result = status;
+    uint64_t now_ns = platform_clock_ns(), done = status == MUSTER_OK ? flight->amount : 0;
+    if (flight->is_unit) {
+        throughput_end(&device->items, now_ns, flight->mark, done);
+        device->completed += status == MUSTER_OK;
+        device->failed += status != MUSTER_OK;
+    } else {
+        throughput_end(&device->bytes, now_ns, flight->mark, done);
+        device->bytes_in_flight -= flight->amount;
+    }
+    if (status == MUSTER_OK && device->health == MUSTER_HEALTH_SUSPECT)
+        device->health = MUSTER_HEALTH_OK;
+    event_unreference_locked(device, flight->event);
+    flight_give_locked(device, flight);
+}
+
+void flights_retire(struct run_stream *stream)
+{
+    struct run_device *device = stream->device;
+    struct muster *m = device->m;
+    run_lock(m);
+    while (stream->retiring)
+        platform_condition_wait(&m->changed, &m->lock, UINT64_MAX);
+    if (!stream->oldest) {
+        run_unlock(m);
+        return;
+    }
+    stream->retiring = true;
+    while (stream->oldest) {
+        struct run_event *event = stream->oldest->event;
+        event->references++;
+        run_unlock(m);
+        struct muster_error problem;
+        muster_status status = device->backend->table.event_query(event->state, &problem);
+        run_lock(m);
+        event_unreference_locked(device, event);
+        if (status == MUSTER_E_BUSY)
+            break;
+        device_note_locked(device, status, NULL);
+        finish_oldest_locked(stream, status);
+    }
+    stream->retiring = false;
+    platform_condition_wake_all(&m->changed);
+    run_unlock(m);
+}
+
+void flights_retire_all(struct run_device *device)
+{
+    for (uint32_t i = 0; i < device->stream_count; i++)
+        flights_retire(&device->streams[i]);
+}
+
+/* Polls of a driver that cannot be waited for, rarer the longer it takes. */
+#define POLL_FIRST_NS 20000u
+#define POLL_LAST_NS 2000000u
+
+muster_status stream_drain(struct run_stream *stream, uint64_t deadline_ns,
+                           struct muster_error *err)
+{
+    struct run_device *device = stream->device;
+    struct muster *m = device->m;
+    const struct muster_backend *table = &device->backend->table;
+    uint64_t pause_ns = POLL_FIRST_NS;
+    for (;;) {
+        /*
+         * The newest operation's event is what to wait for; only work that was enqueued natively
+         * has none.
+         */
+        run_lock(m);
+        struct run_event *event = stream->newest ? stream->newest->event : NULL;
+        if (event)
+            event->references++;
+        run_unlock(m);
+        uint64_t now_ns = platform_clock_ns();
+        uint64_t left_ns = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
+        muster_status status;
+        if (event) {
+            status = table->event_wait(event->state,
+                                       deadline_ns == UINT64_MAX ? UINT64_MAX : left_ns, err);
+            run_lock(m);
+            event_unreference_locked(device, event);
+            run_unlock(m);
+            flights_retire(stream);
+            if (status == MUSTER_E_TIMEOUT)
+                return device_note(device, status, err);
+        }
+        status = table->stream_query(stream->state, err);
+        if (status != MUSTER_E_BUSY) {
+            flights_retire(stream);
+            return device_note(device, status, err);
+        }
+        if (left_ns == 0)
+            return device_note(device,
+                               muster_error_fill(err, MUSTER_E_TIMEOUT, 0, NULL,
+                                                 "%s has not finished in the time allowed",
+                                                 device->info.id),
+                               err);
+        /* Parked, not spun: nothing wakes this but the clock. */
+        run_lock(m);
+        uint64_t until_ns = platform_clock_ns() + pause_ns;
+        platform_condition_wait(&m->changed, &m->lock,
+                                until_ns < deadline_ns ? until_ns : deadline_ns);
+        run_unlock(m);
+        pause_ns = pause_ns * 2 < POLL_LAST_NS ? pause_ns * 2 : POLL_LAST_NS;
+    }
+}
+
+void flights_end(struct run_device *device)
+{
+    struct muster *m = device->m;
+    for (uint32_t i = 0; i < device->stream_count; i++) {
+        struct run_stream *stream = &device->streams[i];
+        flights_retire(stream);
+        run_lock(m);
+        while (stream->oldest)
+            finish_oldest_locked(stream, MUSTER_E_DEVICE_HUNG);
+        run_unlock(m);
+    }
+}
+
+void flights_destroy(struct run_device *device)
+{
+    struct muster *m = device->m;
+    while (device->free_flights) {
+        struct flight *flight = device->free_flights;
+        device->free_flights = flight->next;
+        allocator_give(&m->allocator, flight, 1, sizeof *flight);
+    }
+}

@@ -1,0 +1,304 @@
+/*
+ * One operation on tracked blocks: hold the blocks, queue the waits, let the caller enqueue,
+ * record, let go. Between begin and end the blocks are held, so that two threads that use one block
+ * on two streams see each other's use.
+ */
+#include "run/runtime.h"
+
+#include "base/invariant.h"
+
+/* Each block once, with all its accesses. */
+static muster_status merge_uses(struct operation_run *run, const struct muster_use *uses,
+                                size_t count, struct muster_error *err)
+{
+    if (count > MUSTER_USES_MAX)
+        return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, "split the work",
+                                 "%zu blocks in one operation; at most %d", count, MUSTER_USES_MAX);
+    run->use_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (uses[i].access < MUSTER_READS || uses[i].access > MUSTER_READS_WRITES)
+            return run_bad_argument(err, "a use of a block",
+                                    "access is none of enum muster_access");
+        size_t at = 0;
+        while (at < run->use_count && (run->uses[at].block.index != uses[i].block.index ||
+                                       run->uses[at].block.generation != uses[i].block.generation))
+            at++;
+        if (at == run->use_count)
+            run->uses[run->use_count++] = uses[i];
+        else
+            run->uses[at].access |= uses[i].access;
+    }
+    return MUSTER_OK;
+}
+
+static muster_status check_block(const struct run_block *block, const struct run_stream *stream,
+                                 enum muster_access access, struct muster_error *err)
+{
+    if (block->device != stream->device)
+        return muster_error_fill(err, MUSTER_E_INVALID, 0, "use a stream of the block's device",
+                                 "a block of %s was used on a stream of %s", block->device->info.id,
+                                 stream->device->info.id);
+    if (block->is_going)
+        return muster_error_fill(err, MUSTER_E_STALE, 0, "do not use a block after it was freed",
+                                 "the block is being freed");
+    if (block->is_copy && (access & MUSTER_WRITES))
+        return muster_error_fill(err, MUSTER_E_INVALID, 0, "copy it into a block of your own first",
+                                 "a resident copy of data is only for reading");
+    if (block->holder == HOLDER_USER)
+        return muster_error_fill(err, MUSTER_E_BUSY, 0, "call muster_block_end first",
+                                 "the block is between muster_block_begin and muster_block_end");
+    return MUSTER_OK;
+}
+
+/*
+ * Holds all blocks, or none. Other operations hold blocks only while they enqueue, so waiting for
+ * them is short.
+ */
+static muster_status hold_locked(struct operation_run *run, enum holder holder,
+                                 struct muster_error *err)
+{
+    struct muster *m = run->m;
+    struct run_block *block;
+    for (size_t i = 0; i < run->use_count;) {
+        muster_status status = block_resolve_locked(m, run->uses[i].block, &block, err);
+        if (status == MUSTER_OK)
+            status = check_block(block, run->stream, run->uses[i].access, err);
+        if (status != MUSTER_OK)
+            return status;
+        i++;
+        if (block->holder == HOLDER_OPERATION) {
+            platform_condition_wait(&m->changed, &m->lock, UINT64_MAX);
+            i = 0;
+        }
+    }
+    for (size_t i = 0; i < run->use_count; i++) {
+        block_resolve_locked(m, run->uses[i].block, &block, NULL);
+        block->holder = holder;
+        block->holder_token = run->stream->token;
+        run->memories[i] = block->memory;
+    }
+    return MUSTER_OK;
+}
+
+static void let_go_locked(struct operation_run *run)
+{
+    struct run_block *block;
+    for (size_t i = 0; i < run->use_count; i++)
+        if (block_resolve_locked(run->m, run->uses[i].block, &block, NULL) == MUSTER_OK)
+            block->holder = HOLDER_NONE;
+    platform_condition_wake_all(&run->m->changed);
+}
+
+/* Makes the stream wait for what one use conflicts with. */
+static muster_status wait_for(struct operation_run *run, size_t use, struct muster_error *err)
+{
+    struct run_device *device = run->stream->device;
+    struct run_block *block;
+    struct tracker_marks waits;
+    run_lock(run->m);
+    block_resolve_locked(run->m, run->uses[use].block, &block, NULL);
+    tracker_plan(&block->tracker, run->stream->token, run->uses[use].access, &waits);
+    for (uint32_t i = 0; i < waits.count; i++)
+        ((struct run_event *)waits.marks[i].event)->references++;
+    run_unlock(run->m);
+    muster_status status = MUSTER_OK;
+    for (uint32_t i = 0; i < waits.count && status == MUSTER_OK; i++) {
+        struct run_event *event = waits.marks[i].event;
+        status = device->backend->table.stream_wait(run->stream->state, event->state, err);
+    }
+    run_lock(run->m);
+    marks_unreference_locked(device, &waits);
+    run_unlock(run->m);
+    return device_note(device, status, err);
+}
+
+muster_status operation_begin(struct muster *m, muster_stream handle, const struct muster_use *uses,
+                              size_t count, enum holder holder, struct operation_run *run,
+                              struct muster_error *err)
+{
+    *run = (struct operation_run){ .m = m };
+    muster_status status = merge_uses(run, uses, count, err);
+    if (status != MUSTER_OK)
+        return status;
+    status = stream_pin(m, handle, &run->stream, err);
+    if (status != MUSTER_OK)
+        return status;
+    struct run_device *device = run->stream->device;
+    if ((status = event_take(device, &run->event, err)) != MUSTER_OK)
+        goto no_event;
+    run->flight = flight_take(device, err);
+    if (!run->flight) {
+        status = MUSTER_E_NO_MEMORY;
+        goto no_flight;
+    }
+    run_lock(m);
+    status = hold_locked(run, holder, err);
+    run_unlock(m);
+    if (status != MUSTER_OK)
+        goto not_held;
+    for (size_t i = 0; i < run->use_count && status == MUSTER_OK; i++)
+        status = wait_for(run, i, err);
+    if (status == MUSTER_OK)
+        return MUSTER_OK;
+    run_lock(m);
+    let_go_locked(run);
+    run_unlock(m);
+not_held:
+    run_lock(m);
+    flight_give_locked(device, run->flight);
+    run_unlock(m);
+no_flight:
+    run_lock(m);
+    event_unreference_locked(device, run->event);
+    run_unlock(m);
+no_event:
+    stream_unpin(run->stream);
+    return status;
+}
+
+void operation_abandon(struct operation_run *run)
+{
+    struct run_device *device = run->stream->device;
+    run_lock(run->m);
+    let_go_locked(run);
+    flight_give_locked(device, run->flight);
+    event_unreference_locked(device, run->event);
+    stream_unpin_locked(run->stream);
+    run_unlock(run->m);
+}
+
+/*
+ * The record was refused, so nothing could wait for the operation: it is waited for here, or the
+ * device given up.
+ */
+static void finish_unrecorded(struct operation_run *run)
+{
+    struct run_device *device = run->stream->device;
+    muster_status status =
+        stream_drain(run->stream, platform_deadline_ns(run->m->options.close_ns), NULL);
+    bool is_over = status == MUSTER_OK || muster_status_discards(status) >= MUSTER_DISCARD_STREAM;
+    run_lock(run->m);
+    if (!is_over) {
+        run->stream->broken = true;
+        device_note_locked(device, MUSTER_E_DEVICE_HUNG, NULL);
+    }
+    if (run->flight->user_result)
+        *run->flight->user_result = run->flight->result;
+    run_unlock(run->m);
+    operation_abandon(run);
+}
+
+muster_status operation_end(struct operation_run *run, bool is_unit, uint64_t amount,
+                            struct muster_error *err)
+{
+    struct run_device *device = run->stream->device;
+    struct muster *m = run->m;
+    muster_status status =
+        device->backend->table.event_record(run->event->state, run->stream->state, err);
+    if (status != MUSTER_OK) {
+        device_note(device, status, err);
+        finish_unrecorded(run);
+        return status;
+    }
+    run_lock(m);
+    for (size_t i = 0; i < run->use_count; i++) {
+        struct run_block *block;
+        struct tracker_marks dropped;
+        block_resolve_locked(m, run->uses[i].block, &block, NULL);
+        tracker_commit(&block->tracker, (struct tracker_mark){ run->stream->token, run->event },
+                       run->uses[i].access, &dropped);
+        run->event->references++;
+        marks_unreference_locked(device, &dropped);
+        block->is_unused = false;
+    }
+    let_go_locked(run);
+    if (amount > 0) {
+        run->flight->event = run->event; /* the reference goes with it */
+        run->flight->is_unit = is_unit;
+        run->flight->amount = amount;
+        flight_begin_locked(run->stream, run->flight);
+    } else {
+        flight_give_locked(device, run->flight);
+        event_unreference_locked(device, run->event);
+    }
+    stream_unpin_locked(run->stream);
+    run_unlock(m);
+    return MUSTER_OK;
+}
+
+const struct muster_memory *operation_memory(const struct operation_run *run, muster_block block)
+{
+    for (size_t i = 0; i < run->use_count; i++)
+        if (run->uses[i].block.index == block.index &&
+            run->uses[i].block.generation == block.generation)
+            return &run->memories[i];
+    INVARIANT(!"a block that is not among the uses");
+    return NULL;
+}
+
+muster_status muster_block_begin(struct muster *m, muster_stream stream,
+                                 const struct muster_use *uses, size_t count,
+                                 struct muster_error *err)
+{
+    if (!m || !uses || count == 0)
+        return run_bad_argument(err, "muster_block_begin", "an argument is NULL, or count is 0");
+    struct operation_run run;
+    muster_status status = operation_begin(m, stream, uses, count, HOLDER_USER, &run, err);
+    if (status != MUSTER_OK)
+        return status;
+    /* The stream stays pinned and the blocks held; the rest is taken anew at the end. */
+    run_lock(m);
+    flight_give_locked(run.stream->device, run.flight);
+    event_unreference_locked(run.stream->device, run.event);
+    run_unlock(m);
+    return MUSTER_OK;
+}
+
+/* All blocks are held by a begin on this stream. */
+static muster_status check_held_locked(struct operation_run *run, struct muster_error *err)
+{
+    for (size_t i = 0; i < run->use_count; i++) {
+        struct run_block *block;
+        muster_status status = block_resolve_locked(run->m, run->uses[i].block, &block, err);
+        if (status != MUSTER_OK)
+            return status;
+        if (block->holder != HOLDER_USER || block->holder_token != run->stream->token)
+            return run_bad_argument(err, "muster_block_end",
+                                    "a block that was not begun on this stream");
+    }
+    return MUSTER_OK;
+}
+
+muster_status muster_block_end(struct muster *m, muster_stream stream,
+                               const struct muster_use *uses, size_t count,
+                               struct muster_error *err)
+{
+    if (!m || !uses || count == 0)
+        return run_bad_argument(err, "muster_block_end", "an argument is NULL, or count is 0");
+    struct operation_run run = { .m = m };
+    muster_status status = merge_uses(&run, uses, count, err);
+    if (status == MUSTER_OK)
+        status = stream_pin(m, stream, &run.stream, err);
+    if (status != MUSTER_OK)
+        return status;
+    run_lock(m);
+    status = check_held_locked(&run, err);
+    run_unlock(m);
+    if (status != MUSTER_OK) {
+        stream_unpin(run.stream);
+        return status;
+    }
+    stream_unpin(
+        run.stream); /* the pin of muster_block_begin is the one that operation_end lets go */
+    status = event_take(run.stream->device, &run.event, err);
+    if (status != MUSTER_OK)
+        return status;
+    run.flight = flight_take(run.stream->device, err);
+    if (!run.flight) {
+        run_lock(m);
+        event_unreference_locked(run.stream->device, run.event);
+        run_unlock(m);
+        return MUSTER_E_NO_MEMORY;
+    }
+    return operation_end(&run, false, 0, err);
+}

@@ -1,0 +1,306 @@
+/*
+ * Opening and closing a runtime. What is destroyed when is written down in docs/architecture.md;
+ * the order here is that one.
+ */
+#include "run/runtime.h"
+
+#include "backend/sim/sim.h"
+#include "base/allocator.h"
+#include "base/invariant.h"
+#include "core/plan.h"
+#include "platform/machine.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void *default_allocate(void *user, size_t bytes, size_t alignment)
+{
+    (void)user;
+    size_t rounded;
+    if (__builtin_add_overflow(bytes, alignment - 1, &rounded))
+        return NULL;
+    return aligned_alloc(alignment, rounded & ~(alignment - 1));
+}
+
+static void default_release(void *user, void *memory, size_t bytes)
+{
+    (void)user;
+    (void)bytes;
+    free(memory);
+}
+
+void run_log(const struct muster *m, enum muster_log_level level, const char *format, ...)
+{
+    if (!m->options.log || level > m->options.log_level)
+        return;
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    m->options.log(m->options.log_user, level, text);
+}
+
+static void services_log(const struct muster_services *services, enum muster_log_level level,
+                         const char *text)
+{
+    const struct muster *m =
+        (const struct muster *)((const char *)services - offsetof(struct muster, services));
+    run_log(m, level, "%s", text);
+}
+
+muster_status run_no_memory(struct muster_error *err, const char *what)
+{
+    return muster_error_fill(err, MUSTER_E_NO_MEMORY, 0, "free memory of the process",
+                             "no host memory for %s", what);
+}
+
+muster_status run_bad_argument(struct muster_error *err, const char *function, const char *what)
+{
+    return muster_error_fill(err, MUSTER_E_INVALID, 0, NULL, "%s: %s", function, what);
+}
+
+void run_error_device(struct muster_error *err, const struct run_device *device)
+{
+    if (err)
+        snprintf(err->device, sizeof err->device, "%s", device->info.id);
+}
+
+/* Options of another size: what the caller does not know is 0, what we do not know must be 0. */
+static muster_status read_options(const struct muster_options *given, struct muster_options *out,
+                                  struct muster_error *err)
+{
+    *out = (struct muster_options)MUSTER_OPTIONS_INIT;
+    if (given) {
+        if (given->size < sizeof given->size)
+            return muster_error_fill(err, MUSTER_E_INVALID, 0, "begin with MUSTER_OPTIONS_INIT",
+                                     "struct muster_options says that it has %zu bytes",
+                                     given->size);
+        const unsigned char *bytes = (const unsigned char *)given;
+        for (size_t i = sizeof *out; i < given->size; i++)
+            if (bytes[i] != 0)
+                return muster_error_fill(
+                    err, MUSTER_E_VERSION, 0, "use a newer libmuster, or do not set the option",
+                    "an option is set that version %s does not know", MUSTER_VERSION_STRING);
+        memcpy(out, given, given->size < sizeof *out ? given->size : sizeof *out);
+        out->size = sizeof *out;
+    }
+    if (!out->allocator.allocate != !out->allocator.release)
+        return run_bad_argument(err, "muster_open", "an allocator needs both of its functions");
+    if (!out->allocator.allocate)
+        out->allocator = (struct muster_allocator){ default_allocate, default_release, NULL };
+    if (out->streams_max > STREAMS_MAX_LIMIT)
+        return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, NULL, "streams_max is %u; at most %u",
+                                 out->streams_max, STREAMS_MAX_LIMIT);
+    if (out->backend_count > 0 && !out->backends)
+        return run_bad_argument(err, "muster_open", "backend_count is set and backends is not");
+    if (out->streams_max == 0)
+        out->streams_max = STREAMS_MAX_DEFAULT;
+    if (out->poll_ns == 0)
+        out->poll_ns = POLL_NS_DEFAULT;
+    if (out->close_ns == 0)
+        out->close_ns = CLOSE_NS_DEFAULT;
+    if (out->log_level == 0)
+        out->log_level = MUSTER_LOG_WARNING;
+    if (!out->sim)
+        out->sim = platform_environment("MUSTER_SIM");
+    if (!out->backend_paths)
+        out->backend_paths = platform_environment("MUSTER_BACKENDS");
+    /* Set but empty is how a shell unsets. */
+    if (out->sim && !*out->sim)
+        out->sim = NULL;
+    if (out->backend_paths && !*out->backend_paths)
+        out->backend_paths = NULL;
+    return MUSTER_OK;
+}
+
+static void free_text(struct muster *m, const char *text)
+{
+    if (text)
+        allocator_give(&m->allocator, (void *)(uintptr_t)text, strlen(text) + 1, 1);
+}
+
+/* Replaces a borrowed text by a copy; on failure by NULL. */
+static bool keep_text(struct muster *m, const char **text)
+{
+    if (!*text)
+        return true;
+    size_t bytes = strlen(*text) + 1;
+    char *copy = allocator_take(&m->allocator, bytes, 1);
+    if (copy)
+        memcpy(copy, *text, bytes);
+    *text = copy;
+    return copy != NULL;
+}
+
+static void free_texts(struct muster *m)
+{
+    free_text(m, m->options.devices);
+    free_text(m, m->options.sim);
+    free_text(m, m->options.backend_paths);
+}
+
+static muster_status keep_texts(struct muster *m, struct muster_error *err)
+{
+    /* Each is tried, so that none is left pointing at the caller's memory. */
+    bool kept = keep_text(m, &m->options.devices);
+    kept = keep_text(m, &m->options.sim) && kept;
+    kept = keep_text(m, &m->options.backend_paths) && kept;
+    return kept ? MUSTER_OK : run_no_memory(err, "the options");
+}
+
+/* Names that no backend has are mistakes, to be told at once. */
+static muster_status check_device_names(struct muster *m, struct muster_error *err)
+{
+    for (const char *at = m->options.devices; at && *at;) {
+        size_t length = strcspn(at, ","), name = strcspn(at, ":,");
+        if (!backends_find(m, at, name)) {
+            char known[128] = "";
+            for (uint32_t i = 0; i < m->backend_count; i++)
+                snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s",
+                         i > 0 ? ", " : "", m->backends[i]->table.name);
+            return muster_error_fill(
+                err, MUSTER_E_NOT_FOUND, 0, "name devices of these backends, or leave it out",
+                "devices asks for \"%.*s\"; there are the backends %s", (int)length, at, known);
+        }
+        at += length + (at[length] == ',');
+    }
+    return MUSTER_OK;
+}
+
+muster_status muster_open(struct muster **out, const struct muster_options *given,
+                          struct muster_error *err)
+{
+    struct muster_options options;
+    if (!out)
+        return run_bad_argument(err, "muster_open", "there is no place for the runtime");
+    muster_status status = read_options(given, &options, err);
+    if (status != MUSTER_OK)
+        return status;
+    struct muster *m = allocator_take(&options.allocator, 1, sizeof *m);
+    if (!m)
+        return run_no_memory(err, "the runtime");
+    const char *file;
+    int line;
+    m->allocator = options.allocator;
+    m->options = options;
+    m->invariants_before = invariant_count(&file, &line);
+    m->stream_bytes = plan_stream_bytes(platform_environment("MUSTER_POOL_MB_PER_STREAM"));
+    if ((status = keep_texts(m, err)) != MUSTER_OK)
+        goto no_texts;
+    m->services = (struct muster_services){ .size = sizeof m->services,
+                                            .allocator = m->allocator,
+                                            .log = services_log,
+                                            .sim = m->options.sim,
+                                            .cpu_workers = options.cpu_workers };
+    if ((status = sim_check(&m->allocator, m->options.sim, err)) != MUSTER_OK)
+        goto no_texts;
+    if ((status = platform_mutex_init(&m->lock, err)) != MUSTER_OK)
+        goto no_texts;
+    if ((status = platform_condition_init(&m->changed, err)) != MUSTER_OK)
+        goto no_condition;
+    if ((status = poller_create(m, err)) != MUSTER_OK)
+        goto no_poller;
+    if ((status = backends_load(m, err)) != MUSTER_OK)
+        goto no_backends;
+    if ((status = check_device_names(m, err)) != MUSTER_OK)
+        goto no_backends;
+    *out = m;
+    return MUSTER_OK;
+no_backends:
+    backends_unload(m);
+    poller_destroy(m, 0);
+no_poller:
+    platform_condition_deinit(&m->changed);
+no_condition:
+    platform_mutex_deinit(&m->lock);
+no_texts:
+    free_texts(m);
+    allocator_give(&options.allocator, m, 1, sizeof *m);
+    return status;
+}
+
+/* What a hung device holds, for the one who closes. */
+static void name_hung(const struct run_device *device, struct muster_error *err)
+{
+    muster_error_fill(err, MUSTER_E_DEVICE_HUNG, 0,
+                      "its memory and threads stay with the process; restart it to get them back",
+                      "%s did not finish %llu units and %llu bytes of copies; abandoned with %u "
+                      "blocks of %llu bytes",
+                      device->info.id, (unsigned long long)device->items.depth,
+                      (unsigned long long)device->bytes_in_flight, device->block_count,
+                      (unsigned long long)device->budget.used);
+    run_error_device(err, device);
+}
+
+/* Waits for what was given to each device; marks those that do not finish. */
+static muster_status drain_devices(struct muster *m, uint64_t deadline_ns, struct muster_error *err)
+{
+    muster_status result = MUSTER_OK;
+    for (uint32_t i = 0; i < m->device_count; i++) {
+        struct run_device *device = m->devices[i];
+        for (uint32_t slot = 0; slot < device->stream_count && !device->is_hung; slot++) {
+            struct run_stream *stream = &device->streams[slot];
+            muster_status status =
+                stream->state ? stream_drain(stream, deadline_ns, NULL) : MUSTER_OK;
+            /* Finished, well or not; any other answer leaves open whether it still runs. */
+            bool is_over = status == MUSTER_OK || status == MUSTER_E_STREAM_FAILED ||
+                           status == MUSTER_E_DEVICE_LOST;
+            device->is_hung = !is_over;
+        }
+        if (device->is_hung && result == MUSTER_OK) {
+            name_hung(device, err);
+            result = MUSTER_E_DEVICE_HUNG;
+        }
+    }
+    return result;
+}
+
+muster_status muster_close(struct muster *m, struct muster_error *err)
+{
+    if (!m)
+        return MUSTER_OK;
+    uint64_t deadline_ns = platform_deadline_ns(m->options.close_ns);
+    if (!poller_destroy(m, deadline_ns))
+        /*
+         * A thread of ours sits in a driver call and will come back to this memory, if ever it
+         * does.
+         */
+        return muster_error_fill(err, MUSTER_E_DEVICE_HUNG, 0,
+                                 "restart the process to get its memory back",
+                                 "a driver does not answer; the runtime is abandoned as it is");
+    muster_status status = drain_devices(m, deadline_ns, err);
+    data_destroy_all(m);
+    blocks_destroy(m);
+    kernels_destroy_all(m);
+    /* Slices come after their parents in the list. */
+    for (uint32_t i = m->device_count; i-- > 0;)
+        device_destroy(m->devices[i]);
+    backends_unload(m);
+    table_destroy(m, &m->blocks);
+    table_destroy(m, &m->data);
+    platform_condition_deinit(&m->changed);
+    platform_mutex_deinit(&m->lock);
+    free_texts(m);
+    const char *file;
+    int line;
+    if (invariant_count(&file, &line) > m->invariants_before && status == MUSTER_OK)
+        status = muster_error_fill(
+            err, MUSTER_E_INTERNAL, 0, "please report it with what led to it",
+            "an invariant was broken while the runtime was open, the first at %s:%d", file, line);
+    struct muster_allocator allocator = m->allocator;
+    allocator_give(&allocator, m, 1, sizeof *m);
+    return status;
+}
+
+const char *muster_version(void)
+{
+    return MUSTER_VERSION_STRING;
+}
+
+uint64_t muster_stream_plan(const struct muster *m, uint64_t branches, uint64_t streams)
+{
+    return plan_job_bytes(branches, streams, m ? m->stream_bytes : PLAN_STREAM_BYTES_DEFAULT);
+}
