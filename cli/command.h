@@ -1,0 +1,38 @@
+/*
+ * A subcommand: what main.c, help.c and the subcommands themselves know about each other.
+ */
+#ifndef CLI_COMMAND_H
+#define CLI_COMMAND_H
+
+#include "option.h"
+#include "output.h"
+
+/* What the process ends with. Programs rely on these numbers. */
+enum exit_code { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_NO_DEVICE = 3 };
+
+struct command {
+    const char *name;
+    const char *summary;  /* one line, for the list of subcommands */
+    const char *argument; /* what its one argument is called; NULL if it takes none */
+    const char *details;  /* paragraphs for --help, each line ended */
+    const struct option *options;
+    size_t option_count; /* at most OPTIONS_MAX */
+    /* `values[i]` belongs to options[i]; `argument` is NULL if none was given. */
+    enum exit_code (*run)(const struct option_value *values, const char *argument,
+                          struct output *out);
+};
+
+extern const struct command command_devices, command_partition, command_version, command_help;
+
+/* All of them, in the order help shows them. Defined in main.c. */
+extern const struct command *const commands[];
+extern const size_t command_count;
+
+/* NULL if there is none of that name. */
+const struct command *command_find(const char *name);
+
+/* What `muster --help` and `muster SUBCOMMAND --help` print. */
+void help_print_all(struct output *out);
+void help_print(const struct command *command, struct output *out);
+
+#endif

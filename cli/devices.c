@@ -1,0 +1,267 @@
+/*
+ * `muster devices`: what this machine has, what each device can do and what it is doing.
+ */
+#include "bytes.h"
+#include "command.h"
+#include "inventory.h"
+#include "json.h"
+#include "message.h"
+#include "table.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { JSON };
+
+static const struct option options[] = {
+    [JSON] = { .name = "json", .kind = OPTION_FLAG, .help = "print JSON" },
+};
+
+static const struct capability {
+    uint32_t bit;
+    const char *name;
+} capabilities[] = {
+    { MUSTER_CAN_WAIT_VALUE, "wait_value" },
+    { MUSTER_CAN_STREAM_MEMORY, "stream_memory" },
+    { MUSTER_CAN_GRAPHS, "graphs" },
+    { MUSTER_CAN_SLICE, "slice" },
+    { MUSTER_CAN_PEER_COPY, "peer_copy" },
+    { MUSTER_CAN_PRIORITIES, "priorities" },
+    { MUSTER_CAN_USE_HOST_MEMORY, "host_memory" },
+};
+
+static void text_or_null(struct json *json, const char *key, const char *text)
+{
+    if (*text)
+        json_text(json, key, text);
+    else
+        json_null(json, key);
+}
+
+static void real_or_null(struct json *json, const char *key, double number, bool known)
+{
+    if (known)
+        json_real(json, key, number);
+    else
+        json_null(json, key);
+}
+
+/* The driver has told how much memory is free; before that there is no number to show. */
+static bool is_sampled(const struct muster_device_load *load)
+{
+    return load->sampled_ns != 0;
+}
+
+static void device_json(struct json *json, const struct inventory_device *device)
+{
+    const struct muster_device_info *info = &device->info;
+    const struct muster_device_load *load = &device->load;
+    json_begin_object(json, NULL);
+    json_text(json, "id", info->id);
+    json_text(json, "backend", info->backend);
+    json_text(json, "name", info->name);
+    json_begin_array(json, "compute");
+    json_number(json, NULL, info->compute[0]);
+    json_number(json, NULL, info->compute[1]);
+    json_end_array(json);
+    json_number(json, "memory_total", info->memory_total);
+    if (is_sampled(load))
+        json_number(json, "memory_free", load->memory_free);
+    else
+        json_null(json, "memory_free");
+    json_number(json, "streams_max", info->streams_max);
+    json_real(json, "weight", info->weight);
+    json_text(json, "health", muster_health_name(load->health));
+    json_number(json, "cores", info->cores);
+    json_number(json, "copy_engines", info->copy_engines);
+    if (info->numa_node >= 0)
+        json_number(json, "numa_node", (uint64_t)info->numa_node);
+    else
+        json_null(json, "numa_node");
+    json_number(json, "domain", info->domain);
+    text_or_null(json, "parent", info->parent);
+    text_or_null(json, "pci", info->pci);
+    json_begin_array(json, "capabilities");
+    for (size_t i = 0; i < sizeof capabilities / sizeof *capabilities; i++)
+        if (info->capabilities & capabilities[i].bit)
+            json_text(json, NULL, capabilities[i].name);
+    json_end_array(json);
+    real_or_null(json, "utilisation", load->utilisation,
+                 is_sampled(load) && load->utilisation >= 0);
+    real_or_null(json, "temperature_c", load->temperature_c,
+                 is_sampled(load) && load->temperature_c >= -273);
+    json_end_object(json);
+}
+
+static void print_json(const struct inventory *inventory, struct output *out)
+{
+    struct json json;
+    json_init(&json, out);
+    json_begin_object(&json, NULL);
+    json_begin_array(&json, "devices");
+    for (size_t i = 0; i < inventory->device_count; i++)
+        device_json(&json, &inventory->devices[i]);
+    json_end_array(&json);
+    json_begin_array(&json, "backends");
+    for (size_t i = 0; i < inventory->backend_count; i++) {
+        const struct muster_backend_report *report = &inventory->backends[i];
+        json_begin_object(&json, NULL);
+        json_text(&json, "name", report->name);
+        json_number(&json, "devices", report->device_count);
+        json_text(&json, "status", muster_status_name(report->error.status));
+        if (report->error.status != MUSTER_OK)
+            json_text(&json, "message", report->error.text);
+        json_end_object(&json);
+    }
+    json_end_array(&json);
+    json_end_object(&json);
+    output_text(out, "\n");
+}
+
+enum { ID, NAME, CORES, COMPUTE, MEMORY, FREE, STREAMS, WEIGHT, NUMA, HEALTH, COLUMN_COUNT };
+_Static_assert(COLUMN_COUNT <= TABLE_COLUMNS_MAX, "every column has a cell");
+
+static void device_row(const void *rows, size_t index, char (*cells)[TABLE_CELL_BYTES])
+{
+    const struct inventory_device *device = (const struct inventory_device *)rows + index;
+    const struct muster_device_info *info = &device->info;
+    for (size_t i = 0; i < COLUMN_COUNT; i++)
+        snprintf(cells[i], sizeof cells[i], "-");
+    snprintf(cells[ID], sizeof cells[ID], "%s%s", *info->parent ? "  " : "", info->id);
+    snprintf(cells[NAME], sizeof cells[NAME], "%s", info->name);
+    snprintf(cells[CORES], sizeof cells[CORES], "%u", (unsigned)info->cores);
+    if (info->compute[0] || info->compute[1])
+        snprintf(cells[COMPUTE], sizeof cells[COMPUTE], "%u.%u", (unsigned)info->compute[0],
+                 (unsigned)info->compute[1]);
+    bytes_format(info->memory_total, cells[MEMORY], sizeof cells[MEMORY]);
+    if (is_sampled(&device->load))
+        bytes_format(device->load.memory_free, cells[FREE], sizeof cells[FREE]);
+    snprintf(cells[STREAMS], sizeof cells[STREAMS], "%u", (unsigned)info->streams_max);
+    snprintf(cells[WEIGHT], sizeof cells[WEIGHT], "%.4g", info->weight);
+    if (info->numa_node >= 0)
+        snprintf(cells[NUMA], sizeof cells[NUMA], "%d", (int)info->numa_node);
+    snprintf(cells[HEALTH], sizeof cells[HEALTH], "%s", muster_health_name(device->load.health));
+}
+
+/* The column is worth its room only where devices differ in it. */
+static bool has_many_nodes(const struct inventory *inventory)
+{
+    for (size_t i = 1; i < inventory->device_count; i++)
+        if (inventory->devices[i].info.numa_node != inventory->devices[0].info.numa_node)
+            return true;
+    return false;
+}
+
+static void print_text(const struct inventory *inventory, struct output *out)
+{
+    const struct table_column columns[COLUMN_COUNT] = {
+        [ID] = { "ID", false, false },
+        [NAME] = { "NAME", false, false },
+        [CORES] = { "CORES", true, false },
+        [COMPUTE] = { "COMPUTE", true, false },
+        [MEMORY] = { "MEMORY", true, false },
+        [FREE] = { "FREE", true, false },
+        [STREAMS] = { "STREAMS", true, false },
+        [WEIGHT] = { "WEIGHT", true, false },
+        [NUMA] = { "NUMA", true, !has_many_nodes(inventory) },
+        [HEALTH] = { "HEALTH", false, false },
+    };
+    if (inventory->device_count > 0)
+        table_print(columns, COLUMN_COUNT, device_row, inventory->devices, inventory->device_count,
+                    out);
+}
+
+/*
+ * Why devices may be missing. That a machine has none of a kind is a reason only where nothing else
+ * was found.
+ */
+static void tell_of_backends(const struct inventory *inventory)
+{
+    for (size_t i = 0; i < inventory->backend_count; i++) {
+        const struct muster_backend_report *report = &inventory->backends[i];
+        if (report->error.status == MUSTER_OK ||
+            (report->error.status == MUSTER_E_NOT_FOUND && inventory->device_count > 0))
+            continue;
+        char subject[32];
+        snprintf(subject, sizeof subject, "backend %s", report->name);
+        message_library(subject, &report->error);
+    }
+}
+
+/* What the user described and cannot be had is the user's input; the rest is our failure. */
+static enum exit_code open_failure(const struct muster_error *error)
+{
+    message_library(NULL, error);
+    switch (error->status) {
+    case MUSTER_E_PARSE:
+    case MUSTER_E_INVALID:
+    case MUSTER_E_NOT_FOUND:
+    case MUSTER_E_CAPACITY:
+    case MUSTER_E_TOO_LARGE:
+    case MUSTER_E_IO:
+    case MUSTER_E_VERSION:
+        return EXIT_USAGE;
+    case MUSTER_E_NO_DEVICE:
+        return EXIT_NO_DEVICE;
+    default:
+        return EXIT_FAILED;
+    }
+}
+
+static enum exit_code run(const struct option_value *values, const char *argument,
+                          struct output *out)
+{
+    (void)argument;
+    struct muster *m = NULL;
+    struct muster_error error;
+    struct inventory inventory;
+    if (muster_open(&m, NULL, &error) != MUSTER_OK)
+        return open_failure(&error);
+    if (inventory_init(&inventory, m, &error) != MUSTER_OK) {
+        message_library(NULL, &error);
+        muster_close(m, NULL);
+        return error.status == MUSTER_E_NO_DEVICE ? EXIT_NO_DEVICE : EXIT_FAILED;
+    }
+    if (values[JSON].given)
+        print_json(&inventory, out);
+    else
+        print_text(&inventory, out);
+    output_flush(out);
+    enum exit_code code = EXIT_DONE;
+    if (inventory.device_count == 0) {
+        message_error("no device can be used on this machine");
+        code = EXIT_NO_DEVICE;
+    }
+    tell_of_backends(&inventory);
+    inventory_deinit(&inventory);
+    if (muster_close(m, &error) != MUSTER_OK) {
+        message_library(NULL, &error);
+        code = EXIT_FAILED;
+    }
+    return code;
+}
+
+const struct command command_devices = {
+    .name = "devices",
+    .summary = "list the devices of this machine and how they are",
+    .details =
+        "Lists every device that can be given work. What kept a backend from being used is told on "
+        "standard\n"
+        "error. Exit status 3: there is no device at all.\n"
+        "\n"
+        "JSON: "
+        "{\"devices\":[{\"id\",\"backend\",\"name\",\"compute\":[major,minor],\"memory_total\",\n"
+        "\"memory_free\",\"streams_max\",\"weight\",\"health\",\"cores\",\"copy_engines\",\"numa_"
+        "node\",\n"
+        "\"domain\",\"parent\",\"pci\",\"capabilities\":[...],\"utilisation\",\"temperature_c\"},.."
+        ".],\n"
+        "\"backends\":[{\"name\",\"devices\",\"status\",\"message\"},...]}. Memory is in bytes; "
+        "what is not known is\n"
+        "null; a backend has a message only where its status is not MUSTER_OK.\n"
+        "\n"
+        "Environment: MUSTER_SIM describes simulated devices, MUSTER_BACKENDS names further "
+        "backends.\n",
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .run = run,
+};

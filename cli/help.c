@@ -1,0 +1,97 @@
+/*
+ * `muster help`: what --help prints, made from the tables that also drive the parser, so the two
+ * cannot disagree.
+ */
+#include "command.h"
+#include "message.h"
+
+#include <stdio.h>
+
+#define NAME_WIDTH 14
+#define OPTION_WIDTH 16
+
+static void option_form(const struct option *option, char *form, size_t bytes)
+{
+    snprintf(form, bytes, "--%s%s%s", option->name, option->value ? " " : "",
+             option->value ? option->value : "");
+}
+
+void help_print_all(struct output *out)
+{
+    output_text(out, "muster - keeps every processor in a machine busy on one stream of work\n"
+                     "\n"
+                     "Usage: muster SUBCOMMAND [OPTIONS]\n"
+                     "\n"
+                     "Subcommands:\n");
+    for (size_t i = 0; i < command_count; i++) {
+        output_text(out, "  ");
+        output_column(out, commands[i]->name, NAME_WIDTH, false);
+        output_text(out, commands[i]->summary);
+        output_text(out, "\n");
+    }
+    output_text(out,
+                "\n"
+                "Exit status: 0 done, 1 failed, 2 wrong usage or bad input, 3 no eligible device.\n"
+                "'muster SUBCOMMAND --help' tells more about each.\n");
+}
+
+void help_print(const struct command *command, struct output *out)
+{
+    char form[64];
+    output_text(out, "muster ");
+    output_text(out, command->name);
+    output_text(out, " - ");
+    output_text(out, command->summary);
+    output_text(out, "\n\nUsage: muster ");
+    output_text(out, command->name);
+    for (size_t i = 0; i < command->option_count; i++) {
+        const struct option *option = &command->options[i];
+        option_form(option, form, sizeof form);
+        output_text(out, option->required ? " " : " [");
+        output_text(out, form);
+        output_text(out, option->required ? "" : "]");
+    }
+    if (command->argument) {
+        output_text(out, " [");
+        output_text(out, command->argument);
+        output_text(out, "]");
+    }
+    output_text(out, "\n\n");
+    output_text(out, command->details);
+    output_text(out, "\nOptions:\n");
+    for (size_t i = 0; i < command->option_count; i++) {
+        option_form(&command->options[i], form, sizeof form);
+        output_text(out, "  ");
+        output_column(out, form, OPTION_WIDTH, false);
+        output_text(out, command->options[i].help);
+        output_text(out, "\n");
+    }
+    output_text(out, "  ");
+    output_column(out, "--help", OPTION_WIDTH, false);
+    output_text(out, "print this and do nothing else\n");
+}
+
+static enum exit_code run(const struct option_value *values, const char *argument,
+                          struct output *out)
+{
+    (void)values;
+    if (!argument) {
+        help_print_all(out);
+        return EXIT_DONE;
+    }
+    const struct command *command = command_find(argument);
+    if (!command) {
+        message_usage(NULL, "there is no subcommand '%s'", argument);
+        return EXIT_USAGE;
+    }
+    help_print(command, out);
+    return EXIT_DONE;
+}
+
+const struct command command_help = {
+    .name = "help",
+    .summary = "explain a subcommand, or list them all",
+    .argument = "SUBCOMMAND",
+    .details = "Prints what the subcommand does, its options and its exit status.\n",
+    .run = run,
+};

@@ -1,0 +1,82 @@
+/*
+ * The muster command: finds the subcommand, reads its options, runs it, and sees to it that all
+ * output arrived.
+ */
+#include "command.h"
+#include "message.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+const struct command *const commands[] = { &command_devices, &command_partition, &command_version,
+                                           &command_help };
+const size_t command_count = sizeof commands / sizeof *commands;
+
+const struct command *command_find(const char *name)
+{
+    for (size_t i = 0; i < command_count; i++)
+        if (strcmp(commands[i]->name, name) == 0)
+            return commands[i];
+    return NULL;
+}
+
+static enum exit_code run(int argc, char **argv, struct output *out)
+{
+    if (argc < 2) {
+        message_usage(NULL, "a subcommand is missing");
+        return EXIT_USAGE;
+    }
+    const char *name = argv[1];
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+        help_print_all(out);
+        return EXIT_DONE;
+    }
+    const struct command *command =
+        strcmp(name, "--version") == 0 ? &command_version : command_find(name);
+    if (!command) {
+        message_usage(NULL, "there is no %s '%s'", name[0] == '-' ? "option" : "subcommand", name);
+        return EXIT_USAGE;
+    }
+    struct option_value values[OPTIONS_MAX];
+    const char *argument;
+    switch (option_parse(command, argv + 2, (size_t)argc - 2, values, &argument)) {
+    case OPTION_HELP:
+        help_print(command, out);
+        return EXIT_DONE;
+    case OPTION_WRONG:
+        return EXIT_USAGE;
+    case OPTION_RUN:
+        break;
+    }
+    return command->run(values, argument, out);
+}
+
+/*
+ * A caller may have closed descriptors 0 to 2. Whatever file is opened next would get such a number
+ * and then receive our output, so each is filled with one that refuses: reading from 0 fails, and
+ * so does writing to 1 and 2.
+ */
+static void fill_standard_descriptors(void)
+{
+    for (int descriptor = 0; descriptor <= 2; descriptor++)
+        if (fcntl(descriptor, F_GETFD) < 0)
+            (void)!open("/dev/null", descriptor == 0 ? O_WRONLY : O_RDONLY);
+}
+
+int main(int argc, char **argv)
+{
+    static struct output out;
+    fill_standard_descriptors();
+    /*
+     * A closed pipe is then an error of write, which ends the command with a status instead of a
+     * signal.
+     */
+    signal(SIGPIPE, SIG_IGN);
+    output_init(&out, STDOUT_FILENO);
+    enum exit_code code = run(argc, argv, &out);
+    if (!output_finish(&out))
+        return EXIT_FAILED;
+    return (int)code;
+}

@@ -1,0 +1,48 @@
+#include "message.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+/* Longer words of the user are cut off here; the library's own are shorter. */
+#define MESSAGE_BYTES 1024
+
+static void print(const char *text, const char *fix)
+{
+    char line[MESSAGE_BYTES + 256];
+    int length =
+        snprintf(line, sizeof line, *fix ? "muster: %s\n  fix: %s\n" : "muster: %s\n", text, fix);
+    /* Words from the command line and from drivers must not steer the terminal. */
+    for (int i = 0; i < length && i < (int)sizeof line; i++)
+        if ((unsigned char)line[i] < 0x20 && line[i] != '\n')
+            line[i] = '?';
+    fputs(line, stderr);
+}
+
+void message_error(const char *format, ...)
+{
+    char text[MESSAGE_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    print(text, "");
+}
+
+void message_usage(const char *command, const char *format, ...)
+{
+    char text[MESSAGE_BYTES], fix[64];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    snprintf(fix, sizeof fix, "muster %s%s--help", command ? command : "", command ? " " : "");
+    print(text, fix);
+}
+
+void message_library(const char *subject, const struct muster_error *error)
+{
+    char text[MESSAGE_BYTES];
+    snprintf(text, sizeof text, "%s%s%s", subject ? subject : "", subject ? ": " : "",
+             *error->text ? error->text : muster_status_message(error->status));
+    print(text, error->fix);
+}

@@ -1,0 +1,20 @@
+/*
+ * What the command says on stderr: "muster: TEXT" and, where something would help, "  fix: FIX".
+ */
+#ifndef CLI_MESSAGE_H
+#define CLI_MESSAGE_H
+
+#include <muster/status.h>
+
+void message_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/*
+ * A mistake in how the subcommand was called; `command` may be NULL. The fix points to its --help.
+ */
+void message_usage(const char *command, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* What the library said; `subject` ("backend cuda") may be NULL. */
+void message_library(const char *subject, const struct muster_error *error);
+
+#endif

@@ -1,0 +1,40 @@
+/*
+ * Command line options over a table: `--name value` and `--name=value`, each at most once.
+ */
+#ifndef CLI_OPTION_H
+#define CLI_OPTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define OPTIONS_MAX 8
+
+enum option_kind { OPTION_FLAG, OPTION_NUMBER };
+
+struct option {
+    const char *name; /* without the dashes */
+    enum option_kind kind;
+    bool required;
+    const char *value; /* what help calls the value; NULL for a flag */
+    const char *help;  /* one line */
+};
+
+struct option_value {
+    bool given;
+    uint64_t number; /* OPTION_NUMBER */
+};
+
+enum option_result { OPTION_RUN, OPTION_HELP, OPTION_WRONG };
+
+struct command;
+
+/*
+ * Reads what follows the subcommand's name. OPTION_HELP: --help or -h was met before any mistake.
+ * OPTION_WRONG: the mistake has been told on stderr. `values` has room for all options of the
+ * command.
+ */
+enum option_result option_parse(const struct command *command, char *const *words, size_t count,
+                                struct option_value *values, const char **argument);
+
+#endif

@@ -1,0 +1,114 @@
+/*
+ * `muster partition`: how a total is cut into units. Units are printed one after another, so memory
+ * stays the same however many there are.
+ */
+#include "command.h"
+#include "json.h"
+
+#include <muster/job.h>
+#include <stdio.h>
+
+enum { TOTAL, DEVICES, JSON };
+
+static const struct option options[] = {
+    [TOTAL] = { .name = "total",
+                .kind = OPTION_NUMBER,
+                .required = true,
+                .value = "N",
+                .help = "how many items there are, 0 to 18446744073709551615" },
+    [DEVICES] = { .name = "devices",
+                  .kind = OPTION_NUMBER,
+                  .required = true,
+                  .value = "K",
+                  .help = "how many devices share them, 0 to 18446744073709551615" },
+    [JSON] = { .name = "json", .kind = OPTION_FLAG, .help = "print JSON" },
+};
+
+static void print_json(uint64_t total, uint64_t devices, struct output *out)
+{
+    struct json json;
+    json_init(&json, out);
+    json_begin_object(&json, NULL);
+    json_number(&json, "unit", muster_partition_unit(total, devices));
+    json_begin_array(&json, "units");
+    uint64_t count = muster_partition_count(total, devices);
+    for (uint64_t i = 0; i < count && !output_failed(out); i++) {
+        struct muster_range range = muster_partition_at(total, devices, i);
+        json_begin_array(&json, NULL);
+        json_number(&json, NULL, range.begin);
+        json_number(&json, NULL, range.end);
+        json_end_array(&json);
+    }
+    json_end_array(&json);
+    json_end_object(&json);
+    output_text(out, "\n");
+}
+
+static int digits(uint64_t number)
+{
+    int count = 1;
+    for (; number >= 10; number /= 10)
+        count++;
+    return count;
+}
+
+static void print_summary(uint64_t unit, uint64_t count, struct muster_range last,
+                          struct output *out)
+{
+    output_number(out, count);
+    output_text(out, count == 1 ? " unit of " : " units of ");
+    output_number(out, unit);
+    output_text(out, unit == 1 ? " item" : " items");
+    if (last.end - last.begin < unit) {
+        output_text(out, ", the last of ");
+        output_number(out, last.end - last.begin);
+    }
+    output_text(out, "\n");
+}
+
+static void print_text(uint64_t total, uint64_t devices, struct output *out)
+{
+    char line[80];
+    uint64_t count = muster_partition_count(total, devices);
+    if (count == 0) {
+        output_text(out, total == 0 ? "0 units: there are no items\n"
+                                    : "0 units: there are no devices\n");
+        return;
+    }
+    print_summary(muster_partition_unit(total, devices), count,
+                  muster_partition_at(total, devices, count - 1), out);
+    int index_width = digits(count - 1), item_width = digits(total);
+    for (uint64_t i = 0; i < count && !output_failed(out); i++) {
+        struct muster_range range = muster_partition_at(total, devices, i);
+        snprintf(line, sizeof line, "  %*llu  [%*llu, %*llu)\n", index_width, (unsigned long long)i,
+                 item_width, (unsigned long long)range.begin, item_width,
+                 (unsigned long long)range.end);
+        output_text(out, line);
+    }
+}
+
+static enum exit_code run(const struct option_value *values, const char *argument,
+                          struct output *out)
+{
+    (void)argument;
+    uint64_t total = values[TOTAL].number, devices = values[DEVICES].number;
+    if (values[JSON].given)
+        print_json(total, devices, out);
+    else
+        print_text(total, devices, out);
+    return EXIT_DONE;
+}
+
+const struct command command_partition = {
+    .name = "partition",
+    .summary = "show how a number of items is cut into units",
+    .details =
+        "A unit has max(1, N / (4 x K)) items, rounded down; the last has what is left. Units are\n"
+        "half-open ranges that follow each other and cover all items. No items or no devices: no "
+        "units.\n"
+        "\n"
+        "JSON: {\"unit\":U,\"units\":[[begin,end],...]}\n",
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .run = run,
+};
