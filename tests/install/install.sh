@@ -1,0 +1,57 @@
+#!/bin/sh
+# install.sh BUILD CMAKE CC: installs a build, moves it, and builds and runs a program from it in every way that is offered.
+set -eu
+build=$1
+cmake=$2
+cc=$3
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+strict="-std=c11 -Wall -Wextra -Wpedantic -Werror"
+
+# Staged below DESTDIR, as a packager does; then used from where it lies, which is not the prefix it was made for.
+DESTDIR=$work/stage "$cmake" --install "$build" --prefix /opt/muster >"$work/install.log"
+mv "$work/stage/opt/muster" "$work/prefix"
+prefix=$work/prefix
+libdir=$(dirname "$(find "$prefix" -name libmuster.a)")
+
+echo "-- what is there"
+test -x "$prefix/bin/muster"
+test -f "$prefix/include/muster/muster.h"
+test -L "$libdir/libmuster.so"
+test -f "$libdir/libmuster.so.0"
+"$prefix/bin/muster" version
+
+echo "-- each header alone, in C and in C++"
+for header in "$prefix"/include/muster/*.h; do
+    echo "#include <muster/$(basename "$header")>" >"$work/header.c"
+    # shellcheck disable=SC2086 # a list of words
+    "$cc" $strict -I"$prefix/include" -fsyntax-only "$work/header.c"
+    if command -v c++ >/dev/null 2>&1; then
+        c++ -std=c++11 -Wall -Wextra -Werror -I"$prefix/include" -fsyntax-only -x c++ "$work/header.c"
+    fi
+done
+
+PKG_CONFIG_PATH=$libdir/pkgconfig
+export PKG_CONFIG_PATH
+echo "-- pkg-config $(pkg-config --modversion muster), shared"
+# shellcheck disable=SC2046,SC2086 # lists of words
+"$cc" $strict "$here/consumer/consumer.c" -o "$work/shared" $(pkg-config --cflags --libs muster)
+LD_LIBRARY_PATH=$libdir "$work/shared"
+readelf -d "$work/shared" | grep -q 'NEEDED.*libmuster.so.0'
+
+echo "-- pkg-config, static"
+# shellcheck disable=SC2046,SC2086 # lists of words
+"$cc" $strict "$here/consumer/consumer.c" -o "$work/static" \
+    $(pkg-config --static --cflags --libs muster | sed 's/-lmuster/-l:libmuster.a/')
+"$work/static"
+
+echo "-- find_package"
+"$cmake" -G Ninja -S "$here/consumer" -B "$work/consumer" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc" \
+    >"$work/configure.log" || {
+    cat "$work/configure.log"
+    exit 1
+}
+"$cmake" --build "$work/consumer"
+"$work/consumer/consumer_muster"
+"$work/consumer/consumer_static"
