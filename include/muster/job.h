@@ -1,10 +1,11 @@
 /*
- * Work over ranges: how a total is cut into units.
+ * Work over ranges: how a total is cut into units, and jobs that run a kernel over all items on all
+ * devices, deliver the results in order, once each, and survive a device that fails.
  */
 #ifndef MUSTER_JOB_H
 #define MUSTER_JOB_H
 
-#include <muster/status.h>
+#include <muster/kernel.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -36,6 +37,150 @@ MUSTER_API struct muster_range muster_partition_at(uint64_t total, uint64_t devi
 MUSTER_API muster_status muster_partition(uint64_t total, uint64_t devices,
                                           struct muster_range *out, uint64_t capacity,
                                           uint64_t *count, struct muster_error *err);
+
+/*
+ * How a job's range touches one argument of the kernel. The kernel is called for items [0, n) of a
+ * unit, and each array argument points to the unit's first item.
+ */
+enum muster_arg_kind {
+    MUSTER_ARG_IN = 1,    /* an array that is read, cut by item */
+    MUSTER_ARG_OUT = 2,   /* an array that is written, cut by item, each item once, at delivery */
+    MUSTER_ARG_INOUT = 3, /* both: each item is read and then written in its place */
+    MUSTER_ARG_VALUE = 4, /* a scalar */
+    MUSTER_ARG_ALL = 5,   /* data, whole and resident, only read */
+    MUSTER_ARG_FIRST = 6  /* the number of the unit's first item, a uint64_t */
+};
+
+struct muster_arg {
+    enum muster_arg_kind kind;
+    const void *in; /* borrowed until the job is over; a value is copied by muster_start */
+    void *out;      /* borrowed likewise; NULL: the sink alone gets it */
+    size_t bytes;   /* of one item, or of the value */
+    muster_data data;
+};
+/* clang-format off */
+#define MUSTER_IN(array) { .kind = MUSTER_ARG_IN, .in = (array), .bytes = sizeof *(array) }
+#define MUSTER_OUT(array) { .kind = MUSTER_ARG_OUT, .out = (array), .bytes = sizeof *(array) }
+#define MUSTER_INOUT(array) { .kind = MUSTER_ARG_INOUT, .in = (array), .out = (array), .bytes = sizeof *(array) }
+#define MUSTER_VALUE(variable) { .kind = MUSTER_ARG_VALUE, .in = &(variable), .bytes = sizeof(variable) }
+#define MUSTER_ALL(data_) { .kind = MUSTER_ARG_ALL, .data = (data_) }
+#define MUSTER_FIRST { .kind = MUSTER_ARG_FIRST }
+/* clang-format on */
+
+/* How to run a job. The caller sets `size`; zero means the default everywhere. */
+struct muster_run_options {
+    size_t size;
+    const char *devices; /* ids, comma separated; NULL: all that may be used */
+    uint64_t unit_items; /* items in a unit; 0: adapted to each device's speed */
+    uint64_t window;     /* most items that are claimed and not delivered; 0: what the slots hold */
+    uint32_t depth;      /* units a device holds at a time; 0: 2, at most 64 */
+    uint32_t tries;      /* runs of a unit before it fails; 0: 3 */
+    uint64_t timeout_ns; /* a unit that takes longer makes its device hung; 0: by expectation */
+    int unordered;       /* not 0: results are delivered as they come */
+    int no_copies;       /* not 0: no unit is run twice to get ahead of a straggler */
+};
+
+/* A unit's results, in the order of the arguments that are written. Valid during the call. */
+struct muster_result {
+    struct muster_range range;
+    const void *const *outputs; /* each points to the unit's first item */
+    size_t output_count;
+};
+
+struct muster_job_desc {
+    size_t size;
+    struct muster_kernel *kernel; /* borrowed until the job is over */
+    uint64_t items;
+    const struct muster_arg *args; /* copied */
+    size_t arg_count;
+    /*
+     * Called for each unit on a thread of Muster's, in item order unless that was given up, never
+     * twice and never two at once, after arrays have been written. A status other than MUSTER_OK
+     * fails the job. May call muster_job_cancel, nothing else of the job. NULL: arrays alone.
+     */
+    muster_status (*sink)(void *user, const struct muster_result *result);
+    void *sink_user;
+    struct muster_run_options options; /* its size too */
+};
+
+struct muster_job;
+
+struct muster_progress {
+    size_t size;
+    uint64_t items, delivered; /* `delivered` of `items` */
+    uint64_t elapsed_ns;
+    uint64_t remaining_ns; /* at the rate so far; UINT64_MAX: unknown */
+    double items_per_s;
+    int is_over;
+};
+
+struct muster_job_device {
+    char id[24];
+    uint64_t items, units;
+    uint64_t retries;   /* attempts that failed here */
+    uint64_t late;      /* attempts that another device had finished before */
+    uint64_t busy_ns;   /* with at least one unit */
+    double items_per_s; /* while busy */
+    enum muster_health health;
+};
+
+#define MUSTER_JOB_DEVICES_MAX 64
+#define MUSTER_JOB_FAILED_MAX 64
+
+/* How a job went. The caller sets `size`. */
+struct muster_report {
+    size_t size;
+    muster_status status;
+    uint64_t items, delivered, units, retries;
+    uint64_t makespan_ns;
+    uint64_t bound_ns; /* all items over the sum of the rates the devices have shown */
+    /*
+     * Where the devices' time went, as a mean over them: before the first unit, between units, and
+     * after the last while others still worked.
+     */
+    uint64_t startup_ns, starved_ns, tail_ns;
+    struct muster_range failed[MUSTER_JOB_FAILED_MAX]; /* merged */
+    size_t failed_count;
+    struct muster_job_device devices[MUSTER_JOB_DEVICES_MAX];
+    size_t device_count;
+};
+
+/*
+ * Starts a job on every device that has a form of the kernel. Does not wait. Given back with
+ * muster_job_destroy. MUSTER_E_NO_DEVICE: none can run it.
+ */
+MUSTER_API muster_status muster_start(struct muster *m, const struct muster_job_desc *desc,
+                                      struct muster_job **out, struct muster_error *err);
+
+/*
+ * Blocks until the job is over, and gives how it ended; `report` may be NULL. Then nothing of it
+ * touches the caller's memory any more, unless the status is MUSTER_E_DEVICE_HUNG. On failure what
+ * was delivered is a correct prefix, and the report names the ranges that failed.
+ */
+MUSTER_API muster_status muster_job_wait(struct muster_job *job, struct muster_report *report,
+                                         struct muster_error *err);
+
+/* No unit is started any more; those that run are waited for by muster_job_wait. Any thread. */
+MUSTER_API void muster_job_cancel(struct muster_job *job);
+
+/* Any thread, at any time. */
+MUSTER_API muster_status muster_job_progress(struct muster_job *job,
+                                             struct muster_progress *progress,
+                                             struct muster_error *err);
+
+/* Cancels the job if it runs, waits for it, and frees it. NULL is allowed. */
+MUSTER_API void muster_job_destroy(struct muster_job *job);
+
+/* Bytes of host memory that the job's results would take while they wait for delivery. */
+MUSTER_API muster_status muster_job_memory_estimate(struct muster *m,
+                                                    const struct muster_job_desc *desc,
+                                                    uint64_t *bytes, struct muster_error *err);
+
+/* A job, start to end: `options` and `report` may be NULL. */
+MUSTER_API muster_status muster_for(struct muster *m, struct muster_kernel *kernel, uint64_t items,
+                                    const struct muster_arg *args, size_t arg_count,
+                                    const struct muster_run_options *options,
+                                    struct muster_report *report, struct muster_error *err);
 
 #ifdef __cplusplus
 }

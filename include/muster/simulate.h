@@ -1,0 +1,72 @@
+/*
+ * Simulation: a job on described devices in virtual time, decided by the code that decides for
+ * real ones. The same text and seed give the same answer, bit for bit, on every machine.
+ */
+#ifndef MUSTER_SIMULATE_H
+#define MUSTER_SIMULATE_H
+
+#include <muster/job.h>
+#include <muster/runtime.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One piece of a device's time, for a trace or a picture. */
+struct muster_simulation_span {
+    uint32_t device;
+    struct muster_range range;
+    uint64_t begin_ns, end_ns;
+    enum { MUSTER_SPAN_DONE, MUSTER_SPAN_LATE, MUSTER_SPAN_FAILED, MUSTER_SPAN_LOST } outcome;
+    int is_retry, is_copy;
+};
+
+struct muster_simulation_options {
+    size_t size;
+    uint64_t seed;
+    struct muster_allocator allocator; /* both functions or neither: the C library's */
+    /* Called for each piece, in the order in which they end; may be NULL. */
+    void (*span)(void *user, const struct muster_simulation_span *span);
+    void *span_user;
+    int check; /* not 0: check every invariant after every step, which is slow */
+};
+
+struct muster_simulation_device {
+    char id[24], name[64];
+    const char *refused; /* the hint that keeps it out, NULL if it takes part */
+    uint64_t items, units, retries, busy_ns;
+    const char *health; /* "ok", "hung", "lost" */
+};
+
+#define MUSTER_SIMULATION_FAILED_MAX 64
+
+struct muster_simulation {
+    uint64_t seed;
+    muster_status status; /* MUSTER_OK, or why the job failed */
+    uint64_t makespan_ns, bound_ns;
+    double ratio; /* makespan / bound, 0 if there is no bound */
+    uint64_t units, items_delivered, lost, duplicated, out_of_order, retries, window_max;
+    struct muster_range failed[MUSTER_SIMULATION_FAILED_MAX];
+    size_t failed_count;
+    struct muster_simulation_device *devices; /* owned by the simulation */
+    size_t device_count;
+    const char *broken; /* with `check`: the first invariant found broken, NULL if none */
+};
+
+/*
+ * Runs a scenario (docs/simulation.md). MUSTER_OK means that it was run: how the job ended is in
+ * (*out)->status. MUSTER_E_PARSE has the place in the text. MUSTER_E_NO_DEVICE: the hints refuse
+ * every device. Any thread; blocks until the end. Given back with muster_simulation_destroy.
+ */
+MUSTER_API muster_status muster_simulate(const char *text, size_t bytes,
+                                         const struct muster_simulation_options *options,
+                                         struct muster_simulation **out, struct muster_error *err);
+
+/* NULL is allowed. */
+MUSTER_API void muster_simulation_destroy(struct muster_simulation *simulation);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,68 @@
+/*
+ * Tasks: single pieces of host work, many or few, with an order among them where it is asked for.
+ */
+#ifndef MUSTER_TASK_H
+#define MUSTER_TASK_H
+
+#include <muster/runtime.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * A task that was submitted. How it ended is kept until its place is needed again, at least for the
+ * next MUSTER_TASKS_MAX / 2 submissions.
+ */
+typedef struct {
+    uint32_t index, generation;
+} muster_task;
+
+/* Most tasks that are submitted and not ended. More of them make muster_submit wait, and help. */
+#define MUSTER_TASKS_MAX 65536u
+/* Most tasks that one task can be submitted after, and most tasks in one call. */
+#define MUSTER_AFTER_MAX 16u
+#define MUSTER_SUBMIT_MAX 1024u
+
+struct muster_task_desc {
+    size_t size;
+    muster_status (*fn)(void *user); /* on a thread of Muster's, or of one who waits */
+    void *user;
+    /*
+     * Tasks that must end before. One that failed or was cancelled, itself or for such a reason,
+     * cancels this one. One whose place was used again has ended long ago and counts as well.
+     */
+    const muster_task *after; /* copied */
+    size_t after_count;
+    /* Called once, when the task has ended however it did, with no lock held; NULL: nobody. */
+    void (*done)(void *user, muster_task task, muster_status status);
+};
+
+/*
+ * Submits all `count` tasks or none. A task may be after an earlier one of the same call: its handle
+ * is in `out`, which is filled before `after` is read. `out` may be NULL. Any thread, also from
+ * within a task. Starts the threads that run tasks, one for each allowed core, the first time.
+ */
+MUSTER_API muster_status muster_submit(struct muster *m, const struct muster_task_desc *descs,
+                                       size_t count, muster_task *out, struct muster_error *err);
+
+/*
+ * Blocks until all the tasks have ended, at most `timeout_ns` (UINT64_MAX: for ever), and runs them
+ * meanwhile if nobody does. Gives the first failure among them in the order given; MUSTER_E_STALE
+ * for one whose status is not kept any more. Without tasks (`count` 0) it waits for all there are.
+ */
+MUSTER_API muster_status muster_wait(struct muster *m, const muster_task *tasks, size_t count,
+                                     uint64_t timeout_ns, struct muster_error *err);
+
+/*
+ * A task that has not begun ends as MUSTER_E_CANCELLED, and so do those after it. MUSTER_E_BUSY: it
+ * has begun.
+ */
+MUSTER_API muster_status muster_cancel(struct muster *m, muster_task task,
+                                       struct muster_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

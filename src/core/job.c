@@ -1,0 +1,1254 @@
+#include "core/job.h"
+
+#include "base/invariant.h"
+
+#include <string.h>
+
+/* An adaptive unit is this part of what its lane should still do, so that a mistake stays small. */
+#define SHARE_PARTS 8.0
+/* A unit is never so small that its fixed cost exceeds this part of it. */
+#define OVERHEAD_MAX 0.02
+/* A lane's next unit is at most this much larger than the largest it has finished. */
+#define GROWTH_MAX 4
+/* The window is meant to hold units of all lanes several times over. */
+#define WINDOW_PARTS 3.0
+/* Undelivered units that are looked at for something to run twice; stragglers are the oldest. */
+#define STRAGGLERS_SEEN 32
+/* A copy must be expected to finish in this part of the time that the first run still needs. */
+#define COPY_GAIN 0.8
+/* Without a time-out of the user's, an attempt is overdue after this many times its expected time. */
+#define OVERDUE_FACTOR 20.0
+#define OVERDUE_LEAST_NS 1000000000.0
+#define OVERDUE_UNKNOWN_NS 10000000000.0
+/* Where nobody knows what an item takes, or giving up the lane means giving up the job. */
+#define OVERDUE_LAST_NS 3600000000000.0
+/* A unit that was overdue is given this many times as long elsewhere: it may just be a dear one. */
+#define OVERDUE_AGAIN 4.0
+/* Longer than virtual time lasts. */
+#define NEVER_NS 1e300
+/* Failure domains that a unit may take down, alone, before it is the unit's fault. */
+#define DOMAINS_TAKEN_MAX 2
+
+/* Attempts of one unit at a time: the first, and a copy. */
+#define RUNS_MAX 2
+
+enum unit_state {
+    UNIT_FREE,
+    UNIT_WAITING,
+    UNIT_RUNNING,
+    UNIT_DONE,
+    UNIT_LEAVING,
+    UNIT_FAILED,
+    UNIT_CANCELLED /* the job ended before it did */
+};
+
+struct unit {
+    struct muster_range range;
+    enum unit_state state;
+    uint32_t previous, next; /* in item order; `next` also links free units */
+    uint32_t retry_next;     /* while waiting: the list of units to run again */
+    uint32_t last_lane;      /* where it failed last, JOB_NONE if it did not */
+    uint32_t tries, domains_taken;
+    uint32_t runs[RUNS_MAX]; /* attempts whose completion counts, JOB_NONE where there is none */
+    double patience;         /* how many times as long as others it may take */
+    bool is_suspect;         /* its device died under it: runs alone */
+};
+
+struct attempt {
+    uint32_t unit, lane, generation;
+    uint64_t items; /* the unit may be gone before a late attempt is */
+    bool is_out;    /* occupies its lane's slot */
+    bool is_active; /* its completion counts */
+    bool is_kicked, is_copy, is_alone;
+    uint64_t kicked_ns;
+};
+
+struct lane {
+    uint32_t domain;
+    double weight;
+    bool is_lost, is_hung;
+    uint32_t held; /* slots occupied */
+    uint64_t held_items;
+    struct rate rate;
+    double counted;   /* its part of the job's rate_sum */
+    uint64_t largest; /* unit it has finished */
+    uint64_t last_finish_ns;
+    struct job_lane_report report;
+};
+
+struct domain {
+    uint32_t held; /* slots occupied, but those of lanes that are lost or hung */
+    bool is_alone; /* runs a suspect */
+};
+
+struct job {
+    struct job_options options;
+    enum job_state state;
+    bool no_lane_left, sink_failed;
+    uint64_t next_claim; /* the first item never claimed */
+    uint64_t delivered_items;
+    uint64_t undelivered; /* items claimed and not delivered */
+    uint64_t unfinished;  /* of these, items of units that are not done */
+    uint64_t units_made, retries;
+    uint32_t oldest, newest; /* undelivered units in item order */
+    uint32_t free_units;
+    uint32_t retry_first;           /* in item order */
+    uint32_t done_first, done_last; /* unordered: finished units in the order they finished */
+    uint32_t draining; /* the lane whose domain is kept from new work for a suspect's sake */
+    uint32_t usable;   /* lanes neither lost nor hung */
+    uint32_t out;      /* attempts on usable lanes */
+    uint32_t turn;     /* round-robin: the lane after the last one */
+    double rate_sum;   /* of the usable lanes, in items per nanosecond */
+    uint32_t fastest;  /* of the usable, measured lanes; JOB_NONE */
+    double runner_up;  /* no other lane is faster than this */
+    uint64_t look_ns;  /* nothing is overdue, or worth a second run, before */
+    struct unit *units;
+    struct attempt *attempts; /* lane i has [i x depth, (i + 1) x depth) */
+    struct lane *lanes;
+    struct domain *domains;
+};
+
+/* Memory. */
+
+static size_t aligned(size_t bytes)
+{
+    return (bytes + 63) & ~(size_t)63;
+}
+
+size_t job_bytes(const struct job_options *options)
+{
+    uint64_t attempts = (uint64_t)options->lane_count * options->depth;
+    if (options->lane_count == 0 || options->depth == 0 || options->tries == 0 ||
+        options->units_max < attempts || attempts > UINT32_MAX / 2 ||
+        options->units_max > UINT32_MAX / 2 ||
+        (options->unit == JOB_UNIT_FIXED && options->unit_items == 0))
+        return 0;
+    return aligned(sizeof(struct job)) + aligned(options->units_max * sizeof(struct unit)) +
+           aligned((size_t)attempts * sizeof(struct attempt)) +
+           aligned(options->lane_count * sizeof(struct lane)) +
+           aligned(options->lane_count * sizeof(struct domain));
+}
+
+struct job *job_init(void *memory, const struct job_options *options, uint64_t now_ns)
+{
+    char *at = memory;
+    size_t attempts = (size_t)options->lane_count * options->depth;
+    memset(memory, 0, job_bytes(options));
+    struct job *job = (struct job *)at;
+    job->units = (struct unit *)(at += aligned(sizeof *job));
+    job->attempts = (struct attempt *)(at += aligned(options->units_max * sizeof(struct unit)));
+    job->lanes = (struct lane *)(at += aligned(attempts * sizeof(struct attempt)));
+    job->domains = (struct domain *)(at += aligned(options->lane_count * sizeof(struct lane)));
+    job->options = *options;
+    job->oldest = job->newest = job->retry_first = JOB_NONE;
+    job->done_first = job->done_last = job->draining = job->fastest = JOB_NONE;
+    job->look_ns = UINT64_MAX;
+    job->usable = options->lane_count;
+    job->state = options->items == 0 ? JOB_DONE : JOB_RUNNING;
+    for (uint32_t i = 0; i < options->units_max; i++)
+        job->units[i].next = i + 1 < options->units_max ? i + 1 : JOB_NONE;
+    for (uint32_t i = 0; i < options->lane_count; i++)
+        job->lanes[i] = (struct lane){ .domain = i, .weight = 1, .last_finish_ns = now_ns };
+    return job;
+}
+
+void job_lane_describe(struct job *job, uint32_t lane, uint32_t domain, double weight)
+{
+    INVARIANT(lane < job->options.lane_count && domain < job->options.lane_count);
+    job->lanes[lane].domain = domain;
+    job->lanes[lane].weight = weight;
+}
+
+/* Units. */
+
+static uint64_t items_of(const struct unit *unit)
+{
+    return unit->range.end - unit->range.begin;
+}
+
+static void end_if_over(struct job *job)
+{
+    if (job->state == JOB_RUNNING && job->delivered_items == job->options.items)
+        job->state = JOB_DONE;
+}
+
+/* A new unit at the end of the range; the caller has made sure that there is room. */
+static uint32_t make_unit(struct job *job, uint64_t items)
+{
+    uint32_t index = job->free_units;
+    struct unit *unit = &job->units[index];
+    INVARIANT(unit->state == UNIT_FREE);
+    job->free_units = unit->next;
+    *unit = (struct unit){ .range = { job->next_claim, job->next_claim + items },
+                           .state = UNIT_RUNNING,
+                           .previous = job->newest,
+                           .next = JOB_NONE,
+                           .retry_next = JOB_NONE,
+                           .last_lane = JOB_NONE,
+                           .patience = 1,
+                           .runs = { JOB_NONE, JOB_NONE } };
+    if (job->newest != JOB_NONE)
+        job->units[job->newest].next = index;
+    else
+        job->oldest = index;
+    job->newest = index;
+    job->next_claim += items;
+    job->undelivered += items;
+    job->unfinished += items;
+    job->units_made++;
+    return index;
+}
+
+static void free_unit(struct job *job, uint32_t index)
+{
+    struct unit *unit = &job->units[index];
+    if (unit->previous != JOB_NONE)
+        job->units[unit->previous].next = unit->next;
+    else
+        job->oldest = unit->next;
+    if (unit->next != JOB_NONE)
+        job->units[unit->next].previous = unit->previous;
+    else
+        job->newest = unit->previous;
+    unit->state = UNIT_FREE;
+    unit->next = job->free_units;
+    job->free_units = index;
+}
+
+/* To be run by whoever asks: into the list, which is in item order, so that the oldest goes first. */
+static void add_waiting(struct job *job, uint32_t index)
+{
+    struct unit *unit = &job->units[index];
+    uint32_t *at = &job->retry_first;
+    while (*at != JOB_NONE && job->units[*at].range.begin < unit->range.begin)
+        at = &job->units[*at].retry_next;
+    unit->retry_next = *at;
+    unit->state = UNIT_WAITING;
+    *at = index;
+}
+
+static void add_retry(struct job *job, uint32_t index)
+{
+    add_waiting(job, index);
+    job->retries++;
+}
+
+static void fail_job(struct job *job)
+{
+    if (job->state == JOB_RUNNING)
+        job->state = JOB_FAILED;
+}
+
+static void fail_unit(struct job *job, uint32_t index)
+{
+    job->units[index].state = UNIT_FAILED;
+    fail_job(job);
+}
+
+/* Lanes. */
+
+static bool is_usable(const struct lane *lane)
+{
+    return !lane->is_lost && !lane->is_hung;
+}
+
+static void find_fastest(struct job *job)
+{
+    double best = 0;
+    job->fastest = JOB_NONE;
+    job->runner_up = 0;
+    for (uint32_t i = 0; i < job->options.lane_count; i++) {
+        double rate = job->lanes[i].counted;
+        if (rate > best) {
+            job->runner_up = best;
+            job->fastest = i;
+            best = rate;
+        } else if (rate > job->runner_up) {
+            job->runner_up = rate;
+        }
+    }
+}
+
+/* Counts the lane's rate anew. The sum is kept, so that a claim does not look at all lanes. */
+static void count_rate(struct job *job, struct lane *lane)
+{
+    double rate = is_usable(lane) ? rate_per_ns(&lane->rate) : 0;
+    uint32_t index = (uint32_t)(lane - job->lanes);
+    job->rate_sum += rate - lane->counted;
+    lane->counted = rate;
+    if (job->fastest == index) {
+        if (rate < job->runner_up || rate <= 0)
+            find_fastest(job);
+    } else if (job->fastest == JOB_NONE || rate > job->lanes[job->fastest].counted) {
+        find_fastest(job);
+    } else if (rate > job->runner_up) {
+        job->runner_up = rate;
+    }
+}
+
+/* What the lane still has to do, by its own speed. */
+static double backlog_ns(const struct lane *lane)
+{
+    return lane->rate.samples == 0 ? 0
+                                   : lane->held * lane->rate.overhead_ns +
+                                         (double)lane->held_items * lane->rate.item_ns;
+}
+
+/* Attempts. */
+
+static struct attempt *slots_of(struct job *job, uint32_t lane)
+{
+    return &job->attempts[(size_t)lane * job->options.depth];
+}
+
+static struct job_ticket begin_attempt(struct job *job, uint32_t lane_index, uint32_t unit_index,
+                                       bool is_copy)
+{
+    struct lane *lane = &job->lanes[lane_index];
+    struct unit *unit = &job->units[unit_index];
+    struct attempt *attempt = slots_of(job, lane_index);
+    while (attempt->is_out)
+        attempt++;
+    INVARIANT(attempt < slots_of(job, lane_index) + job->options.depth);
+    *attempt = (struct attempt){ .unit = unit_index,
+                                 .lane = lane_index,
+                                 .generation = attempt->generation + 1,
+                                 .items = items_of(unit),
+                                 .is_out = true,
+                                 .is_active = true,
+                                 .is_copy = is_copy,
+                                 .is_alone = unit->is_suspect };
+    unit->state = UNIT_RUNNING;
+    uint32_t number = (uint32_t)(attempt - job->attempts);
+    INVARIANT(unit->runs[0] == JOB_NONE || unit->runs[1] == JOB_NONE);
+    unit->runs[unit->runs[0] == JOB_NONE ? 0 : 1] = number;
+    lane->held++;
+    lane->held_items += attempt->items;
+    job->domains[lane->domain].held++;
+    job->domains[lane->domain].is_alone = unit->is_suspect;
+    job->out++;
+    return (struct job_ticket){ number, attempt->generation };
+}
+
+/* The completion does not count any more; the slot stays occupied. */
+static void deactivate(struct job *job, struct attempt *attempt)
+{
+    if (!attempt->is_active)
+        return;
+    struct unit *unit = &job->units[attempt->unit];
+    attempt->is_active = false;
+    unit->runs[unit->runs[0] == (uint32_t)(attempt - job->attempts) ? 0 : 1] = JOB_NONE;
+    job->lanes[attempt->lane].held_items -= attempt->items;
+}
+
+/* Nobody waits for it any more. */
+static void abandon(struct job *job, const struct attempt *attempt)
+{
+    struct domain *domain = &job->domains[job->lanes[attempt->lane].domain];
+    if (attempt->is_alone)
+        domain->is_alone = false;
+    domain->held--;
+    job->out--;
+}
+
+/* The device has nothing to do with it any more: the slot is free, the ticket stale. */
+static void end_attempt(struct job *job, struct attempt *attempt)
+{
+    struct lane *lane = &job->lanes[attempt->lane];
+    deactivate(job, attempt);
+    attempt->is_out = false;
+    lane->held--;
+    if (is_usable(lane))
+        abandon(job, attempt);
+}
+
+static struct attempt *find_attempt(const struct job *job, struct job_ticket ticket)
+{
+    if (ticket.attempt >= (uint64_t)job->options.lane_count * job->options.depth)
+        return NULL;
+    struct attempt *attempt = &job->attempts[ticket.attempt];
+    return attempt->is_out && attempt->generation == ticket.generation ? attempt : NULL;
+}
+
+/* Those of the unit's attempts that were not started are taken back, the others will be late. */
+static void end_runs(struct job *job, const struct unit *unit)
+{
+    for (int i = 0; i < RUNS_MAX; i++) {
+        if (unit->runs[i] == JOB_NONE)
+            continue;
+        struct attempt *attempt = &job->attempts[unit->runs[i]];
+        if (attempt->is_kicked)
+            deactivate(job, attempt);
+        else
+            end_attempt(job, attempt);
+    }
+}
+
+static bool has_runs(const struct unit *unit)
+{
+    return unit->runs[0] != JOB_NONE || unit->runs[1] != JOB_NONE;
+}
+
+/* Sizes. */
+
+/* The adaptive rule: a part of what the lane should still do, so that all lanes end together. */
+static uint64_t adaptive_size(const struct job *job, const struct lane *lane)
+{
+    uint64_t left = job->options.items - job->next_claim;
+    if (lane->rate.samples == 0)
+        return 1;
+    double rate = rate_per_ns(&lane->rate);
+    double sum = job->rate_sum > rate ? job->rate_sum : rate;
+    double end_ns = ((double)left + (double)job->unfinished) / sum;
+    double own_ns = end_ns - backlog_ns(lane);
+    double size = own_ns * rate / SHARE_PARTS;
+    double most = (double)(lane->largest > 0 ? lane->largest : 1) * GROWTH_MAX;
+    double least = lane->rate.overhead_ns / OVERHEAD_MAX * rate;
+    if (least < 1)
+        least = 1;
+    if (least > (double)left)
+        least = (double)left;
+    if (size < least) {
+        /*
+         * Left to the fastest lane, if even after everything else that one would finish it sooner;
+         * something is out, so this lane will ask again.
+         */
+        const struct rate *fastest = &job->lanes[job->fastest].rate;
+        double here_ns = backlog_ns(lane) + rate_predict_ns(&lane->rate, least);
+        if (job->out > 0 && here_ns > end_ns + rate_predict_ns(fastest, least))
+            return 0;
+        size = least;
+    }
+    if (size > most)
+        size = most;
+    double window_part = rate * (double)job->options.window / (WINDOW_PARTS * sum);
+    if (job->options.window > 0 && size > window_part)
+        size = window_part;
+    if (size < 1)
+        return 1;
+    return size < (double)left ? (uint64_t)size : left;
+}
+
+/* How many items the lane should be given next, 0 for none. */
+static uint64_t next_size(const struct job *job, const struct lane *lane)
+{
+    const struct job_options *options = &job->options;
+    uint64_t left = options->items - job->next_claim, size = 0;
+    if (left == 0 || job->free_units == JOB_NONE)
+        return 0;
+    switch (options->unit) {
+    case JOB_UNIT_ADAPTIVE:
+        size = adaptive_size(job, lane);
+        break;
+    case JOB_UNIT_QUARTER:
+        size = muster_partition_unit(options->items, options->lane_count);
+        break;
+    case JOB_UNIT_FIXED:
+        size = options->unit_items;
+        break;
+    }
+    if (options->unit_max > 0 && size > options->unit_max)
+        size = options->unit_max;
+    if (options->window > 0) {
+        if (size > options->window)
+            size = options->window;
+        /* A unit that does not fit into the window now waits; cut, it would be too small for ever. */
+        if (size > options->window - job->undelivered)
+            size = options->unit == JOB_UNIT_ADAPTIVE ? options->window - job->undelivered : 0;
+    }
+    return size < left ? size : left;
+}
+
+/* Claims. */
+
+/* Not where it failed, if there is another lane. */
+static bool may_run(const struct job *job, uint32_t lane, const struct unit *unit)
+{
+    return unit->last_lane != lane || job->usable == 1;
+}
+
+/* Whether the lane may run the unit now. */
+static bool may_retry(struct job *job, uint32_t lane_index, const struct unit *unit)
+{
+    struct lane *lane = &job->lanes[lane_index];
+    if (!may_run(job, lane_index, unit))
+        return false;
+    if (!unit->is_suspect)
+        return true;
+    if (job->domains[lane->domain].held == 0)
+        return true;
+    /* Somebody must run empty for it: the first who comes by. */
+    if (job->draining == JOB_NONE)
+        job->draining = lane_index;
+    return false;
+}
+
+/* Takes the oldest unit out of the list that the lane may run again. */
+static uint32_t take_retry(struct job *job, uint32_t lane)
+{
+    for (uint32_t *at = &job->retry_first; *at != JOB_NONE; at = &job->units[*at].retry_next) {
+        uint32_t index = *at;
+        struct unit *unit = &job->units[index];
+        if (!may_retry(job, lane, unit))
+            continue;
+        *at = unit->retry_next;
+        return index;
+    }
+    return JOB_NONE;
+}
+
+/* Whether the lane must take nothing new, because it is to run empty for a suspect. */
+static bool must_drain(struct job *job, const struct lane *lane)
+{
+    if (job->draining == JOB_NONE || job->lanes[job->draining].domain != lane->domain)
+        return false;
+    for (uint32_t i = job->retry_first; i != JOB_NONE; i = job->units[i].retry_next)
+        if (job->units[i].is_suspect && may_run(job, job->draining, &job->units[i]))
+            return true;
+    /* Somebody else was quicker. */
+    job->draining = JOB_NONE;
+    return false;
+}
+
+/* Later than begin_ns at any rate: added as whole numbers, a sum of large doubles might not be. */
+static uint64_t after_ns(uint64_t begin_ns, double ns)
+{
+    uint64_t at_ns, whole_ns = ns < 1.8e19 ? (uint64_t)ns + 1 : UINT64_MAX;
+    return __builtin_add_overflow(begin_ns, whole_ns, &at_ns) ? UINT64_MAX : at_ns;
+}
+
+static void look_by(struct job *job, uint64_t at_ns)
+{
+    if (at_ns < job->look_ns)
+        job->look_ns = at_ns;
+}
+
+/* How long the lane has been at the attempt, or at the one before it if it was not started. */
+static double elapsed_ns(const struct job *job, const struct attempt *attempt, uint64_t now_ns)
+{
+    uint64_t begin_ns = job->lanes[attempt->lane].last_finish_ns;
+    if (attempt->is_kicked && attempt->kicked_ns > begin_ns)
+        begin_ns = attempt->kicked_ns;
+    return now_ns > begin_ns ? (double)(now_ns - begin_ns) : 0;
+}
+
+/*
+ * In how many nanoseconds it would be worth it that the lane, which is idle, runs the unit of an
+ * attempt that was started: when it would clearly be first. 0 for now, and what is gained.
+ */
+static double copy_after_ns(const struct job *job, const struct lane *lane,
+                            const struct attempt *attempt, uint64_t now_ns, double *gain_ns)
+{
+    const struct rate *rate = &job->lanes[attempt->lane].rate;
+    double own_ns = rate_predict_ns(&lane->rate, (double)attempt->items),
+           expected_ns = rate_predict_ns(rate, (double)attempt->items),
+           elapsed = elapsed_ns(job, attempt, now_ns);
+    if (!job->options.speculate || lane->rate.samples == 0)
+        return NEVER_NS;
+    /* One that is overdue is taken to need as long again as it has taken. */
+    double rest_ns = expected_ns > elapsed ? expected_ns - elapsed : elapsed;
+    *gain_ns = rest_ns - own_ns;
+    if (own_ns < COPY_GAIN * rest_ns)
+        return 0;
+    double worth_ns = own_ns / COPY_GAIN;
+    return (expected_ns > worth_ns ? expected_ns : worth_ns) - elapsed + 1;
+}
+
+/*
+ * The same for one that was not started. A lane that nobody has measured tries its luck with what
+ * waits behind something else; were a lane's only unit enough, two idle lanes could take it from
+ * each other for ever.
+ */
+static double take_back_after_ns(const struct job *job, const struct lane *lane,
+                                 const struct attempt *attempt, uint64_t now_ns, double *gain_ns)
+{
+    const struct lane *other = &job->lanes[attempt->lane];
+    double own_ns = rate_predict_ns(&lane->rate, (double)attempt->items),
+           rest_ns = backlog_ns(other), elapsed = elapsed_ns(job, attempt, now_ns);
+    bool is_behind = other->held > 1;
+    /* It waits at least as long as the lane has been at the one before it. */
+    if (is_behind && elapsed > rest_ns)
+        rest_ns = elapsed;
+    *gain_ns = rest_ns - own_ns;
+    bool is_known = lane->rate.samples > 0 && other->rate.samples > 0;
+    if (is_known ? own_ns < rest_ns : is_behind)
+        return 0;
+    return is_known && is_behind ? own_ns - elapsed + 1 : NEVER_NS;
+}
+
+/*
+ * Nothing is left to claim: the unit of another lane that this idle one would finish soonest before
+ * it. If there is none yet, the next look is when there may be.
+ */
+static uint32_t find_straggler(struct job *job, uint32_t lane_index, uint64_t now_ns)
+{
+    const struct lane *lane = &job->lanes[lane_index];
+    uint32_t best = JOB_NONE, seen = 0;
+    double best_ns = 0, soonest_ns = NEVER_NS;
+    if (lane->held > 0 || job->options.place)
+        return JOB_NONE;
+    for (uint32_t i = job->oldest; i != JOB_NONE && seen < STRAGGLERS_SEEN;
+         i = job->units[i].next) {
+        const struct unit *unit = &job->units[i];
+        bool runs_once = (unit->runs[0] == JOB_NONE) != (unit->runs[1] == JOB_NONE);
+        if (unit->state != UNIT_RUNNING || !runs_once || unit->is_suspect ||
+            !may_run(job, lane_index, unit))
+            continue;
+        seen++;
+        const struct attempt *attempt =
+            &job->attempts[unit->runs[0] != JOB_NONE ? unit->runs[0] : unit->runs[1]];
+        double gain_ns = 0;
+        double after = attempt->lane == lane_index ? NEVER_NS
+                       : attempt->is_kicked
+                           ? copy_after_ns(job, lane, attempt, now_ns, &gain_ns)
+                           : take_back_after_ns(job, lane, attempt, now_ns, &gain_ns);
+        if (after <= 0 && (best == JOB_NONE || gain_ns > best_ns)) {
+            best = i;
+            best_ns = gain_ns;
+        }
+        soonest_ns = after < soonest_ns ? after : soonest_ns;
+    }
+    if (best == JOB_NONE)
+        look_by(job, after_ns(now_ns, soonest_ns));
+    return best;
+}
+
+/* Takes a unit that was not started from its lane; true if it was, and is now without an attempt. */
+static bool take_back(struct job *job, struct unit *unit)
+{
+    struct attempt *attempt =
+        &job->attempts[unit->runs[0] != JOB_NONE ? unit->runs[0] : unit->runs[1]];
+    if (attempt->is_kicked)
+        return false;
+    end_attempt(job, attempt);
+    return true;
+}
+
+static uint32_t next_of_policy(const struct job *job)
+{
+    const struct job_options *options = &job->options;
+    double best_rate = 0, best_score = 0;
+    uint32_t best = JOB_NONE;
+    for (uint32_t i = 0; i < options->lane_count; i++)
+        if (is_usable(&job->lanes[i]) && job->lanes[i].counted > best_rate)
+            best_rate = job->lanes[i].counted;
+    for (uint32_t step = 0; step < options->lane_count; step++) {
+        uint32_t i =
+            options->policy == JOB_ROUND_ROBIN ? (job->turn + step) % options->lane_count : step;
+        const struct lane *lane = &job->lanes[i];
+        if (!is_usable(lane))
+            continue;
+        /* A lane that nobody has measured yet counts as the best, so that it is tried. */
+        double rate = lane->counted > 0 ? lane->counted : best_rate > 0 ? best_rate : 1;
+        double score = 0;
+        switch (options->policy) {
+        case JOB_ROUND_ROBIN:
+            return i;
+        case JOB_LEAST_LOADED:
+            score = -(double)lane->held;
+            break;
+        case JOB_WEIGHTED:
+            score = (lane->weight < 0.01 ? 0.01 : lane->weight) / (lane->held + 1);
+            break;
+        case JOB_ADAPTIVE:
+            score = rate / (lane->held + 1);
+            break;
+        case JOB_EARLIEST_FINISH: {
+            double next = (double)next_size(job, lane);
+            score = -((double)lane->held_items + next) / rate;
+            break;
+        }
+        }
+        if (best == JOB_NONE || score > best_score) {
+            best = i;
+            best_score = score;
+        }
+    }
+    return best;
+}
+
+uint32_t job_place(struct job *job, uint64_t now_ns)
+{
+    (void)now_ns;
+    if (!job->options.place || job->state != JOB_RUNNING || job->next_claim == job->options.items)
+        return JOB_NONE;
+    uint32_t index = next_of_policy(job);
+    if (index == JOB_NONE)
+        return JOB_NONE;
+    /* A policy's choice is kept to: a full lane is waited for, not passed over. */
+    const struct lane *lane = &job->lanes[index];
+    bool must_wait = lane->held == job->options.depth || job->domains[lane->domain].is_alone ||
+                     must_drain(job, lane) || next_size(job, lane) == 0;
+    return must_wait ? JOB_NONE : index;
+}
+
+static uint32_t take_new(struct job *job, uint32_t lane, uint64_t now_ns)
+{
+    if (job->options.place && job_place(job, now_ns) != lane)
+        return JOB_NONE;
+    uint64_t size = next_size(job, &job->lanes[lane]);
+    if (size == 0)
+        return JOB_NONE;
+    job->turn = (lane + 1) % job->options.lane_count;
+    return make_unit(job, size);
+}
+
+bool job_claim(struct job *job, uint32_t lane_index, uint64_t now_ns, struct job_claim *out)
+{
+    struct lane *lane = &job->lanes[lane_index];
+    if (job->state != JOB_RUNNING || !is_usable(lane) || lane->held == job->options.depth ||
+        job->domains[lane->domain].is_alone)
+        return false;
+    uint32_t unit = take_retry(job, lane_index);
+    bool is_retry = unit != JOB_NONE, is_copy = false;
+    if (!is_retry && must_drain(job, lane))
+        return false;
+    if (!is_retry)
+        unit = take_new(job, lane_index, now_ns);
+    if (unit == JOB_NONE && job->next_claim == job->options.items && job->retry_first == JOB_NONE) {
+        unit = find_straggler(job, lane_index, now_ns);
+        is_copy = unit != JOB_NONE && !take_back(job, &job->units[unit]);
+    }
+    if (unit == JOB_NONE)
+        return false;
+    *out = (struct job_claim){ .ticket = begin_attempt(job, lane_index, unit, is_copy),
+                               .range = job->units[unit].range,
+                               .unit = unit,
+                               .is_retry = is_retry,
+                               .is_copy = is_copy };
+    return true;
+}
+
+bool job_is_out(const struct job *job, struct job_ticket ticket)
+{
+    return find_attempt(job, ticket) != NULL;
+}
+
+/* The job is over, and so is the attempt. */
+static void cancel_attempt(struct job *job, struct attempt *attempt)
+{
+    struct unit *unit = &job->units[attempt->unit];
+    end_attempt(job, attempt);
+    if (!has_runs(unit))
+        unit->state = UNIT_CANCELLED;
+}
+
+/* How long a measured lane may be silent at least. */
+static double patience_ns(const struct job *job)
+{
+    return job->options.timeout_ns > 0 ? (double)job->options.timeout_ns : OVERDUE_LEAST_NS;
+}
+
+/* Something has begun or changed: nothing that follows from it is overdue before this. */
+static void look_soon(struct job *job, uint64_t now_ns)
+{
+    look_by(job, after_ns(now_ns, patience_ns(job)));
+}
+
+bool job_kick(struct job *job, struct job_ticket ticket, uint64_t now_ns)
+{
+    struct attempt *attempt = find_attempt(job, ticket);
+    if (!attempt || !attempt->is_active)
+        return false;
+    if (job->state != JOB_RUNNING) {
+        cancel_attempt(job, attempt);
+        return false;
+    }
+    attempt->is_kicked = true;
+    attempt->kicked_ns = now_ns;
+    look_soon(job, now_ns);
+    return true;
+}
+
+/* Completions. */
+
+/* A hung lane whose last attempt has come back after all is tried again, as one nobody has measured. */
+static void revive_if_empty(struct job *job, struct lane *lane)
+{
+    if (!lane->is_hung || lane->is_lost || lane->held > 0)
+        return;
+    lane->is_hung = false;
+    lane->report.is_hung = false;
+    lane->rate = (struct rate){ .samples = 0 };
+    lane->largest = 0;
+    job->usable++;
+}
+
+static void learn(struct job *job, const struct attempt *attempt, uint64_t now_ns)
+{
+    struct lane *lane = &job->lanes[attempt->lane];
+    uint64_t items = items_of(&job->units[attempt->unit]);
+    uint64_t begin_ns =
+        attempt->kicked_ns > lane->last_finish_ns ? attempt->kicked_ns : lane->last_finish_ns;
+    rate_sample(&lane->rate, items, now_ns > begin_ns ? now_ns - begin_ns : 0);
+    if (items > lane->largest)
+        lane->largest = items;
+    lane->last_finish_ns = now_ns;
+    count_rate(job, lane);
+}
+
+static enum job_verdict accept(struct job *job, uint32_t unit_index, struct lane *lane)
+{
+    struct unit *unit = &job->units[unit_index];
+    end_runs(job, unit);
+    unit->state = UNIT_DONE;
+    job->unfinished -= items_of(unit);
+    lane->report.items += items_of(unit);
+    lane->report.units++;
+    if (!job->options.ordered) {
+        unit->retry_next = JOB_NONE;
+        if (job->done_last != JOB_NONE)
+            job->units[job->done_last].retry_next = unit_index;
+        else
+            job->done_first = unit_index;
+        job->done_last = unit_index;
+    }
+    return JOB_ACCEPTED;
+}
+
+/* The attempt failed, and its unit with it unless it still runs elsewhere. */
+static enum job_verdict retry(struct job *job, uint32_t unit_index, uint32_t lane, enum job_end end)
+{
+    struct unit *unit = &job->units[unit_index];
+    job->lanes[lane].report.retries++;
+    unit->tries++;
+    if (end == JOB_END_USER || unit->tries >= job->options.tries) {
+        end_runs(job, unit);
+        fail_unit(job, unit_index);
+        return JOB_REFUSED;
+    }
+    unit->last_lane = lane;
+    unit->is_suspect = false;
+    if (!has_runs(unit))
+        add_retry(job, unit_index);
+    return JOB_AGAIN;
+}
+
+enum job_verdict job_finish(struct job *job, struct job_ticket ticket, enum job_end end,
+                            uint64_t now_ns)
+{
+    struct attempt *attempt = find_attempt(job, ticket);
+    if (!attempt)
+        return JOB_LATE;
+    uint32_t lane_index = attempt->lane, unit = attempt->unit;
+    struct lane *lane = &job->lanes[lane_index];
+    bool is_late = !attempt->is_active;
+    if (end == JOB_END_DEVICE) {
+        job_lane_lost(job, lane_index, now_ns);
+        bool has_failed = job->units[unit].state == UNIT_FAILED;
+        return is_late ? JOB_LATE : has_failed ? JOB_REFUSED : JOB_AGAIN;
+    }
+    look_soon(job, now_ns);
+    if (is_late) {
+        end_attempt(job, attempt);
+        lane->last_finish_ns = now_ns;
+        lane->report.copies_lost++;
+        revive_if_empty(job, lane);
+        return JOB_LATE;
+    }
+    if (job->state == JOB_CANCELLED) {
+        cancel_attempt(job, attempt);
+        return JOB_LATE;
+    }
+    if (end == JOB_END_OK)
+        learn(job, attempt, now_ns);
+    lane->last_finish_ns = now_ns;
+    end_attempt(job, attempt);
+    return end == JOB_END_OK ? accept(job, unit, lane) : retry(job, unit, lane_index, end);
+}
+
+/*
+ * The lane will not finish what it has. What was started is suspect now, unless it runs elsewhere
+ * too; what was not is anybody's.
+ */
+static void drop_attempts(struct job *job, uint32_t lane_index, bool is_loss, bool is_charged)
+{
+    struct attempt *slots = slots_of(job, lane_index);
+    for (uint32_t i = 0; i < job->options.depth; i++) {
+        struct attempt *attempt = &slots[i];
+        struct unit *unit = &job->units[attempt->unit];
+        if (!attempt->is_out)
+            continue;
+        if (!attempt->is_kicked) {
+            end_attempt(job, attempt);
+            if (!has_runs(unit))
+                add_waiting(job, attempt->unit);
+            continue;
+        }
+        abandon(job, attempt);
+        if (!attempt->is_active)
+            continue;
+        deactivate(job, attempt);
+        unit->patience *= is_loss ? 1 : OVERDUE_AGAIN;
+        if (has_runs(unit))
+            continue;
+        unit->is_suspect = true;
+        unit->last_lane = lane_index;
+        if (is_charged && ++unit->domains_taken >= DOMAINS_TAKEN_MAX)
+            fail_unit(job, attempt->unit);
+        else
+            add_retry(job, attempt->unit);
+    }
+}
+
+static void retire_lane(struct job *job, uint32_t lane_index, bool is_loss, bool is_charged)
+{
+    struct lane *lane = &job->lanes[lane_index];
+    bool was_usable = is_usable(lane);
+    if (was_usable)
+        drop_attempts(job, lane_index, is_loss, is_charged);
+    lane->is_lost = lane->is_lost || is_loss;
+    lane->is_hung = lane->is_hung || !is_loss;
+    lane->report.is_lost = lane->is_lost;
+    lane->report.is_hung = lane->is_hung;
+    if (!was_usable)
+        return;
+    count_rate(job, lane);
+    if (job->draining == lane_index)
+        job->draining = JOB_NONE;
+    if (--job->usable == 0 && job->state == JOB_RUNNING) {
+        job->no_lane_left = true;
+        fail_job(job);
+    }
+}
+
+void job_lane_lost(struct job *job, uint32_t lane, uint64_t now_ns)
+{
+    uint32_t domain = job->lanes[lane].domain;
+    /* Charged with it is only what it can have been. */
+    bool was_alone = job->domains[domain].held == 1;
+    (void)now_ns;
+    for (uint32_t i = 0; i < job->options.lane_count; i++)
+        if (job->lanes[i].domain == domain)
+            retire_lane(job, i, true, was_alone);
+}
+
+/* How long a unit of so many items may take on the lane, with what it holds already. */
+static double usual_ns(const struct job *job, const struct lane *lane, uint64_t items)
+{
+    bool is_measured = lane->rate.samples > 0;
+    if (!is_measured && job->fastest == JOB_NONE)
+        return OVERDUE_LAST_NS;
+    const struct rate *rate = is_measured ? &lane->rate : &job->lanes[job->fastest].rate;
+    double expected = lane->held * rate->overhead_ns +
+                      rate_predict_ns(rate, (double)lane->held_items + (double)items);
+    double least = job->usable == 1 ? OVERDUE_LAST_NS
+                   : is_measured    ? patience_ns(job)
+                                    : OVERDUE_UNKNOWN_NS;
+    return OVERDUE_FACTOR * expected > least ? OVERDUE_FACTOR * expected : least;
+}
+
+/* How long the attempt may take, counted from when the lane came to it. */
+static double allowed_ns(const struct job *job, const struct lane *lane,
+                         const struct attempt *attempt)
+{
+    if (job->options.timeout_ns > 0)
+        return patience_ns(job);
+    double usual = usual_ns(job, lane, attempt->items);
+    return attempt->is_active ? job->units[attempt->unit].patience * usual : usual;
+}
+
+/* When the lane's oldest started attempt is overdue, UINT64_MAX if it has none. */
+static uint64_t overdue_ns(const struct job *job, uint32_t lane_index)
+{
+    const struct lane *lane = &job->lanes[lane_index];
+    const struct attempt *slots = &job->attempts[(size_t)lane_index * job->options.depth];
+    uint64_t first_ns = UINT64_MAX;
+    for (uint32_t i = 0; i < job->options.depth; i++) {
+        if (!slots[i].is_out || !slots[i].is_kicked)
+            continue;
+        uint64_t begin_ns =
+            slots[i].kicked_ns > lane->last_finish_ns ? slots[i].kicked_ns : lane->last_finish_ns;
+        uint64_t at_ns = after_ns(begin_ns, allowed_ns(job, lane, &slots[i]));
+        first_ns = at_ns < first_ns ? at_ns : first_ns;
+    }
+    return first_ns;
+}
+
+uint64_t job_look(struct job *job, uint64_t now_ns)
+{
+    uint64_t next_ns = UINT64_MAX;
+    for (uint32_t i = 0; i < job->options.lane_count; i++) {
+        if (!is_usable(&job->lanes[i]) || job->lanes[i].held == 0)
+            continue;
+        uint64_t at_ns = overdue_ns(job, i);
+        if (at_ns <= now_ns)
+            retire_lane(job, i, false, false);
+        else if (at_ns < next_ns)
+            next_ns = at_ns;
+    }
+    job->look_ns = next_ns;
+    return next_ns;
+}
+
+uint64_t job_look_due(const struct job *job)
+{
+    return job->look_ns;
+}
+
+/* Delivery. */
+
+bool job_next_result(struct job *job, uint32_t *unit, struct muster_range *range)
+{
+    if (job->state == JOB_CANCELLED || job->sink_failed)
+        return false;
+    uint32_t index = job->options.ordered ? job->oldest : job->done_first;
+    if (index == JOB_NONE || job->units[index].state != UNIT_DONE)
+        return false;
+    if (!job->options.ordered) {
+        job->done_first = job->units[index].retry_next;
+        if (job->done_first == JOB_NONE)
+            job->done_last = JOB_NONE;
+    }
+    job->units[index].state = UNIT_LEAVING;
+    *unit = index;
+    *range = job->units[index].range;
+    return true;
+}
+
+void job_delivered(struct job *job, uint32_t unit)
+{
+    uint64_t items = items_of(&job->units[unit]);
+    INVARIANT(job->units[unit].state == UNIT_LEAVING);
+    job->undelivered -= items;
+    job->delivered_items += items;
+    free_unit(job, unit);
+    end_if_over(job);
+}
+
+void job_sink_failed(struct job *job, uint32_t unit)
+{
+    INVARIANT(job->units[unit].state == UNIT_LEAVING);
+    job->sink_failed = true;
+    fail_unit(job, unit);
+}
+
+void job_cancel(struct job *job)
+{
+    if (job->state == JOB_RUNNING)
+        job->state = JOB_CANCELLED;
+}
+
+/* What there is to know. */
+
+enum job_state job_state(const struct job *job)
+{
+    return job->state;
+}
+
+bool job_is_quiet(const struct job *job)
+{
+    return job->out == 0;
+}
+
+uint64_t job_items_delivered(const struct job *job)
+{
+    return job->delivered_items;
+}
+
+uint64_t job_window_used(const struct job *job)
+{
+    return job->undelivered;
+}
+
+uint64_t job_units_made(const struct job *job)
+{
+    return job->units_made;
+}
+
+uint64_t job_retries(const struct job *job)
+{
+    return job->retries;
+}
+
+void job_lane_report(const struct job *job, uint32_t lane, struct job_lane_report *out)
+{
+    *out = job->lanes[lane].report;
+}
+
+static size_t add_range(struct muster_range *out, size_t count, size_t capacity,
+                        struct muster_range range)
+{
+    if (range.begin == range.end)
+        return count;
+    if (count > 0 && (out[count - 1].end == range.begin || count == capacity)) {
+        out[count - 1].end = range.end;
+        return count;
+    }
+    out[count] = range;
+    return count + 1;
+}
+
+size_t job_failed_ranges(const struct job *job, struct muster_range *out, size_t capacity)
+{
+    size_t count = 0;
+    if (job->state != JOB_FAILED || capacity == 0)
+        return 0;
+    for (uint32_t i = job->oldest; i != JOB_NONE; i = job->units[i].next) {
+        const struct unit *unit = &job->units[i];
+        bool is_lost = job->no_lane_left && unit->state != UNIT_DONE && unit->state != UNIT_LEAVING;
+        if (unit->state == UNIT_FAILED || is_lost)
+            count = add_range(out, count, capacity, unit->range);
+    }
+    if (job->no_lane_left)
+        count = add_range(out, count, capacity,
+                          (struct muster_range){ job->next_claim, job->options.items });
+    return count;
+}
+
+/* Invariants, for tests. */
+
+static const char *check_unit(const struct job *job, uint32_t index)
+{
+    const struct unit *unit = &job->units[index];
+    const struct job_options *options = &job->options;
+    if (unit->state == UNIT_FREE)
+        return "a free unit is undelivered";
+    if (has_runs(unit) != (unit->state == UNIT_RUNNING))
+        return "a unit runs without an attempt, or has one without running";
+    for (int i = 0; i < RUNS_MAX; i++) {
+        if (unit->runs[i] == JOB_NONE)
+            continue;
+        const struct attempt *attempt = &job->attempts[unit->runs[i]];
+        if (!attempt->is_out || !attempt->is_active || attempt->unit != index)
+            return "a unit counts on an attempt that is over";
+    }
+    if (items_of(unit) == 0 || (options->window > 0 && items_of(unit) > options->window) ||
+        (options->unit_max > 0 && items_of(unit) > options->unit_max))
+        return "a unit is empty, or larger than the window or a slot";
+    if (unit->state != UNIT_FAILED &&
+        (unit->tries >= options->tries || unit->domains_taken >= DOMAINS_TAKEN_MAX))
+        return "a unit is out of tries and has not failed";
+    if (unit->state == UNIT_FAILED && job->state == JOB_RUNNING)
+        return "the job runs with a failed unit";
+    return NULL;
+}
+
+/* The list of those that wait is in item order, the one of those that are done has them all. */
+static const char *check_lists(const struct job *job, uint32_t waiting, uint32_t done)
+{
+    uint32_t listed = 0;
+    uint64_t last = 0;
+    for (uint32_t i = job->retry_first; i != JOB_NONE && listed <= waiting;
+         i = job->units[i].retry_next) {
+        const struct unit *unit = &job->units[i];
+        if (unit->state != UNIT_WAITING || unit->range.begin < last)
+            return "the list of those that wait holds others, or is not in item order";
+        last = unit->range.end;
+        listed++;
+    }
+    if (listed != waiting)
+        return "a unit that waits is not in the list";
+    if (job->options.ordered)
+        return NULL;
+    listed = 0;
+    for (uint32_t i = job->done_first; i != JOB_NONE && listed <= done;
+         i = job->units[i].retry_next)
+        listed += job->units[i].state == UNIT_DONE;
+    return listed == done ? NULL : "a unit that is done is not in the list, or is twice";
+}
+
+static const char *check_units(const struct job *job)
+{
+    uint64_t undelivered = 0, unfinished = 0, last = 0;
+    uint32_t waiting = 0, done = 0, previous = JOB_NONE;
+    for (uint32_t i = job->oldest; i != JOB_NONE; previous = i, i = job->units[i].next) {
+        const struct unit *unit = &job->units[i];
+        const char *broken = check_unit(job, i);
+        if (broken)
+            return broken;
+        if (unit->previous != previous)
+            return "the list of units is broken";
+        if (unit->range.begin < last)
+            return "units are not in item order";
+        if (job->options.ordered && unit->range.begin != last && previous != JOB_NONE)
+            return "there is a gap between undelivered units";
+        if (job->options.ordered && previous == JOB_NONE &&
+            unit->range.begin != job->delivered_items)
+            return "the oldest undelivered unit does not follow what was delivered";
+        last = unit->range.end;
+        undelivered += items_of(unit);
+        unfinished += unit->state != UNIT_DONE && unit->state != UNIT_LEAVING ? items_of(unit) : 0;
+        waiting += unit->state == UNIT_WAITING;
+        done += unit->state == UNIT_DONE;
+    }
+    if (previous != job->newest)
+        return "the list of units is broken";
+    if (undelivered != job->undelivered || undelivered + job->delivered_items != job->next_claim)
+        return "undelivered items are miscounted";
+    if (unfinished != job->unfinished && job->state == JOB_RUNNING)
+        return "unfinished items are miscounted";
+    if (job->options.window > 0 && job->undelivered > job->options.window)
+        return "the window is exceeded";
+    return check_lists(job, waiting, done);
+}
+
+static const char *check_lane(const struct job *job, uint32_t index, uint32_t *held_out)
+{
+    const struct lane *lane = &job->lanes[index];
+    uint32_t held = 0;
+    uint64_t items = 0;
+    for (uint32_t i = 0; i < job->options.depth; i++) {
+        uint32_t number = index * job->options.depth + i;
+        const struct attempt *attempt = &job->attempts[number];
+        held += attempt->is_out;
+        if (!attempt->is_out)
+            continue;
+        if (attempt->is_alone && is_usable(lane) &&
+            (job->domains[lane->domain].held != 1 || !job->domains[lane->domain].is_alone))
+            return "a suspect does not run alone";
+        if (!attempt->is_active && !attempt->is_kicked)
+            return "an attempt that was not started is neither active nor over";
+        if (!attempt->is_active)
+            continue;
+        const struct unit *unit = &job->units[attempt->unit];
+        if (!is_usable(lane))
+            return "an attempt of a lane that is lost or hung still counts";
+        if ((unit->runs[0] != number && unit->runs[1] != number) ||
+            items_of(unit) != attempt->items)
+            return "an active attempt is not one of its unit's";
+        items += attempt->items;
+    }
+    if (held != lane->held || items != lane->held_items)
+        return "a lane's units are miscounted";
+    if (is_usable(lane) && job->look_ns == UINT64_MAX && overdue_ns(job, index) != UINT64_MAX)
+        return "an attempt will be overdue and nobody is going to look";
+    *held_out = held;
+    return NULL;
+}
+
+static const char *check_rates(const struct job *job)
+{
+    double best = job->fastest != JOB_NONE ? job->lanes[job->fastest].counted : 0;
+    for (uint32_t i = 0; i < job->options.lane_count; i++) {
+        double rate = job->lanes[i].counted;
+        if (rate != (is_usable(&job->lanes[i]) ? rate_per_ns(&job->lanes[i].rate) : 0))
+            return "a lane's rate is miscounted";
+        if (rate > best || (i != job->fastest && rate > job->runner_up))
+            return "a lane is faster than the fastest, or than the runner-up";
+    }
+    return NULL;
+}
+
+const char *job_check(const struct job *job)
+{
+    uint32_t usable = 0, out = 0, in_domains = 0;
+    for (uint32_t l = 0; l < job->options.lane_count; l++) {
+        uint32_t held = 0;
+        const char *broken = check_lane(job, l, &held);
+        if (broken)
+            return broken;
+        usable += is_usable(&job->lanes[l]);
+        out += is_usable(&job->lanes[l]) ? held : 0;
+        in_domains += job->domains[l].held;
+    }
+    if (usable != job->usable || out != job->out || out != in_domains)
+        return "usable lanes or attempts are miscounted";
+    if (job->state == JOB_RUNNING && job->usable == 0)
+        return "the job runs without a lane";
+    if ((job->delivered_items == job->options.items) != (job->state == JOB_DONE) &&
+        job->state != JOB_CANCELLED)
+        return "the job is over with items undelivered, or runs without any";
+    const char *broken = check_rates(job);
+    return broken ? broken : check_units(job);
+}

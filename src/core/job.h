@@ -1,0 +1,154 @@
+/*
+ * A job over a range of items: who gets which units, how large they are, what becomes of those that
+ * fail, and in what order results leave. The one scheduler: lane threads call it under a lock with
+ * the real clock, the simulator calls it alone with a virtual one. Pure: time is a parameter, memory
+ * is given at init, nothing is printed, allocated or waited for here.
+ *
+ * A unit is a contiguous range of items. An attempt is one run of a unit on one lane; its ticket
+ * goes stale when the attempt is over or taken back, so a late completion is told apart. Undelivered
+ * units form a list in item order, of which the delivered prefix is cut off.
+ */
+#ifndef CORE_JOB_H
+#define CORE_JOB_H
+
+#include "core/rate.h"
+
+#include <muster/job.h>
+#include <muster/status.h>
+#include <stdbool.h>
+
+#define JOB_NONE UINT32_MAX
+/* A job keeps at most this many failed ranges apart; further ones are merged into the last. */
+#define JOB_FAILED_MAX 64
+
+enum job_unit_rule { JOB_UNIT_ADAPTIVE, JOB_UNIT_QUARTER, JOB_UNIT_FIXED };
+
+/* In place mode, which lane is given the next unit. */
+enum job_policy {
+    JOB_ROUND_ROBIN,
+    JOB_LEAST_LOADED,
+    JOB_WEIGHTED,
+    JOB_ADAPTIVE,
+    JOB_EARLIEST_FINISH
+};
+
+struct job_options {
+    uint64_t items;
+    enum job_unit_rule unit;
+    uint64_t unit_items; /* of JOB_UNIT_FIXED */
+    uint64_t unit_max;   /* what a slot holds; 0: anything */
+    uint64_t window;     /* most items claimed and not delivered; 0: any number */
+    uint32_t lane_count;
+    uint32_t depth;     /* units a lane may hold; at least 1 */
+    uint32_t units_max; /* units that may be undelivered at once, at least lane_count x depth */
+    uint32_t tries;     /* runs of a unit before it fails; at least 1 */
+    bool ordered, speculate;
+    bool place; /* lanes are given units by `policy`; else they take them */
+    enum job_policy policy;
+    uint64_t timeout_ns; /* an attempt that takes longer makes its lane hung; 0: by expectation */
+};
+
+enum job_state { JOB_RUNNING, JOB_DONE, JOB_FAILED, JOB_CANCELLED };
+
+/* One attempt that is out. */
+struct job_ticket {
+    uint32_t attempt, generation;
+};
+
+struct job_claim {
+    struct job_ticket ticket;
+    struct muster_range range;
+    uint32_t unit;
+    bool is_retry, is_copy; /* a copy of a unit that runs elsewhere too */
+};
+
+/* How an attempt ended. */
+enum job_end {
+    JOB_END_OK,
+    JOB_END_UNIT,  /* the unit failed: retried elsewhere */
+    JOB_END_USER,  /* the user's code refused it: never retried */
+    JOB_END_DEVICE /* the device is lost: see job_lane_lost */
+};
+
+/* What became of a completion. */
+enum job_verdict {
+    JOB_ACCEPTED, /* the unit is done */
+    JOB_LATE,     /* the ticket is stale, or another attempt was first: drop the result */
+    JOB_AGAIN,    /* the unit will be run again */
+    JOB_REFUSED   /* the unit has failed, and with it the job */
+};
+
+struct job_lane_report {
+    uint64_t items, units, retries; /* accepted; attempts that failed on it */
+    uint64_t copies_lost;           /* attempts that finished late */
+    bool is_lost, is_hung;
+};
+
+struct job;
+
+/* How many bytes job_init wants, aligned as for any type; 0 if the options make no sense. */
+size_t job_bytes(const struct job_options *options);
+struct job *job_init(void *memory, const struct job_options *options, uint64_t now_ns);
+
+/* Before the first claim: the failure domain and the weight of each lane. */
+void job_lane_describe(struct job *job, uint32_t lane, uint32_t domain, double weight);
+
+/* In place mode: the lane that is to be given the next new unit, JOB_NONE if that must wait. */
+uint32_t job_place(struct job *job, uint64_t now_ns);
+
+/*
+ * Gives the lane a unit, if there is one for it now. A lane that gets nothing asks again when
+ * something was finished, delivered, lost or taken back, and after a look.
+ */
+bool job_claim(struct job *job, uint32_t lane, uint64_t now_ns, struct job_claim *out);
+
+/* Whether the attempt still has its lane's slot: it is not over and was not taken back. */
+bool job_is_out(const struct job *job, struct job_ticket ticket);
+
+/*
+ * The lane is about to start the attempt; false if it was taken back or the job is over, and nothing
+ * is to be done. A lane asks for every claim, also after the end: that gives the slot back.
+ */
+bool job_kick(struct job *job, struct job_ticket ticket, uint64_t now_ns);
+
+enum job_verdict job_finish(struct job *job, struct job_ticket ticket, enum job_end end,
+                            uint64_t now_ns);
+
+/*
+ * The lane's device is lost, and with it every lane of its failure domain. What had been started
+ * there is suspect and is rerun alone, elsewhere.
+ */
+void job_lane_lost(struct job *job, uint32_t lane, uint64_t now_ns);
+
+/*
+ * Looks for attempts that are overdue; gives when to look again, UINT64_MAX if that is not needed.
+ * Lanes that have nothing ask again after it: by then a unit may be worth a second run.
+ */
+uint64_t job_look(struct job *job, uint64_t now_ns);
+/* The same without looking: a kick, a finish or a claim since may have brought it forward. */
+uint64_t job_look_due(const struct job *job);
+
+/* The next unit whose result may leave, in order if the job is; false if there is none yet. */
+bool job_next_result(struct job *job, uint32_t *unit, struct muster_range *range);
+/* Its result has left: the window moves. */
+void job_delivered(struct job *job, uint32_t unit);
+/* The sink refused it: the job fails. */
+void job_sink_failed(struct job *job, uint32_t unit);
+
+void job_cancel(struct job *job);
+
+enum job_state job_state(const struct job *job);
+/* No attempt is out, but those of lanes that are lost or hung. */
+bool job_is_quiet(const struct job *job);
+uint64_t job_items_delivered(const struct job *job);
+uint64_t job_window_used(const struct job *job);
+uint64_t job_units_made(const struct job *job);
+uint64_t job_retries(const struct job *job);
+void job_lane_report(const struct job *job, uint32_t lane, struct job_lane_report *out);
+/* The ranges that were not delivered because units failed or no lane was left, merged. */
+size_t job_failed_ranges(const struct job *job, struct muster_range *out, size_t capacity);
+
+/* Checks every invariant, at a cost that grows with the job: for tests. Gives NULL, or what is wrong. */
+const char *job_check(const struct job *job);
+
+#endif

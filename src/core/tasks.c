@@ -1,0 +1,217 @@
+#include "core/tasks.h"
+
+#include "base/invariant.h"
+
+#include <string.h>
+
+static size_t aligned(size_t bytes)
+{
+    return (bytes + 63) & ~(size_t)63;
+}
+
+size_t tasks_bytes(uint32_t capacity, uint32_t edge_capacity)
+{
+    return aligned(capacity * sizeof(struct tasks_entry)) +
+           aligned(edge_capacity * sizeof(struct tasks_edge));
+}
+
+static void push(struct tasks *tasks, struct tasks_list *list, uint32_t task)
+{
+    tasks->entries[task].next = TASKS_NONE;
+    tasks->entries[task].previous = list->count > 0 ? list->tail : TASKS_NONE;
+    if (list->count++ == 0)
+        list->head = task;
+    else
+        tasks->entries[list->tail].next = task;
+    list->tail = task;
+}
+
+static void take_out(struct tasks *tasks, struct tasks_list *list, uint32_t task)
+{
+    const struct tasks_entry *entry = &tasks->entries[task];
+    if (entry->previous != TASKS_NONE)
+        tasks->entries[entry->previous].next = entry->next;
+    else
+        list->head = entry->next;
+    if (entry->next != TASKS_NONE)
+        tasks->entries[entry->next].previous = entry->previous;
+    else
+        list->tail = entry->previous;
+    list->count--;
+}
+
+void tasks_init(struct tasks *tasks, void *memory, uint32_t capacity, uint32_t edge_capacity)
+{
+    char *at = memory;
+    memset(memory, 0, tasks_bytes(capacity, edge_capacity));
+    *tasks = (struct tasks){
+        .entries = memory,
+        .edges = (struct tasks_edge *)(at + aligned(capacity * sizeof(struct tasks_entry))),
+        .capacity = capacity,
+        .edge_capacity = edge_capacity,
+        .free_edges = edge_capacity > 0 ? 0 : TASKS_NONE,
+        .free_edge_count = edge_capacity
+    };
+    for (uint32_t i = 0; i < edge_capacity; i++)
+        tasks->edges[i].next = i + 1 < edge_capacity ? i + 1 : TASKS_NONE;
+    for (uint32_t i = 0; i < capacity; i++)
+        push(tasks, &tasks->spare, i);
+}
+
+uint32_t tasks_add(struct tasks *tasks)
+{
+    if (tasks->spare.count == 0)
+        return TASKS_NONE;
+    uint32_t task = tasks->spare.head;
+    take_out(tasks, &tasks->spare, task);
+    struct tasks_entry *entry = &tasks->entries[task];
+    INVARIANT(entry->state == TASKS_FREE || entry->state == TASKS_ENDED);
+    /* 0 is no generation, also after four billion uses. */
+    uint32_t generation = entry->generation + 1 > 0 ? entry->generation + 1 : 1;
+    *entry = (struct tasks_entry){ .generation = generation,
+                                   .first_follower = TASKS_NONE,
+                                   .state = TASKS_WAITING };
+    tasks->open_count++;
+    return task;
+}
+
+bool tasks_follow(struct tasks *tasks, uint32_t task, uint32_t before)
+{
+    struct tasks_entry *entry = &tasks->entries[task], *other = &tasks->entries[before];
+    if (other->state == TASKS_ENDED) {
+        entry->is_doomed = entry->is_doomed || other->status != MUSTER_OK;
+        return true;
+    }
+    uint32_t edge = tasks->free_edges;
+    if (edge == TASKS_NONE)
+        return false;
+    tasks->free_edges = tasks->edges[edge].next;
+    tasks->free_edge_count--;
+    tasks->edges[edge] = (struct tasks_edge){ task, other->first_follower };
+    other->first_follower = edge;
+    entry->after_count++;
+    return true;
+}
+
+static void make_ready(struct tasks *tasks, uint32_t task)
+{
+    tasks->entries[task].state = TASKS_READY;
+    push(tasks, &tasks->ready, task);
+}
+
+void tasks_release(struct tasks *tasks, uint32_t task)
+{
+    if (tasks->entries[task].after_count == 0)
+        make_ready(tasks, task);
+}
+
+void tasks_withdraw(struct tasks *tasks, uint32_t task)
+{
+    /* Its edges are at the heads of the lists of those it was to follow. */
+    for (uint32_t i = 0; i < tasks->capacity && tasks->entries[task].after_count > 0; i++) {
+        uint32_t *at = &tasks->entries[i].first_follower;
+        bool is_open =
+            tasks->entries[i].state != TASKS_FREE && tasks->entries[i].state != TASKS_ENDED;
+        while (is_open && *at != TASKS_NONE) {
+            uint32_t edge = *at;
+            if (tasks->edges[edge].follower != task) {
+                at = &tasks->edges[edge].next;
+                continue;
+            }
+            *at = tasks->edges[edge].next;
+            tasks->edges[edge].next = tasks->free_edges;
+            tasks->free_edges = edge;
+            tasks->free_edge_count++;
+            tasks->entries[task].after_count--;
+        }
+    }
+    tasks->entries[task].state = TASKS_FREE;
+    tasks->open_count--;
+    push(tasks, &tasks->spare, task);
+}
+
+bool tasks_take_this(struct tasks *tasks, uint32_t task)
+{
+    if (tasks->entries[task].state != TASKS_READY)
+        return false;
+    take_out(tasks, &tasks->ready, task);
+    tasks->entries[task].state = TASKS_TAKEN;
+    return true;
+}
+
+uint32_t tasks_take(struct tasks *tasks, uint32_t most, uint32_t *out)
+{
+    uint32_t count = 0;
+    while (count < most && tasks->ready.count > 0) {
+        out[count] = tasks->ready.head;
+        tasks_take_this(tasks, out[count++]);
+    }
+    return count;
+}
+
+void tasks_doom(struct tasks *tasks, uint32_t task)
+{
+    INVARIANT(tasks->entries[task].state == TASKS_WAITING);
+    tasks->entries[task].is_doomed = true;
+}
+
+void tasks_end(struct tasks *tasks, uint32_t task, muster_status status)
+{
+    struct tasks_entry *entry = &tasks->entries[task];
+    INVARIANT(entry->state == TASKS_TAKEN);
+    entry->state = TASKS_ENDED;
+    entry->status = status;
+    tasks->open_count--;
+    while (entry->first_follower != TASKS_NONE) {
+        uint32_t edge = entry->first_follower, number = tasks->edges[edge].follower;
+        struct tasks_entry *follower = &tasks->entries[number];
+        entry->first_follower = tasks->edges[edge].next;
+        tasks->edges[edge].next = tasks->free_edges;
+        tasks->free_edges = edge;
+        tasks->free_edge_count++;
+        follower->is_doomed = follower->is_doomed || status != MUSTER_OK;
+        if (--follower->after_count == 0)
+            make_ready(tasks, number);
+    }
+    push(tasks, &tasks->spare, task);
+}
+
+muster_status tasks_find(const struct tasks *tasks, uint32_t index, uint32_t generation)
+{
+    if (index >= tasks->capacity || generation == 0)
+        return MUSTER_E_UNKNOWN;
+    const struct tasks_entry *entry = &tasks->entries[index];
+    if (generation > entry->generation)
+        return MUSTER_E_UNKNOWN;
+    return generation == entry->generation && entry->state != TASKS_FREE ? MUSTER_OK
+                                                                         : MUSTER_E_STALE;
+}
+
+const char *tasks_check(const struct tasks *tasks)
+{
+    uint32_t open = 0, ready = 0, edges = 0, listed = 0, waits = 0;
+    for (uint32_t i = 0; i < tasks->capacity; i++) {
+        const struct tasks_entry *entry = &tasks->entries[i];
+        bool is_open = entry->state != TASKS_FREE && entry->state != TASKS_ENDED;
+        open += is_open;
+        ready += entry->state == TASKS_READY;
+        waits += is_open ? entry->after_count : 0;
+        for (uint32_t e = is_open ? entry->first_follower : TASKS_NONE; e != TASKS_NONE;
+             e = tasks->edges[e].next)
+            if (++edges > tasks->edge_capacity)
+                return "a list of followers runs in a circle";
+        if (entry->state == TASKS_READY && entry->after_count > 0)
+            return "a ready task waits for another";
+    }
+    for (uint32_t i = tasks->ready.count > 0 ? tasks->ready.head : TASKS_NONE; i != TASKS_NONE;
+         i = tasks->entries[i].next)
+        if (tasks->entries[i].state != TASKS_READY || ++listed > tasks->capacity)
+            return "the list of ready tasks holds another";
+    if (open != tasks->open_count || ready != tasks->ready.count || listed != ready)
+        return "open or ready tasks are miscounted";
+    if (edges + tasks->free_edge_count != tasks->edge_capacity || edges != waits)
+        return "edges are lost, or tasks wait for nobody";
+    if (tasks->spare.count + tasks->open_count != tasks->capacity)
+        return "places are lost";
+    return NULL;
+}

@@ -1,0 +1,81 @@
+/*
+ * Tasks: which may run, which wait for which, how each ended. Pure: a fixed table over memory of its
+ * owner, who locks, runs them and wakes whoever waits.
+ *
+ * A task's place is free, waiting (for others), ready, taken (somebody runs it) or ended. Ended
+ * places keep their status and are used again oldest first.
+ */
+#ifndef CORE_TASKS_H
+#define CORE_TASKS_H
+
+#include <muster/status.h>
+#include <stdbool.h>
+
+#define TASKS_NONE UINT32_MAX
+
+enum tasks_state { TASKS_FREE, TASKS_WAITING, TASKS_READY, TASKS_TAKEN, TASKS_ENDED };
+
+struct tasks_entry {
+    void *payload[3]; /* the owner's */
+    uint32_t generation;
+    uint32_t next, previous; /* on the list that the state says */
+    uint32_t after_count;    /* tasks it still waits for */
+    uint32_t first_follower; /* edges to tasks that wait for it */
+    muster_status status;
+    uint8_t state;
+    bool is_doomed; /* one it waited for did not end well */
+};
+
+/* One "this before that". */
+struct tasks_edge {
+    uint32_t follower;
+    uint32_t next;
+};
+
+struct tasks_list {
+    uint32_t head, tail, count;
+};
+
+struct tasks {
+    struct tasks_entry *entries;
+    struct tasks_edge *edges;
+    uint32_t capacity, edge_capacity;
+    uint32_t free_edges, free_edge_count;
+    struct tasks_list spare; /* free and ended places, longest first */
+    struct tasks_list ready; /* oldest first */
+    uint32_t open_count;     /* neither free nor ended */
+};
+
+size_t tasks_bytes(uint32_t capacity, uint32_t edge_capacity);
+void tasks_init(struct tasks *tasks, void *memory, uint32_t capacity, uint32_t edge_capacity);
+
+/* A new task, waiting until tasks_release; TASKS_NONE if all places are in use. */
+uint32_t tasks_add(struct tasks *tasks);
+/* The new task follows another; false if there is no room for the edge. A task that ended counts. */
+bool tasks_follow(struct tasks *tasks, uint32_t task, uint32_t before);
+/* All its edges are there: it is ready if it waits for nobody. */
+void tasks_release(struct tasks *tasks, uint32_t task);
+/* A new task that is not released is not submitted after all. */
+void tasks_withdraw(struct tasks *tasks, uint32_t task);
+
+/* Takes up to `most` ready tasks, oldest first. */
+uint32_t tasks_take(struct tasks *tasks, uint32_t most, uint32_t *out);
+/* Takes this one, if it is ready. */
+bool tasks_take_this(struct tasks *tasks, uint32_t task);
+
+/* One that waits is to end without being run, when it is its turn. */
+void tasks_doom(struct tasks *tasks, uint32_t task);
+
+/*
+ * A taken task has ended. Those that follow it may become ready; if it did not end well they are
+ * doomed: taken as others are, but ended without being run.
+ */
+void tasks_end(struct tasks *tasks, uint32_t task, muster_status status);
+
+/* The handle's place: MUSTER_OK, MUSTER_E_STALE if it was used again, MUSTER_E_UNKNOWN. */
+muster_status tasks_find(const struct tasks *tasks, uint32_t index, uint32_t generation);
+
+/* For tests: NULL, or what is wrong. */
+const char *tasks_check(const struct tasks *tasks);
+
+#endif

@@ -1,0 +1,655 @@
+/*
+ * The simulator: core/job.h in virtual time. Devices are the model's: two links and one engine that
+ * computes, each doing one thing at a time, in order. The sink takes results at once.
+ */
+#include "base/allocator.h"
+#include "base/invariant.h"
+#include "core/job.h"
+#include "simulate/agenda.h"
+#include "simulate/bound.h"
+
+#include <muster/backend.h>
+#include <muster/simulate.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Units that may be finished and undelivered, beside those that run. */
+#define UNITS_BESIDE 65536u
+/* Idle lanes that are asked after each happening, by turns; all are when nobody is at work. */
+#define ASKED_AT_ONCE 8u
+/* Without a limit of the scenario's, results that wait for their turn take at most this. */
+#define WINDOW_BYTES ((uint64_t)1 << 30)
+/* Items up to which an unordered job's results are checked one by one. */
+#define MAP_ITEMS_MAX (UINT64_C(1) << 30)
+
+enum happening_kind { HAPPENS_START, HAPPENS_FINISH, HAPPENS_HEALTH };
+
+/* A claimed unit on its way through a device. */
+struct passage {
+    struct job_ticket ticket;
+    struct muster_range range;
+    uint32_t serial;
+    uint64_t begin_ns;
+    bool is_used, is_started, fails, is_retry, is_copy;
+};
+
+struct sim_lane {
+    uint32_t device;
+    struct model_state state;
+    uint64_t in_free_ns, compute_free_ns, out_free_ns;
+    struct passage *passages; /* `depth` of them */
+    uint32_t *waiting;        /* those not started, oldest first: a ring of `depth` */
+    uint32_t waiting_first, waiting_count;
+    uint32_t inside; /* started and not finished */
+    uint64_t busy_since_ns, busy_ns;
+    uint64_t start_due_ns;  /* of the start that is in the agenda, UINT64_MAX if none */
+    uint64_t health_due_ns; /* likewise */
+    bool is_gone, is_idle;
+    uint32_t idle_next;
+};
+
+struct simulator {
+    struct muster_allocator allocator;
+    struct muster_simulation_options options;
+    struct muster_simulation *result;
+    struct model_device *devices;
+    size_t device_count;
+    struct scenario_job scenario;
+    struct cost cost;
+    struct job *job;
+    size_t job_bytes;
+    struct sim_lane *lanes;
+    uint32_t lane_count, depth;
+    struct passage *passages;
+    uint32_t *rings;
+    struct agenda agenda;
+    uint64_t now_ns, end_ns;
+    uint32_t next_idle; /* the lane to ask next, by turns */
+    uint32_t next_serial;
+    uint64_t *map;     /* unordered: a bit for each item delivered */
+    uint64_t expected; /* ordered: the item to be delivered next */
+};
+
+static const struct model_device *model_of(const struct simulator *s, const struct sim_lane *lane)
+{
+    return &s->devices[lane->device];
+}
+
+static void plan(struct simulator *s, struct happening happening)
+{
+    bool fits = agenda_add(&s->agenda, happening);
+    INVARIANT(fits);
+    (void)fits;
+}
+
+/* Keeps one look at the device's health in the agenda, for when it next changes by itself. */
+static void plan_health(struct simulator *s, uint32_t index)
+{
+    struct sim_lane *lane = &s->lanes[index];
+    uint64_t at_ns = model_next_change_ns(model_of(s, lane), &lane->state, s->now_ns);
+    /* A launch that makes its device go has done so when it begins, which may be now. */
+    if (model_health_at(model_of(s, lane), &lane->state, s->now_ns) == MODEL_LOST)
+        at_ns = s->now_ns;
+    if (at_ns == MODEL_NEVER || at_ns >= lane->health_due_ns)
+        return;
+    lane->health_due_ns = at_ns;
+    plan(s, (struct happening){ .at_ns = at_ns, .kind = HAPPENS_HEALTH, .lane = index });
+}
+
+static void report_span(struct simulator *s, const struct sim_lane *lane,
+                        const struct passage *passage, int outcome)
+{
+    if (!s->options.span)
+        return;
+    struct muster_simulation_span span = { .device = lane->device,
+                                           .range = passage->range,
+                                           .begin_ns = passage->begin_ns,
+                                           .end_ns = s->now_ns,
+                                           .is_retry = passage->is_retry,
+                                           .is_copy = passage->is_copy };
+    span.outcome = outcome;
+    s->options.span(s->options.span_user, &span);
+}
+
+static uint64_t bytes_of(uint64_t items, uint64_t item_bytes)
+{
+    uint64_t bytes;
+    return __builtin_mul_overflow(items, item_bytes, &bytes) ? UINT64_MAX : bytes;
+}
+
+/* Sends a unit through the device's three engines; false if it will never come out. */
+static bool send(struct simulator *s, struct sim_lane *lane, struct passage *passage,
+                 uint64_t *finish_ns)
+{
+    const struct model_device *model = model_of(s, lane);
+    uint64_t items = passage->range.end - passage->range.begin, at_ns = s->now_ns;
+    if (s->scenario.item_bytes_in > 0) {
+        at_ns = model_copy_finish_ns(model, &lane->state, MODEL_LINK_H2D, at_ns,
+                                     bytes_of(items, s->scenario.item_bytes_in));
+        lane->in_free_ns = at_ns;
+    }
+    if (at_ns == MODEL_NEVER)
+        return false;
+    at_ns = at_ns > lane->compute_free_ns ? at_ns : lane->compute_free_ns;
+    struct model_run run =
+        model_launch(model, &lane->state, at_ns, cost_of(&s->cost, passage->range));
+    passage->fails = run.fails;
+    lane->compute_free_ns = at_ns = run.finish_ns;
+    if (at_ns != MODEL_NEVER && s->scenario.item_bytes_out > 0) {
+        at_ns = at_ns > lane->out_free_ns ? at_ns : lane->out_free_ns;
+        at_ns = model_copy_finish_ns(model, &lane->state, MODEL_LINK_D2H, at_ns,
+                                     bytes_of(items, s->scenario.item_bytes_out));
+        lane->out_free_ns = at_ns;
+    }
+    *finish_ns = at_ns;
+    return at_ns != MODEL_NEVER;
+}
+
+/* When the device can begin its next unit: when the first engine it needs is free. */
+static uint64_t entry_free_ns(const struct simulator *s, const struct sim_lane *lane)
+{
+    return s->scenario.item_bytes_in > 0 ? lane->in_free_ns : lane->compute_free_ns;
+}
+
+/* Starts what can be started on the lane now. */
+static void start_units(struct simulator *s, uint32_t index)
+{
+    struct sim_lane *lane = &s->lanes[index];
+    while (lane->waiting_count > 0 && !lane->is_gone) {
+        uint64_t free_ns = entry_free_ns(s, lane);
+        if (free_ns == MODEL_NEVER)
+            return;
+        if (free_ns > s->now_ns) {
+            if (free_ns < lane->start_due_ns) {
+                lane->start_due_ns = free_ns;
+                plan(s,
+                     (struct happening){ .at_ns = free_ns, .kind = HAPPENS_START, .lane = index });
+            }
+            return;
+        }
+        uint32_t slot = lane->waiting[lane->waiting_first];
+        struct passage *passage = &lane->passages[slot];
+        lane->waiting_first = (lane->waiting_first + 1) % s->depth;
+        lane->waiting_count--;
+        if (!job_kick(s->job, passage->ticket, s->now_ns)) {
+            passage->is_used = false; /* taken back */
+            continue;
+        }
+        passage->is_started = true;
+        passage->begin_ns = s->now_ns;
+        if (lane->inside++ == 0)
+            lane->busy_since_ns = s->now_ns;
+        uint64_t finish_ns;
+        if (send(s, lane, passage, &finish_ns))
+            plan(s, (struct happening){ .at_ns = finish_ns,
+                                        .kind = HAPPENS_FINISH,
+                                        .lane = index,
+                                        .slot = slot,
+                                        .serial = passage->serial });
+        plan_health(s, index);
+    }
+}
+
+/* A slot for one more unit; those whose unit was taken back before the lane came to it are free. */
+static uint32_t free_slot(struct simulator *s, struct sim_lane *lane)
+{
+    uint32_t slot = 0;
+    while (slot < s->depth && lane->passages[slot].is_used)
+        slot++;
+    for (uint32_t i = slot == s->depth ? lane->waiting_count : 0; i > 0; i--) {
+        uint32_t first = lane->waiting[lane->waiting_first];
+        lane->waiting_first = (lane->waiting_first + 1) % s->depth;
+        lane->waiting_count--;
+        if (job_is_out(s->job, lane->passages[first].ticket)) {
+            lane->waiting[(lane->waiting_first + lane->waiting_count++) % s->depth] = first;
+        } else {
+            lane->passages[first].is_used = false;
+            slot = first;
+        }
+    }
+    INVARIANT(slot < s->depth);
+    return slot;
+}
+
+/* Asks for units until the lane has enough or gets none. */
+static bool claim_units(struct simulator *s, uint32_t index)
+{
+    struct sim_lane *lane = &s->lanes[index];
+    struct job_claim claim;
+    bool got_some = false;
+    while (!lane->is_gone && job_claim(s->job, index, s->now_ns, &claim)) {
+        uint32_t slot = free_slot(s, lane);
+        lane->passages[slot] = (struct passage){ .ticket = claim.ticket,
+                                                 .range = claim.range,
+                                                 .serial = s->next_serial++,
+                                                 .is_used = true,
+                                                 .is_retry = claim.is_retry,
+                                                 .is_copy = claim.is_copy };
+        lane->waiting[(lane->waiting_first + lane->waiting_count++) % s->depth] = slot;
+        got_some = true;
+        uint64_t used = job_window_used(s->job);
+        if (used > s->result->window_max)
+            s->result->window_max = used;
+        start_units(s, index);
+    }
+    return got_some;
+}
+
+static void deliver(struct simulator *s)
+{
+    uint32_t unit;
+    struct muster_range range;
+    while (job_next_result(s->job, &unit, &range)) {
+        if (s->scenario.ordered) {
+            s->result->out_of_order += range.begin > s->expected;
+            s->result->duplicated += range.begin < s->expected;
+            s->expected = range.end;
+        }
+        for (uint64_t i = range.begin; s->map && i < range.end; i++) {
+            s->result->duplicated += s->map[i / 64] >> (i % 64) & 1;
+            s->map[i / 64] |= (uint64_t)1 << (i % 64);
+        }
+        job_delivered(s->job, unit);
+        s->end_ns = s->now_ns;
+    }
+}
+
+static void leave(struct simulator *s, struct sim_lane *lane, struct passage *passage)
+{
+    passage->is_used = false;
+    if (--lane->inside == 0)
+        lane->busy_ns += s->now_ns - lane->busy_since_ns;
+}
+
+static void on_finish(struct simulator *s, const struct happening *happening)
+{
+    struct sim_lane *lane = &s->lanes[happening->lane];
+    struct passage *passage = &lane->passages[happening->slot];
+    if (!passage->is_used || passage->serial != happening->serial || lane->is_gone)
+        return;
+    /* A later launch may have made the device hang or go meanwhile. */
+    const struct model_device *model = model_of(s, lane);
+    enum model_health health = model_health_at(model, &lane->state, s->now_ns);
+    if (health == MODEL_LOST)
+        return;
+    if (health == MODEL_HUNG) {
+        uint64_t again_ns = model_next_change_ns(model, &lane->state, s->now_ns);
+        if (again_ns != MODEL_NEVER) {
+            struct happening again = *happening;
+            again.at_ns = again_ns;
+            plan(s, again);
+        }
+        return;
+    }
+    enum job_verdict verdict =
+        job_finish(s->job, passage->ticket, passage->fails ? JOB_END_UNIT : JOB_END_OK, s->now_ns);
+    report_span(s, lane, passage,
+                verdict == JOB_ACCEPTED ? MUSTER_SPAN_DONE
+                : verdict == JOB_LATE   ? MUSTER_SPAN_LATE
+                                        : MUSTER_SPAN_FAILED);
+    leave(s, lane, passage);
+    if (verdict == JOB_ACCEPTED)
+        deliver(s);
+}
+
+static void on_health(struct simulator *s, uint32_t index)
+{
+    struct sim_lane *lane = &s->lanes[index];
+    lane->health_due_ns = UINT64_MAX;
+    if (lane->is_gone)
+        return;
+    if (model_health_at(model_of(s, lane), &lane->state, s->now_ns) == MODEL_LOST) {
+        lane->is_gone = true;
+        for (uint32_t i = 0; i < s->depth; i++)
+            if (lane->passages[i].is_used && lane->passages[i].is_started) {
+                report_span(s, lane, &lane->passages[i], MUSTER_SPAN_LOST);
+                leave(s, lane, &lane->passages[i]);
+            }
+        job_lane_lost(s->job, index, s->now_ns);
+        return;
+    }
+    plan_health(s, index);
+}
+
+/* Lets lanes without enough work ask again: some, or all after a look or if nobody is at work. */
+static void ask_lanes(struct simulator *s, uint32_t first, bool all)
+{
+    if (s->scenario.place) {
+        for (uint32_t lane; (lane = job_place(s->job, s->now_ns)) != JOB_NONE;)
+            if (!claim_units(s, lane))
+                break;
+    }
+    claim_units(s, first);
+    uint32_t count = all || s->lane_count < ASKED_AT_ONCE ? s->lane_count : ASKED_AT_ONCE;
+    for (uint32_t i = 0; i < count; i++) {
+        claim_units(s, s->next_idle);
+        s->next_idle = s->next_idle + 1 < s->lane_count ? s->next_idle + 1 : 0;
+    }
+}
+
+static void happen(struct simulator *s, const struct happening *happening)
+{
+    struct sim_lane *lane = &s->lanes[happening->lane];
+    switch ((enum happening_kind)happening->kind) {
+    case HAPPENS_START:
+        lane->start_due_ns = UINT64_MAX;
+        start_units(s, happening->lane);
+        break;
+    case HAPPENS_FINISH:
+        on_finish(s, happening);
+        break;
+    case HAPPENS_HEALTH:
+        on_health(s, happening->lane);
+        break;
+    }
+}
+
+static void check(struct simulator *s)
+{
+    if (s->options.check && !s->result->broken)
+        s->result->broken = job_check(s->job);
+}
+
+static void run(struct simulator *s)
+{
+    struct happening happening = { .lane = 0 };
+    /* Also finds those that are gone from the beginning: nothing may be begun on them. */
+    for (uint32_t i = 0; i < s->lane_count; i++)
+        on_health(s, i);
+    ask_lanes(s, 0, true);
+    check(s);
+    while (job_state(s->job) == JOB_RUNNING) {
+        uint64_t look_ns = job_look_due(s->job);
+        bool looks = look_ns < agenda_next_ns(&s->agenda);
+        if (looks) {
+            s->now_ns = look_ns;
+            job_look(s->job, s->now_ns);
+        } else if (agenda_next(&s->agenda, &happening)) {
+            s->now_ns = happening.at_ns;
+            happen(s, &happening);
+        } else {
+            break;
+        }
+        if (job_state(s->job) != JOB_RUNNING)
+            break;
+        ask_lanes(s, happening.lane, looks || job_is_quiet(s->job));
+        check(s);
+    }
+    check(s);
+    /* Nothing is going to happen and the job is not over: that is the simulator's or the core's fault. */
+    if (job_state(s->job) == JOB_RUNNING && !s->result->broken)
+        s->result->broken = "the job stands still";
+}
+
+/* The report. */
+
+/* What devices were still at when the job was over. Nobody waits for it. */
+static void report_rest(struct simulator *s)
+{
+    for (uint32_t i = 0; i < s->lane_count; i++) {
+        struct sim_lane *lane = &s->lanes[i];
+        bool is_ok = model_health_at(model_of(s, lane), &lane->state, s->now_ns) == MODEL_OK;
+        for (uint32_t k = 0; k < s->depth && !lane->is_gone; k++)
+            if (lane->passages[k].is_used && lane->passages[k].is_started)
+                report_span(s, lane, &lane->passages[k],
+                            is_ok ? MUSTER_SPAN_LATE : MUSTER_SPAN_LOST);
+    }
+}
+
+static void finish_report(struct simulator *s)
+{
+    struct muster_simulation *result = s->result;
+    result->makespan_ns = s->end_ns;
+    result->units = job_units_made(s->job);
+    result->items_delivered = job_items_delivered(s->job);
+    result->lost = s->scenario.items - result->items_delivered;
+    result->retries = job_retries(s->job);
+    result->status = job_state(s->job) == JOB_DONE ? MUSTER_OK : MUSTER_E_FAILED;
+    result->failed_count = job_failed_ranges(s->job, result->failed, MUSTER_SIMULATION_FAILED_MAX);
+    if (result->status != MUSTER_OK)
+        result->makespan_ns = s->now_ns;
+    if (result->bound_ns == UINT64_MAX)
+        result->bound_ns = 0;
+    if (result->bound_ns > 0)
+        result->ratio = (double)result->makespan_ns / (double)result->bound_ns;
+    for (uint32_t i = 0; i < s->lane_count; i++) {
+        struct sim_lane *lane = &s->lanes[i];
+        struct muster_simulation_device *device = &result->devices[lane->device];
+        struct job_lane_report report;
+        job_lane_report(s->job, i, &report);
+        if (lane->inside > 0)
+            lane->busy_ns += result->makespan_ns - lane->busy_since_ns;
+        device->items = report.items;
+        device->units = report.units;
+        device->retries = report.retries;
+        device->busy_ns = lane->busy_ns;
+        device->health = report.is_lost ? "lost" : report.is_hung ? "hung" : "ok";
+    }
+}
+
+static void *default_allocate(void *user, size_t bytes, size_t alignment)
+{
+    (void)user;
+    return aligned_alloc(alignment, (bytes + alignment - 1) & ~(alignment - 1));
+}
+
+static void default_release(void *user, void *memory, size_t bytes)
+{
+    (void)user;
+    (void)bytes;
+    free(memory);
+}
+
+struct owned_result {
+    struct muster_simulation result; /* first: what the caller sees */
+    struct muster_allocator allocator;
+};
+
+void muster_simulation_destroy(struct muster_simulation *simulation)
+{
+    if (!simulation)
+        return;
+    struct owned_result *owned = (struct owned_result *)simulation;
+    struct muster_allocator allocator = owned->allocator;
+    allocator_give(&allocator, simulation->devices, simulation->device_count,
+                   sizeof *simulation->devices);
+    allocator_give(&allocator, owned, 1, sizeof *owned);
+}
+
+static muster_status no_memory(struct muster_error *err)
+{
+    return muster_error_fill(err, MUSTER_E_NO_MEMORY, 0, "simulate fewer devices",
+                             "no host memory for the simulation");
+}
+
+static muster_status read_scenario(struct simulator *s, const char *text, size_t bytes,
+                                   struct muster_error *err)
+{
+    muster_status status = scenario_read(text, bytes, NULL, 0, &s->device_count, &s->scenario, err);
+    if (status != MUSTER_E_CAPACITY)
+        return status;
+    s->devices = allocator_take(&s->allocator, s->device_count, sizeof *s->devices);
+    if (!s->devices)
+        return no_memory(err);
+    return scenario_read(text, bytes, s->devices, s->device_count, &s->device_count, &s->scenario,
+                         err);
+}
+
+/* Says which hint refuses which devices, as far as there is room for it. */
+static muster_status none_eligible(const struct simulator *s, struct muster_error *err)
+{
+    const struct muster_simulation_device *devices = s->result->devices;
+    char words[160];
+    size_t used = 0;
+    for (size_t i = 0, next; i < s->device_count && used < sizeof words; i = next) {
+        next = i + 1;
+        while (next < s->device_count && devices[next].refused == devices[i].refused)
+            next++;
+        int length = snprintf(words + used, sizeof words - used, "%s%s%s%s by %s",
+                              i > 0 ? ", " : "", devices[i].id, next > i + 1 ? " to " : "",
+                              next > i + 1 ? devices[next - 1].id : "", devices[i].refused);
+        used += length > 0 ? (size_t)length : 0;
+    }
+    return muster_error_fill(err, MUSTER_E_NO_DEVICE, 0, "ask for less, or describe larger devices",
+                             "the hints refuse every device: %s", words);
+}
+
+static muster_status make_result(struct simulator *s, struct muster_error *err)
+{
+    struct owned_result *owned = allocator_take(&s->allocator, 1, sizeof *owned);
+    if (!owned)
+        return no_memory(err);
+    owned->allocator = s->allocator;
+    s->result = &owned->result;
+    s->result->seed = s->options.seed;
+    s->result->devices = allocator_take(&s->allocator, s->device_count, sizeof *s->result->devices);
+    if (!s->result->devices)
+        return no_memory(err);
+    s->result->device_count = s->device_count;
+    for (size_t i = 0; i < s->device_count; i++) {
+        struct muster_simulation_device *device = &s->result->devices[i];
+        snprintf(device->id, sizeof device->id, "sim:%zu", i);
+        snprintf(device->name, sizeof device->name, "%s", s->devices[i].name);
+        device->health = "ok";
+        if (scenario_eligible(&s->scenario, &s->devices[i], &device->refused))
+            s->lane_count++;
+    }
+    return s->lane_count > 0 ? MUSTER_OK : none_eligible(s, err);
+}
+
+static muster_status make_bound(struct simulator *s, struct muster_error *err)
+{
+    size_t edges_max = bound_edges_max(s->devices, s->device_count);
+    struct bound_edge *edges = allocator_take(&s->allocator, edges_max, sizeof *edges);
+    bool *eligible = allocator_take(&s->allocator, s->device_count, sizeof *eligible);
+    muster_status status = edges && eligible ? MUSTER_OK : no_memory(err);
+    if (status == MUSTER_OK) {
+        for (size_t i = 0; i < s->device_count; i++)
+            eligible[i] = s->result->devices[i].refused == NULL;
+        s->result->bound_ns =
+            bound_ns(s->devices, eligible, s->device_count, &s->scenario, &s->cost, edges);
+    }
+    allocator_give(&s->allocator, eligible, s->device_count, sizeof *eligible);
+    allocator_give(&s->allocator, edges, edges_max, sizeof *edges);
+    return status;
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static struct job_options job_options_of(const struct simulator *s)
+{
+    const struct scenario_job *job = &s->scenario;
+    struct job_options options = { .items = job->items,
+                                   .unit = (enum job_unit_rule)job->unit,
+                                   .unit_items = job->unit_items,
+                                   .window = job->window,
+                                   .lane_count = s->lane_count,
+                                   .depth = job->depth,
+                                   .units_max = s->lane_count * job->depth +
+                                                (uint32_t)smaller(job->items, UNITS_BESIDE),
+                                   .tries = job->tries,
+                                   .ordered = job->ordered,
+                                   .speculate = job->speculate,
+                                   .place = job->place,
+                                   .policy = (enum job_policy)job->policy };
+    if (options.window == 0 && job->item_bytes_out > 0) {
+        options.window = WINDOW_BYTES / job->item_bytes_out;
+        uint64_t least = (uint64_t)s->lane_count * job->depth * 4;
+        options.window = options.window < least ? least : options.window;
+    }
+    return options;
+}
+_Static_assert((int)SCENARIO_UNIT_FIXED == (int)JOB_UNIT_FIXED, "the rules are numbered alike");
+_Static_assert((int)SCENARIO_EARLIEST_FINISH == (int)JOB_EARLIEST_FINISH,
+               "the policies are numbered alike");
+
+static muster_status make_lanes(struct simulator *s, struct muster_error *err)
+{
+    struct job_options options = job_options_of(s);
+    size_t slots = (size_t)s->lane_count * s->scenario.depth;
+    s->depth = s->scenario.depth;
+    s->job_bytes = job_bytes(&options);
+    INVARIANT(s->job_bytes > 0);
+    void *memory = allocator_take(&s->allocator, s->job_bytes, 1);
+    s->lanes = allocator_take(&s->allocator, s->lane_count, sizeof *s->lanes);
+    s->passages = allocator_take(&s->allocator, slots, sizeof *s->passages);
+    s->rings = allocator_take(&s->allocator, slots, sizeof *s->rings);
+    /* For each lane its finishes, one start, and looks at its health, of which old ones may linger. */
+    size_t happenings = 4 * slots + 8 * (size_t)s->lane_count + 64;
+    struct happening *heap = allocator_take(&s->allocator, happenings, sizeof *heap);
+    s->job = memory;
+    agenda_init(&s->agenda, heap, happenings);
+    if (!memory || !s->lanes || !s->passages || !s->rings || !heap)
+        return no_memory(err);
+    s->job = job_init(memory, &options, 0);
+    uint32_t lane = 0;
+    for (size_t i = 0; i < s->device_count; i++) {
+        if (s->result->devices[i].refused)
+            continue;
+        s->lanes[lane] = (struct sim_lane){ .device = (uint32_t)i,
+                                            .passages = s->passages + (size_t)lane * s->depth,
+                                            .waiting = s->rings + (size_t)lane * s->depth,
+                                            .start_due_ns = UINT64_MAX,
+                                            .health_due_ns = UINT64_MAX };
+        model_state_init(&s->lanes[lane].state, s->options.seed, (uint32_t)i);
+        job_lane_describe(s->job, lane, lane, s->devices[i].weight);
+        lane++;
+    }
+    if (!s->scenario.ordered && s->scenario.items <= MAP_ITEMS_MAX) {
+        s->map = allocator_take(&s->allocator, s->scenario.items / 64 + 1, sizeof *s->map);
+        if (!s->map)
+            return no_memory(err);
+    }
+    return MUSTER_OK;
+}
+
+static void free_simulator(struct simulator *s)
+{
+    size_t slots = (size_t)s->lane_count * s->scenario.depth;
+    allocator_give(&s->allocator, s->map, s->scenario.items / 64 + 1, sizeof *s->map);
+    allocator_give(&s->allocator, s->agenda.heap, s->agenda.capacity, sizeof *s->agenda.heap);
+    allocator_give(&s->allocator, s->rings, slots, sizeof *s->rings);
+    allocator_give(&s->allocator, s->passages, slots, sizeof *s->passages);
+    allocator_give(&s->allocator, s->lanes, s->lane_count, sizeof *s->lanes);
+    allocator_give(&s->allocator, s->job, s->job_bytes, 1);
+    allocator_give(&s->allocator, s->devices, s->device_count, sizeof *s->devices);
+}
+
+muster_status muster_simulate(const char *text, size_t bytes,
+                              const struct muster_simulation_options *options,
+                              struct muster_simulation **out, struct muster_error *err)
+{
+    struct simulator s = { .now_ns = 0 };
+    if (!text || !out || (options && options->size < sizeof *options))
+        return muster_error_fill(
+            err, MUSTER_E_INVALID, 0, NULL,
+            "muster_simulate: an argument is NULL, or options->size is not set");
+    if (options)
+        s.options = *options;
+    s.allocator = s.options.allocator;
+    if (!s.allocator.allocate || !s.allocator.release)
+        s.allocator = (struct muster_allocator){ default_allocate, default_release, NULL };
+    muster_status status = read_scenario(&s, text, bytes, err);
+    if (status == MUSTER_OK)
+        status = make_result(&s, err);
+    if (status == MUSTER_OK) {
+        cost_init(&s.cost, &s.scenario, s.options.seed);
+        status = make_bound(&s, err);
+    }
+    if (status == MUSTER_OK)
+        status = make_lanes(&s, err);
+    if (status == MUSTER_OK) {
+        run(&s);
+        report_rest(&s);
+        finish_report(&s);
+        *out = s.result;
+    } else {
+        muster_simulation_destroy(s.result);
+    }
+    free_simulator(&s);
+    return status;
+}
