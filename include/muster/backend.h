@@ -10,9 +10,9 @@
  *
  * - Threads. open, close, device_open, device_close and the slice calls never overlap within one
  *   backend. Everything else may be called from any thread, with these limits: calls on one
- *   stream do not overlap; nor do event_record, event_deinit and stream_wait on one event.
- *   event_query, event_wait and device_sample may overlap with anything. A backend binds what its
- *   driver binds to threads (a current CUDA context) on entry and restores it.
+ *   stream do not overlap; nor does event_record or event_deinit with anything on the same event
+ *   but queries. event_query, event_wait and device_sample may overlap with anything. A backend
+ *   binds what its driver binds to threads (a current CUDA context) on entry and restores it.
  * - Order. Operations on a stream take effect in the order given. An operation only enqueues: it
  *   must not wait for other work. What it was given by pointer is copied before it returns,
  *   except host memory of copies, the `result` of launches and `user` pointers.
@@ -30,9 +30,12 @@
  *   at once, completes all unfinished events with it, and its state can still be closed. Nothing
  *   is reset behind the application's back.
  * - Host calls that were accepted run exactly once, in stream order, also when the stream has
- *   failed or the device is lost.
+ *   failed or the device is lost. A failed stream accepts calls and skips what they ask for; a
+ *   launch that is skipped writes MUSTER_E_STREAM_FAILED to its result. What completed before a
+ *   loss keeps its own status.
  * - An event and the streams it is recorded and waited on belong to one device; another is
- *   refused.
+ *   refused: by event_record with MUSTER_E_INVALID, by stream_wait with MUSTER_E_NOT_SUPPORTED.
+ * - Memory that does not fit, now or ever, is MUSTER_E_DEVICE_MEMORY: the runtime knows which.
  */
 #ifndef MUSTER_BACKEND_H
 #define MUSTER_BACKEND_H
@@ -102,8 +105,8 @@ struct muster_device_sample {
 
 enum muster_event_flags {
     MUSTER_EVENT_ORDER = 0, /* for stream_wait, event_query, event_wait */
-    MUSTER_EVENT_TIMING =
-        1 /* for event_elapsed, and event_query and event_wait; refused by stream_wait */
+    /* For event_elapsed, and event_query and event_wait; refused by stream_wait. */
+    MUSTER_EVENT_TIMING = 1
 };
 
 struct muster_backend {
@@ -160,11 +163,14 @@ struct muster_backend {
                                    struct muster_error *err);
     void (*host_unregister)(void *device, void *memory);
 
-    /* `is_default`: the device's default stream, which close does not destroy. */
+    /*
+     * `is_default`: the device's default stream, which close does not destroy. A priority outside
+     * info's range is refused with MUSTER_E_NOT_SUPPORTED.
+     */
     muster_status (*stream_open)(void *device, int32_t priority, int is_default, void *stream,
                                  struct muster_error *err);
-    void (*stream_close)(void *stream); /* does not wait; what was given is finished first, or
-                                           abandoned if it hangs */
+    /* Does not wait; what was given is still finished, unless the device is closed before. */
+    void (*stream_close)(void *stream);
     void *(*stream_native)(void *stream);
     muster_status (*stream_wait)(void *stream, void *event, struct muster_error *err);
     muster_status (*stream_query)(void *stream,
@@ -177,11 +183,12 @@ struct muster_backend {
     muster_status (*event_query)(void *event,
                                  struct muster_error *err); /* MUSTER_E_BUSY, or how it went */
     muster_status (*event_wait)(void *event, uint64_t timeout_ns, struct muster_error *err);
+    /* Optional. */
     muster_status (*event_elapsed)(void *begin, void *end, uint64_t *ns, struct muster_error *err);
 
     /*
      * Gates, optional: a generation counter that streams can wait for. A value counts as reached
-     * from `value` up.
+     * from `value` up; values stay below 2^63, since devices compare them cyclically.
      */
     muster_status (*gate_init)(void *device, void *gate, struct muster_error *err);
     void (*gate_deinit)(void *gate); /* every wait on it has been released */
@@ -197,13 +204,13 @@ struct muster_backend {
     muster_status (*fill)(void *stream, const struct muster_place *to, uint8_t value,
                           uint64_t bytes, struct muster_error *err);
     /*
-     * Calls function(user, status) on a thread of the backend when the stream gets there; it must
-     * not call the backend.
+     * Optional. Calls function(user, status) on a thread of the backend when the stream gets there;
+     * it must not call the backend.
      */
     muster_status (*host_call)(void *stream, void (*function)(void *user, muster_status status),
                                void *user, struct muster_error *err);
 
-    /* Builds a form for a device. */
+    /* Kernels, optional: a device without them says so in info.forms. Builds a form for a device. */
     muster_status (*kernel_init)(void *device, const struct muster_kernel_form *form, void *kernel,
                                  struct muster_error *err);
     void (*kernel_deinit)(void *kernel);

@@ -29,8 +29,8 @@ enum muster_health {
     MUSTER_HEALTH_OK = 0,
     MUSTER_HEALTH_SUSPECT =
         1, /* a wait on it has timed out and it has not finished anything since */
-    MUSTER_HEALTH_QUARANTINED =
-        2, /* works, but is given nothing: another device of its failure domain was lost */
+    /* Works, but another device of its failure domain was lost: answers MUSTER_E_DEVICE_LOST. */
+    MUSTER_HEALTH_QUARANTINED = 2,
     MUSTER_HEALTH_LOST = 3
 };
 
@@ -88,14 +88,16 @@ struct muster_backend_report {
     char name[16];
     char path[128]; /* the shared object it came from, "" if built in; cut off if longer */
     uint32_t device_count;
-    struct muster_error error; /* error.status 0: probed and usable, also with no devices */
+    struct muster_error
+        error; /* error.status 0: usable; MUSTER_E_NOT_FOUND: none of its kind here */
 };
 
 /*
  * Gives the devices that may be used, in the order of their ids within each backend. Probes every
- * backend that was not probed yet. `*count` is always set to how many there are; with `capacity`
- * too small the status is MUSTER_E_CAPACITY and nothing else is written. A backend that fails its
- * probe contributes no device: see muster_backend_list.
+ * backend that was not probed yet. `*count` is set to how many there are; with `capacity` too small
+ * the status is MUSTER_E_CAPACITY and nothing else is written. A backend that fails its probe
+ * contributes no device: see muster_backend_list. MUSTER_E_NOT_FOUND: the option `devices` names
+ * one that this machine does not have.
  */
 MUSTER_API muster_status muster_device_list(struct muster *m, muster_device *out, size_t capacity,
                                             size_t *count, struct muster_error *err);
@@ -126,7 +128,7 @@ MUSTER_API muster_status muster_device_slice(struct muster *m, muster_device dev
 
 /*
  * Probes every backend and reports on each; counts as muster_device_list does. The caller sets each
- * out[i].size.
+ * out[i].size. A backend that the option `devices` leaves out is not probed and has no devices.
  */
 MUSTER_API muster_status muster_backend_list(struct muster *m, struct muster_backend_report *out,
                                              size_t capacity, size_t *count,

@@ -63,9 +63,10 @@ MUSTER_API void muster_kernel_destroy(struct muster_kernel *kernel);
 
 /*
  * Runs the kernel over items [begin, begin + items) in stream order; zero items is allowed and runs
- * nothing. A failure of the kernel itself is written to `*result` if that is given (it must live
- * until the launch has finished), and otherwise fails the stream. MUSTER_E_NOT_SUPPORTED: no form
- * that this device can use.
+ * nothing. How the kernel itself ended is written to `*result` if that is given: MUSTER_OK by this
+ * call, and a failure by the call that sees it finish, muster_stream_wait for one, so it must live
+ * until then. Without a `result` a failure fails the stream. MUSTER_E_NOT_SUPPORTED: no form that
+ * this device can use.
  */
 MUSTER_API muster_status muster_launch(struct muster *m, muster_stream stream,
                                        struct muster_kernel *kernel, uint64_t begin, uint64_t items,

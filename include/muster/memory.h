@@ -14,7 +14,10 @@
 extern "C" {
 #endif
 
-/* Memory of one device. Stale after muster_block_free and when the device goes. */
+/*
+ * Memory of one device. Stale after muster_block_free; after the loss of its device it can still be
+ * freed, and nothing else.
+ */
 typedef struct {
     uint32_t index, generation;
 } muster_block;
@@ -66,7 +69,8 @@ MUSTER_API muster_status muster_block_allocate_many(struct muster *m, muster_str
                                                     struct muster_error *err);
 
 /*
- * Whether muster_block_allocate_many would find room now; allocates nothing and promises nothing.
+ * Whether there is room now; allocates nothing and promises nothing. Resident copies of data count
+ * as taken, though an allocation may drop them.
  */
 MUSTER_API muster_status muster_block_estimate(struct muster *m, muster_device device,
                                                const uint64_t *bytes, size_t count,
@@ -149,13 +153,15 @@ MUSTER_API muster_status muster_data_resident(struct muster *m, muster_data data
                                               muster_stream stream, muster_block *out,
                                               struct muster_error *err);
 
-/* The host memory has changed: resident copies are dropped once what reads them has finished. */
+/*
+ * Drops the resident copies, for the host memory is going to change: blocks until everything that
+ * reads it or them has finished, at most the runtime's close_ns, then MUSTER_E_TIMEOUT.
+ */
 MUSTER_API muster_status muster_data_invalidate(struct muster *m, muster_data data,
                                                 struct muster_error *err);
 
 /*
- * Blocks until copies from the host memory have finished; device copies follow when what reads them
- * has.
+ * As muster_data_invalidate, and the handle is stale: the host memory is the caller's alone again.
  */
 MUSTER_API muster_status muster_data_destroy(struct muster *m, muster_data data,
                                              struct muster_error *err);

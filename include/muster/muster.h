@@ -9,8 +9,11 @@
 #include <muster/job.h>
 #include <muster/kernel.h>
 #include <muster/memory.h>
+#include <muster/policy.h>
 #include <muster/runtime.h>
+#include <muster/simulate.h>
 #include <muster/status.h>
 #include <muster/stream.h>
+#include <muster/task.h>
 
 #endif

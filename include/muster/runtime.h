@@ -49,10 +49,11 @@ struct muster_options {
     void *log_user;                  /* borrowed until muster_close returns */
     enum muster_log_level log_level; /* 0: warnings and errors */
     const char
-        *devices;    /* ids and backend names, comma separated ("cpu", "sim:0,sim:1"); NULL: all */
-    const char *sim; /* simulated devices (docs/simulation.md); NULL: the variable MUSTER_SIM */
-    const char
-        *backend_paths; /* shared objects, colon separated; NULL: the variable MUSTER_BACKENDS */
+        *devices; /* ids and backend names, comma separated ("cpu", "sim:0,sim:1"); NULL: all */
+    /* Simulated devices, JSON or the name of a file of it (docs/simulation.md); NULL: MUSTER_SIM */
+    const char *sim;
+    /* Shared objects, colon separated; NULL: the variable MUSTER_BACKENDS */
+    const char *backend_paths;
     const struct muster_backend *const *backends; /* borrowed until muster_close returns */
     size_t backend_count;
     uint32_t streams_max;  /* streams that can be acquired from one device; 0: 16, at most 255 */
@@ -81,7 +82,7 @@ MUSTER_API muster_status muster_open(struct muster **out, const struct muster_op
 /*
  * Closes the runtime and frees all of it: streams, blocks, pinned memory, data. Waits for
  * unfinished work of healthy devices up to `close_ns`; what a hung device still holds is abandoned,
- * and `err` names it with MUSTER_E_DEVICE_HUNG. The runtime is gone whatever the status. No other
+ * and `err` names the first such with MUSTER_E_DEVICE_HUNG. The runtime is gone whatever the status. No other
  * call on it may be running. NULL is allowed.
  */
 MUSTER_API muster_status muster_close(struct muster *m, struct muster_error *err);

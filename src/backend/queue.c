@@ -22,6 +22,8 @@
 /* A stream's queue starts small and grows as needed; beyond this the caller is told to wait. */
 #define OPERATIONS_FIRST 16u
 #define OPERATIONS_MAX 65536u
+#define ROOM_FOR_RECORD 1u
+#define ROOM_FOR_WORK 2u
 
 /*
  * Work that will take longer than this is worth waking other workers for: a wake costs some ten
@@ -135,10 +137,11 @@ struct queue {
     struct platform_condition joined; /* for workers: a helper has left a shared range */
     struct platform_condition done;   /* for the host: a signal was given */
     struct platform_thread *workers;
-    uint32_t worker_count, workers_started, workers_left, workers_idle;
+    uint32_t worker_count, workers_started, workers_left, workers_idle, workers_in_user_code;
     char thread_name[16];
     struct platform_cores cores;
-    bool has_cores, closing;
+    bool has_cores, closing, abandoned;
+    int32_t priority_greatest;
     muster_status status; /* MUSTER_OK, or MUSTER_E_DEVICE_LOST for ever */
     uint32_t host_waiters;
     struct queue_stream *all;
@@ -159,6 +162,20 @@ static void lock(struct queue *queue)
 static void unlock(struct queue *queue)
 {
     platform_mutex_unlock(&queue->lock);
+}
+
+/* Around what may never come back: the worker's own steps always do. */
+
+static void leave_for_user_code(struct queue *queue)
+{
+    queue->workers_in_user_code++;
+    unlock(queue);
+}
+
+static void return_from_user_code(struct queue *queue)
+{
+    lock(queue);
+    queue->workers_in_user_code--;
 }
 
 static muster_status say_lost(struct muster_error *err)
@@ -305,6 +322,8 @@ static muster_status stream_status(const struct queue_stream *stream)
 static void stream_free(struct queue_stream *stream)
 {
     struct queue *queue = stream->queue;
+    if (queue->abandoned)
+        return; /* the allocator was lent until close, and that is over */
     if (stream->previous_all)
         stream->previous_all->next_all = stream->next_all;
     else
@@ -334,9 +353,10 @@ static void finish_range(struct queue_stream *stream, muster_status *result, mus
 {
     if (stream->queue->status != MUSTER_OK)
         status = stream->queue->status;
+    /* A kernel may return any status, also one that would mean a lost device if it were ours. */
     if (result)
         *result = status;
-    else if (status != MUSTER_OK && muster_status_discards(status) != MUSTER_DISCARD_DEVICE)
+    else if (status != MUSTER_OK)
         stream_fail(stream, status);
     stream_step(stream);
 }
@@ -399,9 +419,9 @@ static void run_parts(struct shared_range *shared, bool alone, uint64_t begin_ns
 static void help(struct queue *queue, struct shared_range *shared)
 {
     shared->helpers++;
-    unlock(queue);
+    leave_for_user_code(queue);
     run_parts(shared, false, 0, queue);
-    lock(queue);
+    return_from_user_code(queue);
     if (--shared->helpers == 0)
         platform_condition_wake_all(&queue->joined);
 }
@@ -445,9 +465,9 @@ static void do_range(struct queue_stream *stream, struct range *range)
         outcome = queue->timing->begin(queue->timing_user, platform_clock_ns(), range->work,
                                        range->items);
     if (outcome.status == MUSTER_OK && outcome.finish_ns != UINT64_MAX) {
-        unlock(queue);
+        leave_for_user_code(queue);
         outcome.status = run_range(queue, range);
-        lock(queue);
+        return_from_user_code(queue);
     }
     if (queue->timing && queue->status == MUSTER_OK) {
         /*
@@ -479,9 +499,9 @@ static void advance(struct queue_stream *stream)
     case OPERATION_CALL: {
         void (*function)(void *, muster_status) = head->call.function;
         void *user = head->call.user;
-        unlock(queue);
+        leave_for_user_code(queue);
         function(user, status);
-        lock(queue);
+        return_from_user_code(queue);
         break;
     }
     case OPERATION_RECORD: {
@@ -608,6 +628,7 @@ muster_status queue_create(struct queue **out, const struct queue_options *optio
     queue->worker_count = options->worker_count;
     queue->timing = options->timing;
     queue->timing_user = options->timing_user;
+    queue->priority_greatest = options->priority_greatest;
     strncpy(queue->thread_name, options->thread_name, sizeof queue->thread_name - 1);
     queue->has_cores = options->cores != NULL;
     if (options->cores)
@@ -688,12 +709,16 @@ muster_status queue_destroy(struct queue *queue, uint64_t grace_ns)
     lock(queue);
     queue->closing = true;
     platform_condition_wake_all(&queue->work);
-    while (queue->workers_left < queue->workers_started &&
-           platform_condition_wait(&queue->done, &queue->lock, deadline_ns))
-        ;
-    bool all_left = queue->workers_left == queue->workers_started;
+    /* On a busy machine a worker that only has to leave may take longer than any grace. */
+    bool in_time = true;
+    while (queue->workers_left < queue->workers_started && in_time)
+        in_time =
+            platform_condition_wait(&queue->done, &queue->lock,
+                                    queue->workers_in_user_code > 0 ? deadline_ns : UINT64_MAX) ||
+            queue->workers_in_user_code == 0;
+    queue->abandoned = queue->workers_left < queue->workers_started;
     unlock(queue);
-    if (!all_left) {
+    if (queue->abandoned) {
         for (uint32_t i = 0; i < queue->workers_started; i++)
             platform_thread_detach(&queue->workers[i]);
         return MUSTER_E_DEVICE_HUNG;
@@ -722,6 +747,14 @@ muster_status queue_destroy(struct queue *queue, uint64_t grace_ns)
     return MUSTER_OK;
 }
 
+muster_status queue_check(struct queue *queue, struct muster_error *err)
+{
+    lock(queue);
+    muster_status status = queue->status;
+    unlock(queue);
+    return status != MUSTER_OK ? say_lost(err) : MUSTER_OK;
+}
+
 void queue_lock(struct queue *queue)
 {
     lock(queue);
@@ -747,6 +780,11 @@ muster_status queue_stream_open(void *device, int32_t priority, int is_default, 
 {
     struct queue *queue = queue_of_device(device);
     (void)is_default; /* host threads have no stream that comes before all others */
+    if (priority > 0 || priority < queue->priority_greatest)
+        return muster_error_fill(err, MUSTER_E_NOT_SUPPORTED, 0,
+                                 "ask for a priority the device has",
+                                 "priority %d was asked for; the device has %d (most urgent) to 0",
+                                 priority, queue->priority_greatest);
     muster_status status = start_workers(queue, err);
     if (status != MUSTER_OK)
         return status;
@@ -812,9 +850,9 @@ static muster_status grow(struct queue *queue, struct queue_stream *stream,
 {
     uint32_t before = stream->ring.capacity, count = ring_count(&stream->ring);
     if (before == OPERATIONS_MAX)
-        return muster_error_fill(
-            err, MUSTER_E_CAPACITY, 0, "wait for the stream before giving it more",
-            "the stream already holds %u unfinished operations", OPERATIONS_MAX);
+        return muster_error_fill(err, MUSTER_E_CAPACITY, 0,
+                                 "wait for the stream before giving it more",
+                                 "the stream already holds %u unfinished operations", count);
     struct operation *more = allocator_take(&queue->allocator, (size_t)before * 2, sizeof *more);
     if (!more)
         return muster_error_fill(
@@ -830,17 +868,18 @@ static muster_status grow(struct queue *queue, struct queue_stream *stream,
 
 /*
  * Takes the lock; on success gives the place for the operation and keeps the lock until
- * enqueue_end.
+ * enqueue_end. `room` is how many must fit: whoever was given work must be able to record it, so
+ * everything but a record leaves a place for one.
  */
-static muster_status enqueue_begin(struct queue_stream *stream, struct operation **out,
-                                   struct muster_error *err)
+static muster_status enqueue_begin(struct queue_stream *stream, uint32_t room,
+                                   struct operation **out, struct muster_error *err)
 {
     struct queue *queue = stream->queue;
     lock(queue);
     muster_status status = MUSTER_OK;
     if (queue->status != MUSTER_OK)
         status = say_lost(err);
-    else if (ring_full(&stream->ring))
+    else if (stream->ring.capacity - ring_count(&stream->ring) < room)
         status = grow(queue, stream, err);
     if (status != MUSTER_OK) {
         unlock(queue);
@@ -869,7 +908,7 @@ muster_status queue_stream_wait(void *state, void *event_state, struct muster_er
         return muster_error_fill(err, MUSTER_E_NOT_SUPPORTED, 0, "wait on the host instead",
                                  "a stream cannot wait for an event of another device");
     struct operation *operation;
-    muster_status status = enqueue_begin(stream, &operation, err);
+    muster_status status = enqueue_begin(stream, ROOM_FOR_WORK, &operation, err);
     if (status != MUSTER_OK)
         return status;
     if (!event->signal) {
@@ -886,10 +925,9 @@ muster_status queue_stream_wait(void *state, void *event_state, struct muster_er
 muster_status queue_event_init(void *device, uint32_t flags, void *event_state,
                                struct muster_error *err)
 {
-    (void)err;
     *(struct queue_event_state *)event_state =
         (struct queue_event_state){ .queue = queue_of_device(device), .flags = flags };
-    return MUSTER_OK;
+    return queue_check(queue_of_device(device), err);
 }
 
 void queue_event_deinit(void *event_state)
@@ -909,7 +947,7 @@ muster_status queue_event_record(void *event_state, void *state, struct muster_e
         return muster_error_fill(err, MUSTER_E_INVALID, 0, "record an event of the stream's device",
                                  "the event belongs to another device than the stream");
     struct operation *operation;
-    muster_status status = enqueue_begin(stream, &operation, err);
+    muster_status status = enqueue_begin(stream, ROOM_FOR_RECORD, &operation, err);
     if (status != MUSTER_OK)
         return status;
     struct queue_signal *signal = signal_take(stream->queue);
@@ -987,10 +1025,9 @@ muster_status queue_event_elapsed(void *begin_state, void *end_state, uint64_t *
 
 muster_status queue_gate_init(void *device, void *gate, struct muster_error *err)
 {
-    (void)err;
     *(struct queue_gate_state *)gate =
         (struct queue_gate_state){ .queue = queue_of_device(device) };
-    return MUSTER_OK;
+    return queue_check(queue_of_device(device), err);
 }
 
 void queue_gate_deinit(void *gate)
@@ -1002,22 +1039,24 @@ void queue_gate_deinit(void *gate)
 muster_status queue_gate_publish(void *gate_state, uint64_t value, struct muster_error *err)
 {
     struct queue_gate_state *gate = gate_state;
-    (void)err;
     lock(gate->queue);
     if (value > gate->value)
         gate->value = value;
     /* Those still short of their value block again when they are looked at. */
     unblock_all(&gate->waiting);
     unlock(gate->queue);
-    return MUSTER_OK;
+    return queue_check(gate->queue, err);
 }
 
 muster_status queue_gate_wait(void *gate_state, void *state, uint64_t value,
                               struct muster_error *err)
 {
     struct queue_stream *stream = stream_of(state);
+    if (((struct queue_gate_state *)gate_state)->queue != stream->queue)
+        return muster_error_fill(err, MUSTER_E_NOT_SUPPORTED, 0, "make a gate for each device",
+                                 "a stream cannot wait for a gate of another device");
     struct operation *operation;
-    muster_status status = enqueue_begin(stream, &operation, err);
+    muster_status status = enqueue_begin(stream, ROOM_FOR_WORK, &operation, err);
     if (status != MUSTER_OK)
         return status;
     operation->kind = OPERATION_GATE;
@@ -1032,7 +1071,7 @@ muster_status queue_host_call(void *state, void (*function)(void *user, muster_s
 {
     struct queue_stream *stream = stream_of(state);
     struct operation *operation;
-    muster_status status = enqueue_begin(stream, &operation, err);
+    muster_status status = enqueue_begin(stream, ROOM_FOR_WORK, &operation, err);
     if (status != MUSTER_OK)
         return status;
     operation->kind = OPERATION_CALL;
@@ -1046,7 +1085,10 @@ muster_status queue_memory_take(struct queue *queue, uint64_t bytes, int32_t nod
                                 struct muster_memory *out, struct muster_error *err)
 {
     struct queue_piece *piece = allocator_take(&queue->allocator, 1, sizeof *piece);
-    void *memory = piece && bytes <= SIZE_MAX ? platform_memory_take((size_t)bytes, node) : NULL;
+    if (!piece)
+        return muster_error_fill(err, MUSTER_E_NO_MEMORY, 0, NULL,
+                                 "no memory to keep account of a block");
+    void *memory = bytes <= SIZE_MAX ? platform_memory_take((size_t)bytes, node) : NULL;
     if (!memory) {
         allocator_give(&queue->allocator, piece, 1, sizeof *piece);
         return muster_error_fill(err, MUSTER_E_DEVICE_MEMORY, 0,
@@ -1089,7 +1131,9 @@ muster_status queue_memory_give(struct queue *queue, void *stream, struct muster
 {
     struct queue_piece *piece = memory->object;
     INVARIANT(piece->queue == queue);
-    (void)queue;
+    muster_status status = queue_check(queue, err);
+    if (status != MUSTER_OK)
+        return status;
     if (stream)
         return queue_host_call(stream, give_piece, piece, err);
     give_piece(piece, MUSTER_OK);
@@ -1128,7 +1172,7 @@ muster_status queue_copy(void *state, const struct muster_copy_desc *copy, struc
 {
     struct queue_stream *stream = stream_of(state);
     struct operation *operation;
-    muster_status status = enqueue_begin(stream, &operation, err);
+    muster_status status = enqueue_begin(stream, ROOM_FOR_WORK, &operation, err);
     if (status != MUSTER_OK)
         return status;
     operation->kind = OPERATION_RANGE;
@@ -1150,7 +1194,7 @@ muster_status queue_fill(void *state, const struct muster_place *place, uint8_t 
 {
     struct queue_stream *stream = stream_of(state);
     struct operation *operation;
-    muster_status status = enqueue_begin(stream, &operation, err);
+    muster_status status = enqueue_begin(stream, ROOM_FOR_WORK, &operation, err);
     if (status != MUSTER_OK)
         return status;
     operation->kind = OPERATION_RANGE;
@@ -1168,12 +1212,11 @@ muster_status queue_fill(void *state, const struct muster_place *place, uint8_t 
 muster_status queue_kernel_init(void *device, const struct muster_kernel_form *form, void *kernel,
                                 struct muster_error *err)
 {
-    (void)device;
     if (form->kind != MUSTER_KERNEL_FUNCTION || !form->function)
         return muster_error_fill(err, MUSTER_E_NOT_SUPPORTED, 0, "give the kernel as a C function",
                                  "this device runs C functions only");
     ((struct queue_kernel_state *)kernel)->function = form->function;
-    return MUSTER_OK;
+    return queue_check(queue_of_device(device), err);
 }
 
 void queue_kernel_deinit(void *kernel)
@@ -1193,7 +1236,7 @@ static muster_status enqueue_launch(struct queue_stream *stream, muster_kernel_f
                                  "%zu arguments of %zu bytes; at most %d of %d", launch->arg_count,
                                  bytes, MUSTER_ARGS_MAX, MUSTER_ARG_BYTES_MAX);
     struct operation *operation;
-    muster_status status = enqueue_begin(stream, &operation, err);
+    muster_status status = enqueue_begin(stream, ROOM_FOR_WORK, &operation, err);
     if (status != MUSTER_OK)
         return status;
     operation->kind = OPERATION_RANGE;

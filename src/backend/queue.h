@@ -70,6 +70,7 @@ struct queue_options {
     const struct platform_cores *cores; /* copied; NULL: anywhere */
     const struct queue_timing *timing;  /* borrowed; NULL: real work, real time */
     void *timing_user;
+    int32_t priority_greatest; /* the most urgent that streams can have, 0: no priorities */
 };
 
 /* No thread is started yet: that is done with the first stream. */
@@ -92,6 +93,9 @@ muster_status queue_memory_take(struct queue *queue, uint64_t bytes, int32_t nod
                                 struct muster_memory *out, struct muster_error *err);
 muster_status queue_memory_give(struct queue *queue, void *stream, struct muster_memory *memory,
                                 struct muster_error *err);
+
+/* MUSTER_OK, or MUSTER_E_DEVICE_LOST from the loss on. */
+muster_status queue_check(struct queue *queue, struct muster_error *err);
 
 /* The lock that is held around the timing functions, for state they share with others. */
 void queue_lock(struct queue *queue);

@@ -197,7 +197,8 @@ const char *platform_environment(const char *name)
 muster_status platform_file_read(const struct muster_allocator *allocator, const char *path,
                                  size_t limit, char **out, size_t *bytes, struct muster_error *err)
 {
-    int file = open(path, O_RDONLY | O_CLOEXEC);
+    /* Without waiting: to open a pipe that nobody writes to would never end. */
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat facts;
     if (file < 0 || fstat(file, &facts) != 0) {
         int code = errno;

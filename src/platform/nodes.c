@@ -80,14 +80,20 @@ static bool read_list(const char *path, struct platform_cores *out)
     return true;
 }
 
-/* Keeps the node if the process may use a core of it. */
+/*
+ * Keeps the node if the process may use a core of it that is on none before: where several kinds of
+ * memory are near the same cores, the first listed stands for them.
+ */
 static void keep_node(struct platform_node *nodes, uint32_t *count, int32_t number,
                       const struct platform_cores *cores, const struct platform_cores *allowed)
 {
     struct platform_node *node = &nodes[*count];
     *node = (struct platform_node){ .number = number };
-    for (size_t i = 0; i < PLATFORM_CORES_MAX / 64; i++)
+    for (size_t i = 0; i < PLATFORM_CORES_MAX / 64; i++) {
         node->cores.bits[i] = cores->bits[i] & allowed->bits[i];
+        for (uint32_t before = 0; before < *count; before++)
+            node->cores.bits[i] &= ~nodes[before].cores.bits[i];
+    }
     node->core_count = count_cores(&node->cores);
     uint64_t available;
     platform_node_memory(number, &node->memory_total, &available);
@@ -123,6 +129,7 @@ static void nodes_from_kernel(struct platform_node *nodes, uint32_t *count,
     X(hwloc_topology_destroy)                                                                      \
     X(hwloc_topology_load)                                                                         \
     X(hwloc_topology_set_all_types_filter)                                                         \
+    X(hwloc_topology_set_type_filter)                                                              \
     X(hwloc_get_type_depth)                                                                        \
     X(hwloc_get_nbobjs_by_depth)                                                                   \
     X(hwloc_get_obj_by_depth)                                                                      \
@@ -178,10 +185,13 @@ static void nodes_from_hwloc(struct platform_node *nodes, uint32_t *count,
     hwloc_topology_t topology;
     if (hwloc_functions_find(&f, &library) && f.hwloc_topology_init_(&topology) == 0) {
         /*
-         * Nodes and processing units are always kept; caches, cards and groups cost time and are
-         * not asked for.
+         * Nodes and processing units are always kept; caches and cards cost time and are not asked
+         * for. Groups are, where they tell something: without them a node would show the cores of
+         * whatever is above it.
          */
         f.hwloc_topology_set_all_types_filter_(topology, HWLOC_TYPE_FILTER_KEEP_NONE);
+        f.hwloc_topology_set_type_filter_(topology, HWLOC_OBJ_GROUP,
+                                          HWLOC_TYPE_FILTER_KEEP_STRUCTURE);
         if (f.hwloc_topology_load_(topology) == 0)
             nodes_from_topology(&f, topology, nodes, count, allowed);
         f.hwloc_topology_destroy_(topology);

@@ -10,11 +10,21 @@
 #include <string.h>
 #include <time.h>
 
-uint64_t platform_clock_ns(void)
+static uint64_t read_clock(clockid_t clock)
 {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+uint64_t platform_clock_ns(void)
+{
+    return read_clock(CLOCK_MONOTONIC);
+}
+
+uint64_t platform_clock_coarse_ns(void)
+{
+    return read_clock(CLOCK_MONOTONIC_COARSE);
 }
 
 uint64_t platform_deadline_ns(uint64_t timeout_ns)
@@ -159,4 +169,9 @@ void platform_thread_detach(struct platform_thread *thread)
         return;
     pthread_detach(thread->thread);
     thread->started = false;
+}
+
+void platform_thread_yield(void)
+{
+    sched_yield();
 }

@@ -31,6 +31,8 @@ struct platform_thread {
 };
 
 uint64_t platform_clock_ns(void);
+/* The same to within some milliseconds, and much cheaper. */
+uint64_t platform_clock_coarse_ns(void);
 
 /* `now` + `timeout_ns`, UINT64_MAX if that is for ever. */
 uint64_t platform_deadline_ns(uint64_t timeout_ns);
@@ -60,6 +62,8 @@ bool platform_condition_wait(struct platform_condition *condition, struct platfo
 muster_status platform_thread_start(struct platform_thread *thread, void (*run)(void *),
                                     void *argument, const char *name,
                                     const struct platform_cores *cores, struct muster_error *err);
+/* Lets others run first. */
+void platform_thread_yield(void);
 /* Both do nothing if the thread was never started. */
 void platform_thread_join(struct platform_thread *thread);
 void platform_thread_detach(struct platform_thread *thread);

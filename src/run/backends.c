@@ -82,17 +82,28 @@ muster_status backends_load(struct muster *m, struct muster_error *err)
     return status;
 }
 
-void backends_unload(struct muster *m)
+static void close_backend(struct muster *m, struct run_backend *backend)
 {
+    backend->table.close(backend->state);
+    allocator_give(&m->allocator, backend->state, 1, backend->table.backend_bytes);
+    backend->state = NULL;
+}
+
+bool backends_unload(struct muster *m)
+{
+    bool is_complete = true;
     while (m->backend_count > 0) {
         struct run_backend *backend = m->backends[--m->backend_count];
-        if (backend->state) {
-            backend->table.close(backend->state);
-            allocator_give(&m->allocator, backend->state, 1, backend->table.backend_bytes);
+        if (backend->is_abandoned) {
+            is_complete = false;
+            continue;
         }
+        if (backend->state)
+            close_backend(m, backend);
         platform_library_close(&backend->library);
         allocator_give(&m->allocator, backend, 1, sizeof *backend);
     }
+    return is_complete;
 }
 
 /* Whether any device of the backend may be used at all. */
@@ -110,7 +121,34 @@ static bool wanted(const struct muster *m, const char *name)
     return false;
 }
 
-/* Opens the backend and the devices that may be used. Called by one thread, with no lock held. */
+/* Opens the devices that may be used, all or none. */
+static muster_status open_devices(struct muster *m, struct run_backend *backend, uint32_t count,
+                                  struct muster_error *err)
+{
+    struct run_device **devices = allocator_take(&m->allocator, count, sizeof *devices);
+    if (!devices)
+        return run_no_memory(err, "a backend's devices");
+    muster_status status = MUSTER_OK;
+    uint32_t made = 0;
+    for (uint32_t i = 0; i < count && status == MUSTER_OK; i++) {
+        char id[sizeof((struct muster_device_info *)0)->id];
+        snprintf(id, sizeof id, "%s:%u", backend->table.name, i);
+        if (!device_allowed(m, id, backend->table.name))
+            continue;
+        status = device_create(m, backend, i, &devices[made], err);
+        made += status == MUSTER_OK;
+    }
+    if (status == MUSTER_OK)
+        status = devices_add(m, devices, made, err);
+    if (status == MUSTER_OK)
+        backend->device_count = made;
+    while (status != MUSTER_OK && made > 0)
+        device_destroy(devices[--made]);
+    allocator_give(&m->allocator, devices, count, sizeof *devices);
+    return status;
+}
+
+/* Opens the backend and its devices. Called by one thread, with no lock held. */
 static muster_status probe(struct muster *m, struct run_backend *backend, struct muster_error *err)
 {
     void *state = allocator_take(&m->allocator, 1, backend->table.backend_bytes);
@@ -123,19 +161,14 @@ static muster_status probe(struct muster *m, struct run_backend *backend, struct
         return status;
     }
     backend->state = state;
+    run_lock(m); /* other backends may be probed at the same time */
     backend->first_domain = m->next_domain;
     m->next_domain += count;
-    for (uint32_t i = 0; i < count; i++) {
-        char id[sizeof((struct muster_device_info *)0)->id];
-        snprintf(id, sizeof id, "%s:%u", backend->table.name, i);
-        if (!device_allowed(m, id, backend->table.name))
-            continue;
-        status = device_create(m, backend, i, err);
-        if (status != MUSTER_OK)
-            return status;
-        backend->device_count++;
-    }
-    return MUSTER_OK;
+    run_unlock(m);
+    status = open_devices(m, backend, count, err);
+    if (status != MUSTER_OK && !backend->is_abandoned)
+        close_backend(m, backend);
+    return status;
 }
 
 void backends_begin_probe(struct muster *m, struct run_backend *backend)

@@ -38,7 +38,7 @@ static bool is_over(struct run_device *device, struct zombie *zombie)
 {
     while (zombie->until.count > 0) {
         struct run_event *event = zombie->until.marks[zombie->until.count - 1].event;
-        if (device->backend->table.event_query(event->state, NULL) == MUSTER_E_BUSY)
+        if (!run_is_over(device->backend->table.event_query(event->state, NULL)))
             return false;
         run_lock(device->m);
         event_unreference_locked(device, event);
@@ -71,9 +71,10 @@ void zombies_reclaim(struct run_device *device)
     run_lock(m);
     while (device->reclaiming)
         platform_condition_wait(&m->changed, &m->lock, UINT64_MAX);
-    struct zombie *list = device->zombies;
-    device->zombies = NULL;
+    struct zombie *list = device->is_hung ? NULL : device->zombies;
     device->reclaiming = list != NULL;
+    if (list)
+        device->zombies = NULL;
     run_unlock(m);
     if (!list)
         return;
@@ -100,8 +101,8 @@ void zombies_reclaim(struct run_device *device)
 }
 
 /*
- * Called when the streams have been drained: what is not over now belongs to a hung device and
- * stays with it.
+ * Called when the streams have been drained, so that all is over, also what the driver would not
+ * say of; or the device hangs, and what is left stays with it.
  */
 void zombies_destroy(struct run_device *device)
 {
@@ -112,7 +113,10 @@ void zombies_destroy(struct run_device *device)
         run_lock(device->m);
         marks_unreference_locked(device, &zombie->until);
         run_unlock(device->m);
-        zombie_give(device->m, zombie);
+        if (device->is_hung)
+            zombie_give(device->m, zombie);
+        else
+            bury(device, zombie);
     }
 }
 
@@ -191,27 +195,34 @@ static muster_status reserve(struct run_device *device, uint64_t bytes, uint64_t
                              struct muster_error *err)
 {
     struct muster *m = device->m;
+    struct muster_error problem;
     for (;;) {
         run_lock(m);
-        muster_status status = device_check_locked(device, err);
+        muster_status status = device_check_locked(device, &problem);
         if (status == MUSTER_OK) {
             status = budget_reserve(&device->budget, bytes);
             if (status != MUSTER_OK)
-                say_no_room(device, status, bytes, err);
+                say_no_room(device, status, bytes, &problem);
         }
         uint64_t unreclaimed = device->budget.unreclaimed;
         run_unlock(m);
-        if (status != MUSTER_E_DEVICE_MEMORY)
+        if (status == MUSTER_OK)
             return status;
-        zombies_reclaim(device);
-        run_lock(m);
-        bool came_free = device->budget.unreclaimed < unreclaimed;
-        run_unlock(m);
-        if (came_free || data_evict(device))
-            continue;
-        if (platform_clock_ns() >= deadline_ns)
-            return status;
-        wait_for_room(device, deadline_ns);
+        if (status == MUSTER_E_DEVICE_MEMORY) {
+            zombies_reclaim(device);
+            run_lock(m);
+            bool came_free = device->budget.unreclaimed < unreclaimed;
+            run_unlock(m);
+            if (came_free || data_evict(device))
+                continue;
+            if (platform_clock_ns() < deadline_ns) {
+                wait_for_room(device, deadline_ns);
+                continue;
+            }
+        }
+        if (err)
+            *err = problem;
+        return status;
     }
 }
 
@@ -261,13 +272,26 @@ static muster_status mark_allocated(struct muster *m, muster_stream stream,
     return status;
 }
 
+/* Nobody has used it, so there is nothing to wait for but its allocation. */
+static void free_unused(struct run_stream *stream, struct muster_memory *memory)
+{
+    struct run_device *device = stream->device;
+    const struct muster_backend *table = &device->backend->table;
+    void *order = device->info.capabilities & MUSTER_CAN_STREAM_MEMORY ? stream->state : NULL;
+    if (device->is_hung || table->memory_free(device->state, order, memory, NULL) == MUSTER_OK)
+        return;
+    /* What cannot be queued is done by hand, or left to the device. */
+    uint64_t deadline_ns = platform_deadline_ns(device->m->options.close_ns);
+    if (order && run_is_over(stream_drain(stream, deadline_ns, NULL)))
+        table->memory_free(device->state, NULL, memory, NULL);
+}
+
 static void undo_allocation(struct run_stream *stream, const muster_block *blocks, size_t count)
 {
     struct run_device *device = stream->device;
     struct muster *m = device->m;
-    void *order = device->info.capabilities & MUSTER_CAN_STREAM_MEMORY ? stream->state : NULL;
     for (size_t i = 0; i < count; i++) {
-        struct run_block *block;
+        struct run_block *block = NULL;
         run_lock(m);
         block_resolve_locked(m, blocks[i], &block, NULL);
         struct tracker_marks dropped;
@@ -276,8 +300,7 @@ static void undo_allocation(struct run_stream *stream, const muster_block *block
         marks_unreference_locked(device, &dropped);
         forget_block_locked(m, block);
         run_unlock(m);
-        /* Never used by anybody, so there is nothing to wait for but its allocation. */
-        device->backend->table.memory_free(device->state, order, &memory, NULL);
+        free_unused(stream, &memory);
         run_lock(m);
         budget_freed(&device->budget, memory.bytes);
         budget_reclaimed(&device->budget, memory.bytes);
@@ -412,7 +435,10 @@ static muster_status free_unordered(struct muster *m, muster_block handle, struc
         return run_no_memory(err, "a block to be freed");
     run_lock(m);
     muster_status status = block_resolve_locked(m, handle, &block, err);
-    if (status == MUSTER_OK && block->holder != HOLDER_NONE)
+    if (status == MUSTER_OK && block->is_going)
+        status = muster_error_fill(err, MUSTER_E_STALE, 0, "free a block once",
+                                   "the block is being freed");
+    else if (status == MUSTER_OK && block->holder != HOLDER_NONE)
         status = muster_error_fill(err, MUSTER_E_BUSY, 0, "end what was begun on it",
                                    "the block is in use");
     if (status == MUSTER_OK)
@@ -467,7 +493,7 @@ muster_status muster_block_free(struct muster *m, muster_stream stream, muster_b
         return status;
     }
     struct run_device *device = run.stream->device;
-    struct run_block *block;
+    struct run_block *block = NULL;
     run_lock(m);
     block_resolve_locked(m, handle, &block, NULL);
     bool told = (device->info.capabilities & MUSTER_CAN_STREAM_MEMORY) && !block->is_declared;
@@ -486,16 +512,16 @@ muster_status muster_block_free(struct muster *m, muster_stream stream, muster_b
         }
     }
     /*
-     * From here on the handle is gone, whatever happens: if the record fails, the stream has been
-     * drained.
+     * From here on the block is freed, whatever happens: if the record fails, the stream has been
+     * drained, or the device is given up and keeps the memory.
      */
-    status = operation_end(&run, false, 0, err);
+    operation_end(&run, false, 0, NULL);
     run_lock(m);
     block_drop_locked(m, block, zombie);
     zombie->must_free = zombie->must_free && !told;
     run_unlock(m);
     zombies_reclaim(device);
-    return status;
+    return MUSTER_OK;
 }
 
 void blocks_destroy(struct muster *m)

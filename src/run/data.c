@@ -93,20 +93,55 @@ static void drop_copy_locked(struct muster *m, struct run_data *data, struct run
 
 /* Makes the block that holds the data on the stream's device. */
 static muster_status load(struct muster *m, const struct run_data *data, muster_stream stream,
-                          struct run_device *device, muster_block *out, struct muster_error *err)
+                          struct run_copy *copy, struct muster_error *err)
 {
+    struct run_device *device = copy->device;
     if (device->info.capabilities & MUSTER_CAN_USE_HOST_MEMORY) {
         const struct muster_memory memory = { .address = (uintptr_t)data->host,
                                               .bytes = data->bytes };
-        return block_declare(m, device, memory, out, err);
+        return block_declare(m, device, memory, &copy->block, err);
     }
-    muster_status status = muster_block_allocate(m, stream, data->bytes, out, err);
+    muster_status status = muster_block_allocate(m, stream, data->bytes, &copy->block, err);
     if (status != MUSTER_OK)
         return status;
-    status = muster_copy_in(m, stream, *out, 0, data->host, data->bytes, err);
-    if (status != MUSTER_OK)
-        muster_block_free(m, stream, *out, NULL);
+    status = muster_copy_in(m, stream, copy->block, 0, data->host, data->bytes, err);
+    if (status == MUSTER_OK)
+        return status;
+    /* Not muster_block_free, which may fail as well and would leave the block to nobody. */
+    run_lock(m);
+    block_drop_locked(m, block_of_locked(m, copy), copy->zombie);
+    copy->zombie = NULL;
+    run_unlock(m);
+    zombies_reclaim(device);
     return status;
+}
+
+/*
+ * Whether the copy never arrived: the stream it was loaded on had failed, and whoever reads it
+ * would fail too. Called with the lock, which is not held meanwhile; others wait as for a load.
+ */
+static bool has_failed_locked(struct muster *m, struct run_copy *copy)
+{
+    struct run_block *block = block_of_locked(m, copy);
+    struct run_event *event = block->tracker.writer.event;
+    muster_status status = MUSTER_OK;
+    if (copy->is_loaded)
+        return false;
+    if (event) {
+        event->references++;
+        copy->is_loading = true;
+        run_unlock(m);
+        status = copy->device->backend->table.event_query(event->state, NULL);
+        run_lock(m);
+        event_unreference_locked(copy->device, event);
+    }
+    bool failed = status != MUSTER_OK && status != MUSTER_E_BUSY;
+    while (failed && block->holder == HOLDER_OPERATION)
+        platform_condition_wait(&m->changed, &m->lock, UINT64_MAX);
+    copy->is_loading = false;
+    copy->is_loaded = status == MUSTER_OK;
+    platform_condition_wake_all(&m->changed);
+    return failed && block->holder == HOLDER_NONE;
 }
 
 /* Loads the data where it is not yet. `fresh` is used up if it becomes the device's copy. */
@@ -115,10 +150,15 @@ static muster_status make_resident(struct muster *m, struct run_data *data, must
                                    muster_block *out, struct muster_error *err)
 {
     run_lock(m);
-    struct run_copy *copy = find_copy_locked(data, device);
+    struct run_copy *copy = find_copy_locked(data, device), *failed = NULL;
     while (copy && copy->is_loading) {
         platform_condition_wait(&m->changed, &m->lock, UINT64_MAX);
         copy = find_copy_locked(data, device);
+    }
+    if (copy && has_failed_locked(m, copy)) {
+        failed = copy;
+        drop_copy_locked(m, data, copy);
+        copy = NULL;
     }
     if (copy) {
         struct run_block *block = block_of_locked(m, copy);
@@ -135,7 +175,8 @@ static muster_status make_resident(struct muster *m, struct run_data *data, must
     copy->next = data->copies;
     data->copies = copy;
     run_unlock(m);
-    muster_status status = load(m, data, stream, device, &copy->block, err);
+    free_copy(m, failed);
+    muster_status status = load(m, data, stream, copy, err);
     run_lock(m);
     copy->is_loading = false;
     if (status == MUSTER_OK) {
@@ -217,19 +258,25 @@ static muster_status wait_for_block(struct muster *m, struct run_block *block, u
         ((struct run_event *)marks.marks[i].event)->references++;
     run_unlock(m);
     muster_status status = MUSTER_OK;
-    for (uint32_t i = 0; i < marks.count && status != MUSTER_E_TIMEOUT; i++) {
+    struct muster_error problem = { .size = sizeof problem };
+    for (uint32_t i = 0; i < marks.count && run_is_over(status); i++) {
         uint64_t now_ns = platform_clock_ns();
-        status =
-            device->backend->table.event_wait(((struct run_event *)marks.marks[i].event)->state,
-                                              deadline_ns > now_ns ? deadline_ns - now_ns : 0, err);
+        status = device->backend->table.event_wait(
+            ((struct run_event *)marks.marks[i].event)->state,
+            deadline_ns > now_ns ? deadline_ns - now_ns : 0, &problem);
     }
     run_lock(m);
     marks_unreference_locked(device, &marks);
-    if (status == MUSTER_E_TIMEOUT)
-        device_note_locked(device, status, err);
+    /* To look without waiting is no wait that timed out. */
+    if (deadline_ns > 0)
+        device_note_locked(device, status, &problem);
     run_unlock(m);
     /* However it ended, it has ended. */
-    return status == MUSTER_E_TIMEOUT ? status : MUSTER_OK;
+    if (run_is_over(status))
+        return MUSTER_OK;
+    if (err)
+        *err = problem;
+    return status;
 }
 
 /* No copy is being loaded or enqueued upon, and from now on none will be; or a user holds one. */

@@ -92,25 +92,75 @@ static muster_status make(struct muster *m, struct run_backend *backend, uint32_
     return MUSTER_OK;
 }
 
-void device_destroy(struct run_device *device)
+muster_status device_destroy(struct run_device *device)
 {
     struct run_device *parent = device->parent;
-    INVARIANT(device->pins == 0 && device->slices_open == 0 && device->block_count == 0);
+    INVARIANT(device->pins == 0 && device->block_count == 0);
+    INVARIANT(device->slices_open == 0 || device->has_hung_slice);
     flights_end(device);
     zombies_destroy(device);
     streams_destroy(device);
     events_destroy(device);
     if (!device->is_hung)
         host_memory_unregister(device);
-    muster_status status = device->backend->table.device_close(device->state);
+    /* A device is closed after its slices, or not at all. */
+    muster_status status = device->has_hung_slice
+                               ? MUSTER_E_DEVICE_HUNG
+                               : device->backend->table.device_close(device->state);
+    if (status != MUSTER_OK) {
+        /* Where something of it still runs, what it may touch is left alone. */
+        device->backend->is_abandoned = true;
+        if (parent)
+            parent->has_hung_slice = true;
+        return MUSTER_E_DEVICE_HUNG;
+    }
     if (parent && --parent->slices_open == 0)
         parent->backend->table.slice_unplan(parent->state);
-    /* Where something of it still runs, what it may touch is left alone. */
-    if (status != MUSTER_OK)
-        return;
     host_memory_unmap(device);
     flights_destroy(device);
     free_device(device);
+    return MUSTER_OK;
+}
+
+void device_view_locked(struct run_device *device)
+{
+    struct muster *m = device->m;
+    uint32_t backend = 0;
+    while (m->backends[backend] != device->backend)
+        backend++;
+    m->views[device->index] = (struct placement_device){
+        .weight = (float)device->info.weight,
+        .items_per_s = (float)device->items.per_s,
+        .bytes_per_s = (float)device->bytes.per_s,
+        /* Before its driver was asked, a device is taken to be as free as it could be. */
+        .memory_free =
+            device->sampled_ns > 0 ? device->sample.memory_free : device->info.memory_total,
+        .queued = (uint32_t)device->items.depth + device->leases,
+        .queued_items = device->queued_items,
+        .streams_active = device->streams_active,
+        .compute = { device->info.compute[0], device->info.compute[1] },
+        .backend = (uint8_t)backend,
+        .is_usable = device_check_locked(device, NULL) == MUSTER_OK,
+    };
+}
+
+/* In powers of two, so that a pick runs over one array. */
+static muster_status grow_views_locked(struct muster *m, uint32_t needed, struct muster_error *err)
+{
+    uint32_t capacity = m->view_capacity > 0 ? m->view_capacity : 8;
+    while (capacity < needed)
+        capacity *= 2;
+    if (capacity == m->view_capacity)
+        return MUSTER_OK;
+    struct placement_device *views = allocator_take(&m->allocator, capacity, sizeof *views);
+    if (!views)
+        return run_no_memory(err, "a device");
+    if (m->device_count > 0)
+        memcpy(views, m->views, m->device_count * sizeof *views);
+    allocator_give(&m->allocator, m->views, m->view_capacity, sizeof *m->views);
+    m->views = views;
+    m->view_capacity = capacity;
+    return MUSTER_OK;
 }
 
 /* All of them or, where there is no room, none. */
@@ -120,25 +170,29 @@ static muster_status add_locked(struct muster *m, struct run_device *const *devi
     if (count > DEVICES_MAX - m->device_count)
         return muster_error_fill(err, MUSTER_E_CAPACITY, 0, NULL, "more than %u devices",
                                  DEVICES_MAX);
+    muster_status status = grow_views_locked(m, m->device_count + (uint32_t)count, err);
+    if (status != MUSTER_OK)
+        return status;
     for (size_t i = 0; i < count; i++) {
         devices[i]->index = m->device_count;
         m->devices[m->device_count++] = devices[i];
+        device_view_locked(devices[i]);
     }
     return MUSTER_OK;
 }
 
 muster_status device_create(struct muster *m, struct run_backend *backend, uint32_t index,
-                            struct muster_error *err)
+                            struct run_device **out, struct muster_error *err)
 {
-    struct run_device *device;
-    muster_status status = make(m, backend, index, NULL, &device, err);
-    if (status != MUSTER_OK)
-        return status;
+    return make(m, backend, index, NULL, out, err);
+}
+
+muster_status devices_add(struct muster *m, struct run_device *const *devices, size_t count,
+                          struct muster_error *err)
+{
     run_lock(m);
-    status = add_locked(m, &device, 1, err);
+    muster_status status = add_locked(m, devices, count, err);
     run_unlock(m);
-    if (status != MUSTER_OK)
-        device_destroy(device);
     return status;
 }
 
@@ -221,6 +275,8 @@ muster_status device_note_locked(struct run_device *device, muster_status status
         if (m->devices[i]->info.domain == device->info.domain &&
             m->devices[i]->health < MUSTER_HEALTH_QUARANTINED)
             m->devices[i]->health = MUSTER_HEALTH_QUARANTINED;
+    for (uint32_t i = 0; i < m->device_count; i++)
+        device_view_locked(m->devices[i]);
     platform_condition_wake_all(&m->changed);
     return status;
 }
@@ -241,13 +297,32 @@ muster_status device_note(struct run_device *device, muster_status status, struc
     return status;
 }
 
+/* A device that was asked for by name is not there: because its backend failed, or at all. */
+static muster_status say_missing_locked(struct muster *m, const char *name, size_t length,
+                                        struct muster_error *err)
+{
+    const struct run_backend *backend = backends_find(m, name, strcspn(name, ":,"));
+    muster_status status = backend ? backend->error.status : MUSTER_OK;
+    if (status == MUSTER_OK || status == MUSTER_E_NOT_FOUND)
+        return muster_error_fill(err, MUSTER_E_NOT_FOUND, 0, "look at `muster devices`",
+                                 "devices asks for \"%.*s\", which this machine does not have",
+                                 (int)length, name);
+    if (err)
+        *err = backend->error;
+    return status;
+}
+
 /* Probes all, and checks that each name asked for in the options exists now. */
 static muster_status probe_all(struct muster *m, struct muster_error *err)
 {
     for (uint32_t i = 0; i < m->backend_count; i++) {
-        muster_status status = backends_probe(m, m->backends[i], err);
-        if (status == MUSTER_E_NO_MEMORY)
+        struct muster_error problem;
+        muster_status status = backends_probe(m, m->backends[i], &problem);
+        if (status == MUSTER_E_NO_MEMORY) {
+            if (err)
+                *err = problem;
             return status;
+        }
     }
     muster_status status = MUSTER_OK;
     run_lock(m);
@@ -260,9 +335,7 @@ static muster_status probe_all(struct muster *m, struct muster_error *err)
                     (strlen(info->backend) == length && memcmp(info->backend, at, length) == 0);
         }
         if (!found)
-            status = muster_error_fill(
-                err, MUSTER_E_NOT_FOUND, 0, "look at `muster devices`",
-                "devices asks for \"%.*s\", which this machine does not have", (int)length, at);
+            status = say_missing_locked(m, at, length, err);
         at += length + (at[length] == ',');
     }
     run_unlock(m);
@@ -338,6 +411,8 @@ muster_status muster_device_find(struct muster *m, const char *id, muster_device
     if (!backend)
         return say_not_found(m, id, err);
     muster_status status = backends_probe(m, backend, err);
+    if (status != MUSTER_OK)
+        return status;
     run_lock(m);
     for (uint32_t i = 0; i < m->device_count; i++)
         if (!m->devices[i]->is_sliced && strcmp(m->devices[i]->info.id, id) == 0) {
@@ -346,7 +421,7 @@ muster_status muster_device_find(struct muster *m, const char *id, muster_device
             return MUSTER_OK;
         }
     run_unlock(m);
-    return status != MUSTER_OK ? status : say_not_found(m, id, err);
+    return say_not_found(m, id, err);
 }
 
 muster_status muster_device_info(struct muster *m, muster_device handle,
@@ -364,12 +439,27 @@ muster_status muster_device_info(struct muster *m, muster_device handle,
     return status;
 }
 
-static uint32_t count_active_locked(const struct run_device *device)
+void device_load_locked(const struct run_device *device, struct muster_device_load *load)
 {
-    uint32_t active = 0;
-    for (uint32_t i = 0; i < device->stream_count; i++)
-        active += device->streams[i].oldest != NULL;
-    return active;
+    *load = (struct muster_device_load){ .size = sizeof *load,
+                                         .memory_free = device->sample.memory_free,
+                                         .memory_total = device->sample.memory_total,
+                                         .memory_used = device->budget.used,
+                                         .memory_reserved = device->budget.reserved,
+                                         .memory_unreclaimed = device->budget.unreclaimed,
+                                         .streams_active = device->streams_active,
+                                         .streams_acquired = device->streams_acquired,
+                                         .queue_depth = device->items.depth,
+                                         .bytes_in_flight = device->bytes_in_flight,
+                                         .dispatched = device->dispatched,
+                                         .completed = device->completed,
+                                         .failed = device->failed,
+                                         .items_per_s = device->items.per_s,
+                                         .bytes_per_s = device->bytes.per_s,
+                                         .health = device->health,
+                                         .utilisation = device->sample.utilisation,
+                                         .temperature_c = device->sample.temperature_c,
+                                         .sampled_ns = device->sampled_ns };
 }
 
 muster_status muster_device_load(struct muster *m, muster_device handle,
@@ -391,25 +481,7 @@ muster_status muster_device_load(struct muster *m, muster_device handle,
     status = poller_ask(device, err);
     run_lock(m);
     if (status == MUSTER_OK)
-        *load = (struct muster_device_load){ .size = sizeof *load,
-                                             .memory_free = device->sample.memory_free,
-                                             .memory_total = device->sample.memory_total,
-                                             .memory_used = device->budget.used,
-                                             .memory_reserved = device->budget.reserved,
-                                             .memory_unreclaimed = device->budget.unreclaimed,
-                                             .streams_active = count_active_locked(device),
-                                             .streams_acquired = device->streams_acquired,
-                                             .queue_depth = device->items.depth,
-                                             .bytes_in_flight = device->bytes_in_flight,
-                                             .dispatched = device->dispatched,
-                                             .completed = device->completed,
-                                             .failed = device->failed,
-                                             .items_per_s = device->items.per_s,
-                                             .bytes_per_s = device->bytes.per_s,
-                                             .health = device->health,
-                                             .utilisation = device->sample.utilisation,
-                                             .temperature_c = device->sample.temperature_c,
-                                             .sampled_ns = device->sampled_ns };
+        device_load_locked(device, load);
     device->pins--;
     platform_condition_wake_all(&m->changed);
     run_unlock(m);
@@ -438,6 +510,7 @@ static muster_status begin_cut(struct muster *m, muster_device handle, struct ru
     struct run_device *device;
     run_lock(m);
     muster_status status = device_resolve_locked(m, handle, &device, err);
+    bool is_known = status == MUSTER_OK;
     if (status == MUSTER_OK)
         status = device_check_locked(device, err);
     if (status == MUSTER_OK && device->parent) {
@@ -449,15 +522,18 @@ static muster_status begin_cut(struct muster *m, muster_device handle, struct ru
                                    "%s cannot be cut", device->info.id);
     } else if (status == MUSTER_OK &&
                (device->pins > 0 || device->streams_acquired > 0 || device->block_count > 0 ||
-                device->zombies || count_active_locked(device) > 0 || device->streams[0].state ||
-                host_memory_used_by_locked(device))) {
+                device->zombies || device->streams_active > 0 || device->leases > 0 ||
+                device->streams[0].state || host_memory_used_by_locked(device))) {
         status = muster_error_fill(err, MUSTER_E_BUSY, 0,
                                    "release its streams, blocks and pinned memory first",
                                    "%s is in use", device->info.id);
     }
     if (status == MUSTER_OK) {
         device->is_closing = true;
+        device_view_locked(device);
         *out = device;
+    } else if (is_known) {
+        run_error_device(err, device);
     }
     run_unlock(m);
     return status;
@@ -497,12 +573,18 @@ muster_status muster_device_slice(struct muster *m, muster_device handle, const 
     if (!slices)
         return run_no_memory(err, "slices");
     struct run_device *device;
-    muster_status status = begin_cut(m, handle, &device, err);
+    muster_status status = device_pin(m, handle, &device, err);
+    if (status != MUSTER_OK)
+        goto done;
+    /* What has finished is not in use any more, also if nobody has looked since. */
+    flights_retire_all(device);
+    zombies_reclaim(device);
+    device_unpin(device);
+    status = begin_cut(m, handle, &device, err);
     if (status != MUSTER_OK)
         goto done;
     backends_begin_probe(m, device->backend);
     status = cut(device, sizes, count, slices, err);
-    backends_end_probe(m, device->backend);
     run_lock(m);
     bool made = status == MUSTER_OK;
     if (made)
@@ -511,12 +593,16 @@ muster_status muster_device_slice(struct muster *m, muster_device handle, const 
         out[i] = device_handle_locked(slices[i]);
     device->is_sliced = status == MUSTER_OK;
     device->is_closing = false;
+    device_view_locked(device);
     run_unlock(m);
     if (status != MUSTER_OK) {
         for (size_t i = made ? count : 0; i-- > 0;)
             device_destroy(slices[i]);
         run_error_device(err, device);
+        if (device->has_hung_slice)
+            device_note(device, MUSTER_E_DEVICE_HUNG, NULL);
     }
+    backends_end_probe(m, device->backend);
 done:
     allocator_give(&m->allocator, slices, count, sizeof *slices);
     return status;

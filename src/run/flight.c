@@ -1,7 +1,7 @@
 /*
  * What is in flight: events, recycled, and the operations they stand behind. An operation is
- * counted as given when it is given and as finished when somebody first sees that it is: at the
- * next call on its stream, or when load is asked for.
+ * counted as given when it is given and as finished when somebody first sees that it is: when its
+ * stream is waited for or queried, when load is asked for, a stream acquired, or a flight needed.
  */
 #include "run/runtime.h"
 
@@ -93,17 +93,20 @@ void flight_begin_locked(struct run_stream *stream, struct flight *flight)
     uint64_t now_ns = platform_clock_ns();
     if (flight->is_unit) {
         device->dispatched++;
+        device->queued_items += flight->amount;
         flight->mark = throughput_begin(&device->items, now_ns);
     } else {
         device->bytes_in_flight += flight->amount;
         flight->mark = throughput_begin(&device->bytes, now_ns);
     }
     flight->next = NULL;
+    device->streams_active += stream->oldest == NULL;
     if (stream->newest)
         stream->newest->next = flight;
     else
         stream->oldest = flight;
     stream->newest = flight;
+    device_view_locked(device);
 }
 
 /* The stream's oldest operation has ended with this status. */
@@ -112,8 +115,10 @@ static void finish_oldest_locked(struct run_stream *stream, muster_status status
     struct run_device *device = stream->device;
     struct flight *flight = stream->oldest;
     stream->oldest = flight->next;
-    if (!stream->oldest)
+    if (!stream->oldest) {
         stream->newest = NULL;
+        device->streams_active--;
+    }
     if (status == MUSTER_OK)
         status = flight->result;
     if (flight->user_result)
@@ -121,6 +126,7 @@ static void finish_oldest_locked(struct run_stream *stream, muster_status status
     uint64_t now_ns = platform_clock_ns(), done = status == MUSTER_OK ? flight->amount : 0;
     if (flight->is_unit) {
         throughput_end(&device->items, now_ns, flight->mark, done);
+        device->queued_items -= flight->amount;
         device->completed += status == MUSTER_OK;
         device->failed += status != MUSTER_OK;
     } else {
@@ -129,11 +135,17 @@ static void finish_oldest_locked(struct run_stream *stream, muster_status status
     }
     if (status == MUSTER_OK && device->health == MUSTER_HEALTH_SUSPECT)
         device->health = MUSTER_HEALTH_OK;
+    device_view_locked(device);
     event_unreference_locked(device, flight->event);
     flight_give_locked(device, flight);
 }
 
 void flights_retire(struct run_stream *stream)
+{
+    flights_retire_after(stream, MUSTER_E_BUSY);
+}
+
+void flights_retire_after(struct run_stream *stream, muster_status stream_status)
 {
     struct run_device *device = stream->device;
     struct muster *m = device->m;
@@ -149,11 +161,12 @@ void flights_retire(struct run_stream *stream)
         struct run_event *event = stream->oldest->event;
         event->references++;
         run_unlock(m);
-        struct muster_error problem;
-        muster_status status = device->backend->table.event_query(event->state, &problem);
+        muster_status status = device->backend->table.event_query(event->state, NULL);
         run_lock(m);
         event_unreference_locked(device, event);
-        if (status == MUSTER_E_BUSY)
+        if (!run_is_over(status) && run_is_over(stream_status))
+            status = stream_status;
+        if (!run_is_over(status))
             break;
         device_note_locked(device, status, NULL);
         finish_oldest_locked(stream, status);
@@ -169,6 +182,13 @@ void flights_retire_all(struct run_device *device)
         flights_retire(&device->streams[i]);
 }
 
+static muster_status say_timed_out(struct run_device *device, struct muster_error *err)
+{
+    muster_status status = muster_error_fill(
+        err, MUSTER_E_TIMEOUT, 0, NULL, "%s has not finished in the time allowed", device->info.id);
+    return device_note(device, status, err);
+}
+
 /* Polls of a driver that cannot be waited for, rarer the longer it takes. */
 #define POLL_FIRST_NS 20000u
 #define POLL_LAST_NS 2000000u
@@ -180,6 +200,7 @@ muster_status stream_drain(struct run_stream *stream, uint64_t deadline_ns,
     struct muster *m = device->m;
     const struct muster_backend *table = &device->backend->table;
     uint64_t pause_ns = POLL_FIRST_NS;
+    struct muster_error problem = { .size = sizeof problem };
     for (;;) {
         /*
          * The newest operation's event is what to wait for; only work that was enqueued natively
@@ -195,25 +216,23 @@ muster_status stream_drain(struct run_stream *stream, uint64_t deadline_ns,
         muster_status status;
         if (event) {
             status = table->event_wait(event->state,
-                                       deadline_ns == UINT64_MAX ? UINT64_MAX : left_ns, err);
+                                       deadline_ns == UINT64_MAX ? UINT64_MAX : left_ns, NULL);
             run_lock(m);
             event_unreference_locked(device, event);
             run_unlock(m);
             flights_retire(stream);
             if (status == MUSTER_E_TIMEOUT)
-                return device_note(device, status, err);
+                return say_timed_out(device, err);
         }
-        status = table->stream_query(stream->state, err);
+        status = table->stream_query(stream->state, &problem);
         if (status != MUSTER_E_BUSY) {
-            flights_retire(stream);
+            flights_retire_after(stream, status);
+            if (err && status != MUSTER_OK)
+                *err = problem;
             return device_note(device, status, err);
         }
         if (left_ns == 0)
-            return device_note(device,
-                               muster_error_fill(err, MUSTER_E_TIMEOUT, 0, NULL,
-                                                 "%s has not finished in the time allowed",
-                                                 device->info.id),
-                               err);
+            return say_timed_out(device, err);
         /* Parked, not spun: nothing wakes this but the clock. */
         run_lock(m);
         uint64_t until_ns = platform_clock_ns() + pause_ns;

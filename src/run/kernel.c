@@ -102,6 +102,19 @@ void kernels_destroy_all(struct muster *m)
         muster_kernel_destroy(m->kernels);
 }
 
+bool kernel_is_of(const struct muster_kernel *kernel, const struct muster *m)
+{
+    return kernel->m == m;
+}
+
+bool kernel_has_form(const struct muster_kernel *kernel, const struct run_device *device)
+{
+    size_t form = 0;
+    while (form < kernel->form_count && !(kernel->forms[form].kind & device->info.forms))
+        form++;
+    return form < kernel->form_count;
+}
+
 /* Builds the first form that the device takes. */
 static muster_status build(struct muster_kernel *kernel, struct run_device *device, void **out,
                            struct muster_error *err)
@@ -199,7 +212,8 @@ static muster_status read_operands(const struct muster_operand *args, size_t cou
             return run_bad_argument(err, "muster_launch",
                                     "an argument is neither a block nor a value");
         } else {
-            bytes += args[i].bytes;
+            /* One that is too large by itself stands for itself: the sum must not wrap. */
+            bytes = args[i].bytes > MUSTER_ARG_BYTES_MAX ? args[i].bytes : bytes + args[i].bytes;
         }
         if (bytes > MUSTER_ARG_BYTES_MAX)
             return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, "put large arguments into a block",

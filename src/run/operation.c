@@ -71,10 +71,14 @@ static muster_status hold_locked(struct operation_run *run, enum holder holder,
             i = 0;
         }
     }
+    uint64_t begin = holder == HOLDER_USER ? ++m->next_token : 0;
     for (size_t i = 0; i < run->use_count; i++) {
         block_resolve_locked(m, run->uses[i].block, &block, NULL);
         block->holder = holder;
         block->holder_token = run->stream->token;
+        block->holder_begin = begin;
+        block->holder_count = run->use_count;
+        block->holder_access = run->uses[i].access;
         run->memories[i] = block->memory;
     }
     return MUSTER_OK;
@@ -124,6 +128,12 @@ muster_status operation_begin(struct muster *m, muster_stream handle, const stru
     if (status != MUSTER_OK)
         return status;
     struct run_device *device = run->stream->device;
+    /* A program that only gives work and never looks must not grow with what it has given. */
+    run_lock(m);
+    bool is_out_of_flights = !device->free_flights;
+    run_unlock(m);
+    if (is_out_of_flights)
+        flights_retire(run->stream);
     if ((status = event_take(device, &run->event, err)) != MUSTER_OK)
         goto no_event;
     run->flight = flight_take(device, err);
@@ -168,24 +178,39 @@ void operation_abandon(struct operation_run *run)
 }
 
 /*
- * The record was refused, so nothing could wait for the operation: it is waited for here, or the
- * device given up.
+ * The record was refused, so nothing could wait for the operation: it is waited for here, and then
+ * it is done like any other; or the device is given up, with all that it may still touch.
  */
-static void finish_unrecorded(struct operation_run *run)
+static muster_status finish_unrecorded(struct operation_run *run, bool is_unit, uint64_t amount,
+                                       struct muster_error *err)
 {
     struct run_device *device = run->stream->device;
+    struct muster_error problem = { .size = sizeof problem };
     muster_status status =
-        stream_drain(run->stream, platform_deadline_ns(run->m->options.close_ns), NULL);
-    bool is_over = status == MUSTER_OK || muster_status_discards(status) >= MUSTER_DISCARD_STREAM;
+        stream_drain(run->stream, platform_deadline_ns(run->m->options.close_ns), &problem);
+    bool is_over = run_is_over(status);
     run_lock(run->m);
-    if (!is_over) {
-        run->stream->broken = true;
-        device_note_locked(device, MUSTER_E_DEVICE_HUNG, NULL);
+    muster_status result = status == MUSTER_OK ? run->flight->result : status;
+    if (is_over && is_unit && amount > 0) {
+        device->dispatched++;
+        device->completed += result == MUSTER_OK;
+        device->failed += result != MUSTER_OK;
     }
-    if (run->flight->user_result)
-        *run->flight->user_result = run->flight->result;
+    if (is_over && run->flight->user_result)
+        *run->flight->user_result = result;
+    if (!is_over) {
+        status = muster_error_fill(
+            err, MUSTER_E_DEVICE_HUNG, problem.driver_code, "go on with other devices",
+            "%s was given work that cannot be followed: %.120s", device->info.id, problem.text);
+        run->stream->broken = true;
+        device->is_hung = true;
+        device_note_locked(device, status, err);
+    } else if (status != MUSTER_OK && err) {
+        *err = problem;
+    }
     run_unlock(run->m);
     operation_abandon(run);
+    return status;
 }
 
 muster_status operation_end(struct operation_run *run, bool is_unit, uint64_t amount,
@@ -194,11 +219,12 @@ muster_status operation_end(struct operation_run *run, bool is_unit, uint64_t am
     struct run_device *device = run->stream->device;
     struct muster *m = run->m;
     muster_status status =
-        device->backend->table.event_record(run->event->state, run->stream->state, err);
+        device->backend->table.event_record(run->event->state, run->stream->state, NULL);
     if (status != MUSTER_OK) {
-        device_note(device, status, err);
-        finish_unrecorded(run);
-        return status;
+        run_log(m, MUSTER_LOG_WARNING, "%s cannot record an event (%s); work on it is waited for",
+                device->info.id, muster_status_message(status));
+        device_note(device, status, NULL);
+        return finish_unrecorded(run, is_unit, amount, err);
     }
     run_lock(m);
     for (size_t i = 0; i < run->use_count; i++) {
@@ -254,9 +280,13 @@ muster_status muster_block_begin(struct muster *m, muster_stream stream,
     return MUSTER_OK;
 }
 
-/* All blocks are held by a begin on this stream. */
+/*
+ * The uses are those of one begin on this stream, all of them: ending a part of it would let go of
+ * the stream while the rest is still held.
+ */
 static muster_status check_held_locked(struct operation_run *run, struct muster_error *err)
 {
+    uint64_t begin = 0;
     for (size_t i = 0; i < run->use_count; i++) {
         struct run_block *block;
         muster_status status = block_resolve_locked(run->m, run->uses[i].block, &block, err);
@@ -265,6 +295,12 @@ static muster_status check_held_locked(struct operation_run *run, struct muster_
         if (block->holder != HOLDER_USER || block->holder_token != run->stream->token)
             return run_bad_argument(err, "muster_block_end",
                                     "a block that was not begun on this stream");
+        if (i == 0)
+            begin = block->holder_begin;
+        if (block->holder_begin != begin || block->holder_count != run->use_count ||
+            block->holder_access != run->uses[i].access)
+            return run_bad_argument(err, "muster_block_end",
+                                    "other uses than those of its muster_block_begin");
     }
     return MUSTER_OK;
 }
@@ -278,7 +314,7 @@ muster_status muster_block_end(struct muster *m, muster_stream stream,
     struct operation_run run = { .m = m };
     muster_status status = merge_uses(&run, uses, count, err);
     if (status == MUSTER_OK)
-        status = stream_pin(m, stream, &run.stream, err);
+        status = stream_pin_to_finish(m, stream, &run.stream, err);
     if (status != MUSTER_OK)
         return status;
     run_lock(m);
@@ -291,6 +327,13 @@ muster_status muster_block_end(struct muster *m, muster_stream stream,
     stream_unpin(
         run.stream); /* the pin of muster_block_begin is the one that operation_end lets go */
     status = event_take(run.stream->device, &run.event, err);
+    if (muster_status_discards(status) == MUSTER_DISCARD_DEVICE) {
+        /* There is nothing left to record, and nobody may be kept waiting for it. */
+        run_lock(m);
+        let_go_locked(&run);
+        stream_unpin_locked(run.stream);
+        run_unlock(m);
+    }
     if (status != MUSTER_OK)
         return status;
     run.flight = flight_take(run.stream->device, err);

@@ -16,6 +16,7 @@ struct poller {
     struct platform_thread thread;
     struct platform_condition wake;
     bool is_starting, has_left, must_stop;
+    bool was_asked; /* since the last look: that is answered, however late it gets to it */
     uint64_t asked_ns;
 };
 
@@ -52,6 +53,7 @@ static void sample_locked(struct run_device *device)
     if (status == MUSTER_OK) {
         device->sample = sample;
         device->sampled_ns = device->asked_ns;
+        device_view_locked(device);
     }
     device->pins--;
     platform_condition_wake_all(&m->changed);
@@ -64,10 +66,12 @@ static void poll(void *argument)
     run_lock(m);
     while (!poller->must_stop) {
         uint64_t now_ns = platform_clock_ns(), poll_ns = m->options.poll_ns;
-        if (now_ns - poller->asked_ns > INTERVALS_UNASKED * poll_ns) {
+        bool is_wanted = (now_ns - poller->asked_ns) / INTERVALS_UNASKED <= poll_ns;
+        if (!is_wanted && !poller->was_asked) {
             platform_condition_wait(&poller->wake, &m->lock, UINT64_MAX);
             continue;
         }
+        poller->was_asked = false;
         for (uint32_t i = 0; i < m->device_count && !poller->must_stop; i++) {
             struct run_device *device = m->devices[i];
             bool is_due =
@@ -75,8 +79,9 @@ static void poll(void *argument)
             if (is_due && device_check_locked(device, NULL) == MUSTER_OK)
                 sample_locked(device);
         }
-        if (!poller->must_stop)
-            platform_condition_wait(&poller->wake, &m->lock, now_ns + poll_ns);
+        if (!poller->must_stop && !poller->was_asked)
+            platform_condition_wait(&poller->wake, &m->lock,
+                                    poll_ns < UINT64_MAX - now_ns ? now_ns + poll_ns : UINT64_MAX);
     }
     poller->has_left = true;
     platform_condition_wake_all(&m->changed);
@@ -107,6 +112,7 @@ muster_status poller_ask(struct run_device *device, struct muster_error *err)
     struct poller *poller = m->poller;
     run_lock(m);
     poller->asked_ns = platform_clock_ns();
+    poller->was_asked = true;
     muster_status status = start_locked(poller, err);
     if (status == MUSTER_OK) {
         platform_condition_wake_one(&poller->wake);

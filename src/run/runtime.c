@@ -62,6 +62,18 @@ muster_status run_bad_argument(struct muster_error *err, const char *function, c
     return muster_error_fill(err, MUSTER_E_INVALID, 0, NULL, "%s: %s", function, what);
 }
 
+bool run_list_names(const char *list, const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *at = list; *at;) {
+        size_t entry = strcspn(at, ",");
+        if (entry == length && memcmp(at, name, length) == 0)
+            return true;
+        at += entry + (at[entry] == ',');
+    }
+    return false;
+}
+
 void run_error_device(struct muster_error *err, const struct run_device *device)
 {
     if (err)
@@ -151,6 +163,17 @@ static muster_status keep_texts(struct muster *m, struct muster_error *err)
     return kept ? MUSTER_OK : run_no_memory(err, "the options");
 }
 
+/* A description that cannot be understood is told at once, with where it came from. */
+static muster_status check_sim(struct muster *m, bool is_option, struct muster_error *err)
+{
+    struct muster_error problem = { .status = MUSTER_OK };
+    muster_status status = sim_check(&m->allocator, m->options.sim, &problem);
+    if (status == MUSTER_OK)
+        return status;
+    return muster_error_fill(err, status, problem.driver_code, problem.fix, "%s: %s",
+                             is_option ? "the option sim" : "MUSTER_SIM", problem.text);
+}
+
 /* Names that no backend has are mistakes, to be told at once. */
 static muster_status check_device_names(struct muster *m, struct muster_error *err)
 {
@@ -195,7 +218,9 @@ muster_status muster_open(struct muster **out, const struct muster_options *give
                                             .log = services_log,
                                             .sim = m->options.sim,
                                             .cpu_workers = options.cpu_workers };
-    if ((status = sim_check(&m->allocator, m->options.sim, err)) != MUSTER_OK)
+    if ((status =
+             check_sim(m, given && given->size > offsetof(struct muster_options, sim) && given->sim,
+                       err)) != MUSTER_OK)
         goto no_texts;
     if ((status = platform_mutex_init(&m->lock, err)) != MUSTER_OK)
         goto no_texts;
@@ -222,11 +247,13 @@ no_texts:
     return status;
 }
 
+static const char restart_fix[] =
+    "its memory and threads stay with the process; restart it to get them back";
+
 /* What a hung device holds, for the one who closes. */
 static void name_hung(const struct run_device *device, struct muster_error *err)
 {
-    muster_error_fill(err, MUSTER_E_DEVICE_HUNG, 0,
-                      "its memory and threads stay with the process; restart it to get them back",
+    muster_error_fill(err, MUSTER_E_DEVICE_HUNG, 0, restart_fix,
                       "%s did not finish %llu units and %llu bytes of copies; abandoned with %u "
                       "blocks of %llu bytes",
                       device->info.id, (unsigned long long)device->items.depth,
@@ -246,9 +273,7 @@ static muster_status drain_devices(struct muster *m, uint64_t deadline_ns, struc
             muster_status status =
                 stream->state ? stream_drain(stream, deadline_ns, NULL) : MUSTER_OK;
             /* Finished, well or not; any other answer leaves open whether it still runs. */
-            bool is_over = status == MUSTER_OK || status == MUSTER_E_STREAM_FAILED ||
-                           status == MUSTER_E_DEVICE_LOST;
-            device->is_hung = !is_over;
+            device->is_hung = !run_is_over(status);
         }
         if (device->is_hung && result == MUSTER_OK) {
             name_hung(device, err);
@@ -263,24 +288,47 @@ muster_status muster_close(struct muster *m, struct muster_error *err)
     if (!m)
         return MUSTER_OK;
     uint64_t deadline_ns = platform_deadline_ns(m->options.close_ns);
-    if (!poller_destroy(m, deadline_ns))
+    bool have_ended = jobs_destroy_all(m, deadline_ns);
+    tasks_destroy(m);
+    /* Callbacks took what time they wanted; a device that did not come back has had its own. */
+    if (have_ended)
+        deadline_ns = platform_deadline_ns(m->options.close_ns);
+    if (!poller_destroy(m, deadline_ns)) {
         /*
          * A thread of ours sits in a driver call and will come back to this memory, if ever it
-         * does.
+         * does. What was given has had its time meanwhile; how it ended is still told.
          */
+        drain_devices(m, deadline_ns, NULL);
+        for (uint32_t i = 0; i < m->device_count; i++)
+            flights_end(m->devices[i]);
         return muster_error_fill(err, MUSTER_E_DEVICE_HUNG, 0,
                                  "restart the process to get its memory back",
                                  "a driver does not answer; the runtime is abandoned as it is");
+    }
     muster_status status = drain_devices(m, deadline_ns, err);
     data_destroy_all(m);
     blocks_destroy(m);
     kernels_destroy_all(m);
-    /* Slices come after their parents in the list. */
-    for (uint32_t i = m->device_count; i-- > 0;)
-        device_destroy(m->devices[i]);
-    backends_unload(m);
+    /* Slices come after their parents in the list; what is gone is not in it any more. */
+    while (m->device_count > 0) {
+        struct run_device *device = m->devices[--m->device_count];
+        if (device_destroy(device) == MUSTER_OK || status != MUSTER_OK)
+            continue;
+        status = muster_error_fill(err, MUSTER_E_DEVICE_HUNG, 0, restart_fix,
+                                   "%s still runs what cannot be stopped; it is abandoned",
+                                   device->info.id);
+        run_error_device(err, device);
+    }
+    bool is_complete = backends_unload(m);
     table_destroy(m, &m->blocks);
     table_destroy(m, &m->data);
+    table_destroy(m, &m->leases);
+    decisions_destroy(m);
+    allocator_give(&m->allocator, m->views, m->view_capacity, sizeof *m->views);
+    /* A backend that could not be closed goes on using what the runtime lent it. */
+    if (!is_complete)
+        return status;
+    jobs_free_left(m, true);
     platform_condition_deinit(&m->changed);
     platform_mutex_deinit(&m->lock);
     free_texts(m);

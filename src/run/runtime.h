@@ -12,6 +12,7 @@
 
 #include "base/handle.h"
 #include "core/budget.h"
+#include "core/placement.h"
 #include "core/throughput.h"
 #include "core/tracker.h"
 #include "platform/library.h"
@@ -19,6 +20,7 @@
 
 #include <muster/backend.h>
 #include <muster/muster.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #define STREAMS_MAX_DEFAULT 16
@@ -42,6 +44,7 @@ struct run_backend {
     enum probe_state probe;
     uint32_t device_count;
     uint32_t first_domain; /* the backend's domains count from here */
+    bool is_abandoned;     /* a device of it hangs and was not closed: neither is the backend */
     struct muster_error error;
 };
 
@@ -103,8 +106,9 @@ struct run_device {
     bool is_closing;           /* being cut: refuses everything new */
     struct run_device *parent; /* of a slice */
     uint32_t slices_open;
+    bool has_hung_slice; /* one that could not be closed: nor can this */
     enum muster_health health;
-    bool is_hung;  /* found at close */
+    bool is_hung;  /* what it does cannot be waited for: its memory is left alone */
     uint32_t pins; /* calls under way that hold no stream */
     struct budget budget;
     struct run_stream *streams; /* owns; slot 0 is the default stream */
@@ -117,6 +121,9 @@ struct run_device {
     struct slab *slabs; /* pinned host memory, owns */
     bool reclaiming;    /* somebody looks at its zombies */
     uint64_t dispatched, completed, failed, bytes_in_flight;
+    uint64_t queued_items;   /* of units given and not finished */
+    uint32_t streams_active; /* streams with flights */
+    uint32_t leases;         /* picks that count against it */
     struct throughput items, bytes;
     struct muster_device_sample sample;
     uint64_t sampled_ns;
@@ -137,6 +144,10 @@ struct run_block {
     uint64_t used_ns;      /* a copy: when it was last asked for */
     enum holder holder;    /* who is between its waits and its record */
     uint64_t holder_token; /* of the stream that holds it */
+    /* A user's: which muster_block_begin, how many blocks it holds, and how this one is used. */
+    uint64_t holder_begin;
+    size_t holder_count;
+    enum muster_access holder_access;
     struct tracker tracker;
 };
 
@@ -145,6 +156,7 @@ struct run_copy {
     struct run_device *device;
     muster_block block;
     bool is_loading;
+    bool is_loaded;        /* was seen to have arrived; until then its stream may still fail */
     struct zombie *zombie; /* owns: what the block's memory will become */
     struct run_copy *next;
 };
@@ -158,7 +170,9 @@ struct run_data {
     struct run_copy *copies; /* owns */
 };
 
+struct decision;
 struct slab;
+struct task_pool;
 struct poller;
 
 struct run_table {
@@ -183,9 +197,23 @@ struct muster {
     struct run_device
         *devices[DEVICES_MAX]; /* own; only added to, so that an index never names another device */
     uint32_t device_count;
+    struct placement_device *views; /* owns: what a pick looks at, for each device */
+    uint32_t view_capacity;
     struct run_table blocks; /* of struct run_block, owns */
     struct run_table data;   /* of struct run_data, owns */
 
+    struct run_table leases;       /* of struct run_device, borrows */
+    struct decision *decisions;    /* owns: a ring of the last picks; NULL before the first */
+    _Atomic bool is_ready_to_pick; /* all backends were probed and the ring is there */
+    uint64_t decision_count;
+    uint32_t turn;    /* round-robin's */
+    bool is_choosing; /* a user's policy is being asked */
+
+    struct muster_job *jobs; /* list, owns: those that were not destroyed */
+    struct muster_job
+        *jobs_left; /* list, owns: destroyed, but a hung device still works for them */
+    _Atomic(struct task_pool *) task_pool; /* owns; NULL before the first task */
+    bool is_making_pool;
     struct muster_kernel *kernels; /* list, owns */
     struct poller *poller;         /* owns */
 };
@@ -198,6 +226,16 @@ static inline void run_lock(struct muster *m)
 static inline void run_unlock(struct muster *m)
 {
     platform_mutex_unlock(&m->lock);
+}
+
+/*
+ * Whether a driver's answer says that work is over, well or not. A call that merely failed says
+ * nothing of the work, and what it uses must stay.
+ */
+static inline bool run_is_over(muster_status status)
+{
+    return status == MUSTER_OK || status == MUSTER_E_DEVICE_LOST ||
+           muster_status_discards(status) == MUSTER_DISCARD_STREAM;
 }
 
 void run_log(const struct muster *m, enum muster_log_level level, const char *format, ...)
@@ -220,7 +258,8 @@ void table_destroy(struct muster *m, struct run_table *table);
 
 /* backends.c */
 muster_status backends_load(struct muster *m, struct muster_error *err);
-void backends_unload(struct muster *m);
+/* False if a backend was left as it is, since a device of it hangs. */
+bool backends_unload(struct muster *m);
 /* Opens the backend and its devices, if that was not done yet; gives how that went. */
 muster_status backends_probe(struct muster *m, struct run_backend *backend,
                              struct muster_error *err);
@@ -233,9 +272,14 @@ void backends_end_probe(struct muster *m, struct run_backend *backend);
 struct run_backend *backends_find(struct muster *m, const char *name, size_t length);
 
 /* device.c */
+/* Opens a device that nobody knows of until it is added. */
 muster_status device_create(struct muster *m, struct run_backend *backend, uint32_t index,
-                            struct muster_error *err);
-void device_destroy(struct run_device *device);
+                            struct run_device **out, struct muster_error *err);
+/* All of them or, where there is no room, none. */
+muster_status devices_add(struct muster *m, struct run_device *const *devices, size_t count,
+                          struct muster_error *err);
+/* MUSTER_E_DEVICE_HUNG: something of it still runs, and what it may touch was not freed. */
+muster_status device_destroy(struct run_device *device);
 /* The device of a handle, fit for work or not; on failure `err` is filled. */
 muster_status device_resolve_locked(struct muster *m, muster_device handle, struct run_device **out,
                                     struct muster_error *err);
@@ -249,6 +293,10 @@ void device_unpin(struct run_device *device);
 /* Refuses devices that are lost, quarantined or being cut. */
 muster_status device_check_locked(const struct run_device *device, struct muster_error *err);
 muster_device device_handle_locked(const struct run_device *device);
+/* Something a pick looks at has changed. */
+void device_view_locked(struct run_device *device);
+/* All figures of the device as they are known now. */
+void device_load_locked(const struct run_device *device, struct muster_device_load *load);
 /*
  * A backend call on the device ended so: notes what that says of its health, and puts its id into
  * `err`. Gives `status` back.
@@ -266,6 +314,12 @@ muster_status stream_pin(struct muster *m, muster_stream handle, struct run_stre
 void stream_unpin(struct run_stream *stream);
 muster_status stream_pin_locked(struct muster *m, muster_stream handle, struct run_stream **out,
                                 struct muster_error *err);
+/*
+ * The same for calls that give nothing new: also on a device that is lost or quarantined, where
+ * work given before may still be running on memory of the caller's.
+ */
+muster_status stream_pin_to_finish(struct muster *m, muster_stream handle, struct run_stream **out,
+                                   struct muster_error *err);
 void stream_unpin_locked(struct run_stream *stream);
 void streams_destroy(struct run_device *device);
 
@@ -280,6 +334,8 @@ void flight_give_locked(struct run_device *device, struct flight *flight);
 void flight_begin_locked(struct run_stream *stream, struct flight *flight);
 /* Sees which operations have finished, and counts them. */
 void flights_retire(struct run_stream *stream);
+/* The same after the stream itself was asked: if that is over, so is all that was given to it. */
+void flights_retire_after(struct run_stream *stream, muster_status stream_status);
 /* The same for all streams of a device. */
 void flights_retire_all(struct run_device *device);
 /* Ends what is left, and gives the memory back; the latter only when the device is closed. */
@@ -339,7 +395,29 @@ muster_status block_declare(struct muster *m, struct run_device *device,
 bool data_evict(struct run_device *device);
 void data_destroy_all(struct muster *m);
 
+/* job.c */
+/*
+ * Ends and destroys every job. Devices that have not finished by then are left to what they do;
+ * false if there is such a one.
+ */
+bool jobs_destroy_all(struct muster *m, uint64_t deadline_ns);
+/* Frees what is left of jobs whose devices came back late; all of them if `all`. */
+void jobs_free_left(struct muster *m, bool all);
+
+/* task.c */
+/* Runs what was submitted to its end, and ends the threads. */
+void tasks_destroy(struct muster *m);
+
+/* pick.c */
+void decisions_destroy(struct muster *m);
+
+/* Is `name` one of a list's entries, which are separated by commas? */
+bool run_list_names(const char *list, const char *name);
+
 /* kernel.c */
+bool kernel_is_of(const struct muster_kernel *kernel, const struct muster *m);
+/* Whether the kernel has a form that the device can use. */
+bool kernel_has_form(const struct muster_kernel *kernel, const struct run_device *device);
 void kernels_destroy_all(struct muster *m);
 
 /* host_memory.c */

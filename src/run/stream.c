@@ -71,6 +71,17 @@ muster_status stream_pin(struct muster *m, muster_stream handle, struct run_stre
     return status;
 }
 
+muster_status stream_pin_to_finish(struct muster *m, muster_stream handle, struct run_stream **out,
+                                   struct muster_error *err)
+{
+    run_lock(m);
+    muster_status status = resolve_locked(m, handle, out, err);
+    if (status == MUSTER_OK)
+        (*out)->pins++;
+    run_unlock(m);
+    return status;
+}
+
 void stream_unpin(struct run_stream *stream)
 {
     struct muster *m = stream->device->m;
@@ -326,11 +337,11 @@ muster_status muster_stream_query(struct muster *m, muster_stream handle, struct
     struct run_stream *stream;
     if (!m)
         return run_bad_argument(err, "muster_stream_query", "an argument is NULL");
-    muster_status status = stream_pin(m, handle, &stream, err);
+    muster_status status = stream_pin_to_finish(m, handle, &stream, err);
     if (status != MUSTER_OK)
         return status;
     status = stream->device->backend->table.stream_query(stream->state, err);
-    flights_retire(stream);
+    flights_retire_after(stream, status);
     status = status == MUSTER_E_BUSY
                  ? muster_error_fill(err, status, 0, "wait for it", "the stream has work to do")
                  : device_note(stream->device, status, err);
@@ -344,7 +355,7 @@ muster_status muster_stream_wait(struct muster *m, muster_stream handle, uint64_
     struct run_stream *stream;
     if (!m)
         return run_bad_argument(err, "muster_stream_wait", "an argument is NULL");
-    muster_status status = stream_pin(m, handle, &stream, err);
+    muster_status status = stream_pin_to_finish(m, handle, &stream, err);
     if (status != MUSTER_OK)
         return status;
     status = stream_drain(stream, platform_deadline_ns(timeout_ns), err);

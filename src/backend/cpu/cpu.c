@@ -12,6 +12,8 @@
  * What user code that will not return gets at close, after the runtime has waited for it already.
  */
 #define CLOSE_GRACE_NS 50000000u
+/* Streams are urgent or not. */
+#define PRIORITY_GREATEST (-1)
 
 struct cpu {
     const struct muster_services *services; /* borrowed until close */
@@ -68,6 +70,7 @@ static muster_status cpu_device_open(void *state, uint32_t index, void *device_s
     const struct queue_options options = { .allocator = &cpu->services->allocator,
                                            .thread_name = "muster-cpu",
                                            .worker_count = workers,
+                                           .priority_greatest = PRIORITY_GREATEST,
                                            .cores =
                                                cpu->node_count > 1 ? &device->node->cores : NULL };
     muster_status status = queue_create(&device->head.queue, &options, err);
@@ -80,7 +83,7 @@ static muster_status cpu_device_open(void *state, uint32_t index, void *device_s
     info->numa_node = device->node->number;
     info->capabilities = MUSTER_CAN_WAIT_VALUE | MUSTER_CAN_STREAM_MEMORY | MUSTER_CAN_PRIORITIES |
                          MUSTER_CAN_USE_HOST_MEMORY;
-    info->priority_greatest = -1;
+    info->priority_greatest = PRIORITY_GREATEST;
     info->forms = MUSTER_KERNEL_FUNCTION;
     info->weight = 1.0;
     uint64_t available;

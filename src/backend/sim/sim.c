@@ -241,7 +241,9 @@ static muster_status sim_device_sample(void *state, struct muster_device_sample 
                                        struct muster_error *err)
 {
     struct sim_device *device = state;
-    (void)err;
+    muster_status status = queue_check(device->head.queue, err);
+    if (status != MUSTER_OK)
+        return status;
     queue_lock(device->head.queue);
     uint64_t used = device->memory_promised;
     queue_unlock(device->head.queue);
@@ -257,11 +259,17 @@ static muster_status sim_slice_plan(void *state, const uint32_t *sizes, size_t c
 {
     struct sim_device *device = state;
     uint64_t total = 0;
-    for (size_t i = 0; i < count; i++)
+    bool has_empty = count == 0;
+    for (size_t i = 0; i < count; i++) {
         total += sizes[i];
+        has_empty |= sizes[i] == 0;
+    }
     if (!device->model.can_slice)
         return muster_error_fill(err, MUSTER_E_NOT_SUPPORTED, 0,
                                  "describe it with \"slices\": true", "the device cannot be cut");
+    if (has_empty)
+        return muster_error_fill(err, MUSTER_E_INVALID, 0, "give each slice at least one core",
+                                 "a slice without cores would never finish anything");
     if (count > SLICES_MAX || total > device->model.cores)
         return muster_error_fill(
             err, MUSTER_E_TOO_LARGE, 0, "ask for no more cores than there are",
@@ -306,6 +314,9 @@ static muster_status sim_memory_allocate(void *state, void *stream, uint64_t byt
 {
     struct sim_device *device = state;
     (void)stream;
+    muster_status status = queue_check(device->head.queue, err);
+    if (status != MUSTER_OK)
+        return status;
     uint64_t total = device->model.memory_bytes;
     queue_lock(device->head.queue);
     uint64_t now_ns = device->start_ns > 0 ? platform_clock_ns() - device->start_ns : 0;
@@ -320,7 +331,7 @@ static muster_status sim_memory_allocate(void *state, void *stream, uint64_t byt
                                  "free memory, or ask for less at a time",
                                  "the simulated device refused %llu bytes; %llu are free",
                                  (unsigned long long)bytes, (unsigned long long)left);
-    muster_status status = queue_memory_take(device->head.queue, bytes, -1, out, err);
+    status = queue_memory_take(device->head.queue, bytes, -1, out, err);
     if (status != MUSTER_OK)
         forget(device, bytes);
     return status;

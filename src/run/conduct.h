@@ -1,0 +1,94 @@
+/*
+ * A job as it runs: the core's decisions (core/job.h) carried out by a lane thread for each device
+ * and a conductor, which delivers. All of it is guarded by the runtime's lock; `changed` is woken
+ * whenever something was finished, delivered, lost or ended.
+ *
+ * An attempt works in a slot of its lane and writes its results into a buffer of the job. When it is
+ * accepted the buffer passes to the unit until that is delivered; otherwise it comes back when the
+ * device has really finished with it. There is one for each unit that may be undelivered and one
+ * for each slot, so that there is always one: no more units than that can hold one.
+ */
+#ifndef RUN_CONDUCT_H
+#define RUN_CONDUCT_H
+
+#include "core/job.h"
+#include "run/runtime.h"
+
+enum slot_stage { STAGE_FREE, STAGE_RUNNING, STAGE_FINISHED };
+
+struct lane_slot {
+    struct run_lane *lane;
+    enum slot_stage stage;
+    struct job_claim claim;
+    uint32_t buffer;
+    muster_stream stream;
+    bool has_stream;
+    muster_block blocks[MUSTER_ARGS_MAX]; /* device memory of array arguments; generation 0: none */
+    muster_status given;                  /* how giving it to the device went */
+    struct muster_error problem;          /* why it went wrong */
+    muster_status ended;                  /* how the stream got to its end */
+    muster_status result;                 /* how the kernel ended */
+};
+
+/* One device working on one job. */
+struct run_lane {
+    struct muster_job *job;
+    struct run_device *device; /* pinned until the lane is torn down */
+    uint32_t index;
+    struct platform_thread thread;
+    struct lane_slot *slots;              /* owns: `depth` */
+    bool uses_host_memory;                /* kernels work on arrays and buffers themselves */
+    muster_block arrays[MUSTER_ARGS_MAX]; /* then: input arrays, declared */
+    muster_block *buffers;                /* and buffers, declared when first used; owns */
+    uint32_t running;
+    uint64_t first_ns, last_ns, busy_since_ns, busy_ns;
+};
+
+struct muster_job {
+    struct muster *m;
+    struct muster_job *next; /* on one of the runtime's lists */
+    struct muster_job_desc desc;
+    struct muster_arg args[MUSTER_ARGS_MAX];
+    unsigned char values[MUSTER_ARG_BYTES_MAX]; /* of scalars */
+    size_t out_offsets[MUSTER_ARGS_MAX];        /* of written arguments, within a buffer */
+    struct job_options core_options;
+    struct job *core; /* owns */
+    struct platform_condition changed;
+    struct platform_thread conductor;
+    struct run_lane *lanes; /* owns */
+    uint32_t lane_count;
+    char lane_ids[MUSTER_JOB_DEVICES_MAX][24]; /* for the report, when the lanes are gone */
+    uint64_t unit_max; /* items a buffer holds; 0: any number, nothing is written */
+    size_t buffer_bytes;
+    char *memory; /* owns: pages of all buffers, NULL if nothing is written */
+    uint32_t buffer_count;
+    uint32_t *free_buffers; /* owns: a stack */
+    uint32_t free_count;
+    uint32_t *unit_buffers; /* owns: whose results a unit's are, by unit */
+    uint32_t outstanding;   /* slots that a device may still be working in */
+    uint32_t lanes_inside;  /* lanes whose thread has not left */
+    bool must_leave, is_over;
+    bool has_given_up;   /* lanes leave, whatever their devices still do */
+    uint64_t give_up_ns; /* when that is, UINT64_MAX: when the core finds them hung */
+    uint64_t start_ns, end_ns;
+    muster_status status;
+    struct muster_error error; /* what made the job fail */
+};
+
+static inline char *job_buffer(const struct muster_job *job, uint32_t buffer)
+{
+    return job->memory ? job->memory + (size_t)buffer * job->buffer_bytes : NULL;
+}
+
+/* Notes the failure that the job ended with; a later one does not count. */
+void job_note_locked(struct muster_job *job, const struct muster_error *error);
+
+/* lane.c */
+/* Takes what the lane needs on its device. On failure it can be torn down. */
+muster_status lane_set_up(struct run_lane *lane, struct muster_error *err);
+/* The lane's thread: claims, starts, finishes units until the job is over. */
+void lane_run(void *lane);
+/* Gives back what the lane has, unless a hung device may still use it; may be called again. */
+void lane_tear_down(struct run_lane *lane);
+
+#endif

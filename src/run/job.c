@@ -1,0 +1,776 @@
+/*
+ * Jobs: checking what is asked for, making lanes, buffers and the core's state, the conductor that
+ * delivers in order, and the report.
+ */
+#include "base/allocator.h"
+#include "base/invariant.h"
+#include "platform/machine.h"
+#include "run/conduct.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define DEPTH_DEFAULT 2
+#define DEPTH_MAX 64
+#define TRIES_DEFAULT 3
+/* What a buffer holds, if an item is not larger than that. */
+#define BUFFER_BYTES ((size_t)4 << 20)
+/* Written arguments begin at such multiples within a buffer. */
+#define OUTPUT_ALIGNMENT 64u
+/* Units that may be undelivered, for each slot of each lane. */
+#define UNITS_PER_SLOT 2
+
+void job_note_locked(struct muster_job *job, const struct muster_error *error)
+{
+    if (job->error.status == MUSTER_OK)
+        job->error = *error;
+}
+
+/* Checking what is asked for. */
+
+static muster_status check_arg(const struct muster_arg *arg, struct muster_error *err)
+{
+    switch (arg->kind) {
+    case MUSTER_ARG_IN:
+        if (arg->in && arg->bytes > 0)
+            return MUSTER_OK;
+        break;
+    case MUSTER_ARG_OUT:
+        if (arg->bytes > 0)
+            return MUSTER_OK;
+        break;
+    case MUSTER_ARG_INOUT:
+        if (arg->in && arg->bytes > 0)
+            return MUSTER_OK;
+        break;
+    case MUSTER_ARG_VALUE:
+        if (arg->in && arg->bytes > 0 && arg->bytes <= MUSTER_ARG_BYTES_MAX)
+            return MUSTER_OK;
+        break;
+    case MUSTER_ARG_ALL:
+    case MUSTER_ARG_FIRST:
+        return MUSTER_OK;
+    }
+    return run_bad_argument(err, "a job's argument",
+                            "its kind is unknown, or it has no memory or size");
+}
+
+/* Of what is handed to the kernel by value. */
+static size_t value_bytes(const struct muster_arg *arg)
+{
+    return arg->kind == MUSTER_ARG_VALUE   ? arg->bytes
+           : arg->kind == MUSTER_ARG_FIRST ? sizeof(uint64_t)
+                                           : 0;
+}
+
+static muster_status check_desc(const struct muster_job_desc *desc, struct muster_error *err)
+{
+    const struct muster_run_options *options = &desc->options;
+    if (desc->size < sizeof *desc || (options->size != 0 && options->size < sizeof *options))
+        return run_bad_argument(err, "a job", "desc->size or desc->options.size is not set");
+    if (!desc->kernel || (!desc->args && desc->arg_count > 0))
+        return run_bad_argument(err, "a job", "it has no kernel or no arguments");
+    if (desc->arg_count > MUSTER_ARGS_MAX)
+        return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, "pack values into a struct",
+                                 "%zu arguments; at most %d", desc->arg_count, MUSTER_ARGS_MAX);
+    if (options->depth > DEPTH_MAX)
+        return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, NULL, "depth is %u; at most %d",
+                                 options->depth, DEPTH_MAX);
+    size_t values = 0;
+    for (size_t i = 0; i < desc->arg_count; i++) {
+        uint64_t bytes;
+        muster_status status = check_arg(&desc->args[i], err);
+        if (status != MUSTER_OK)
+            return status;
+        values += value_bytes(&desc->args[i]);
+        if (values > MUSTER_ARG_BYTES_MAX)
+            return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, "put large values into data",
+                                     "the values have more than %d bytes", MUSTER_ARG_BYTES_MAX);
+        if (__builtin_mul_overflow(desc->items, (uint64_t)desc->args[i].bytes, &bytes))
+            return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, NULL,
+                                     "argument %zu of %llu items is larger than any memory", i,
+                                     (unsigned long long)desc->items);
+    }
+    return MUSTER_OK;
+}
+
+/* What it refers to must be this runtime's, and still be there. */
+static muster_status check_owners(struct muster *m, const struct muster_job_desc *desc,
+                                  struct muster_error *err)
+{
+    muster_status status = MUSTER_OK;
+    void *entry;
+    if (!kernel_is_of(desc->kernel, m))
+        return run_bad_argument(err, "a job", "the kernel is another runtime's");
+    run_lock(m);
+    for (size_t i = 0; i < desc->arg_count && status == MUSTER_OK; i++)
+        if (desc->args[i].kind == MUSTER_ARG_ALL)
+            status = table_find_locked(&m->data, desc->args[i].data.index,
+                                       desc->args[i].data.generation, "data", &entry, err);
+    run_unlock(m);
+    return status;
+}
+
+/* Sizes. */
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* How many items a unit may have: as asked for, or what fits into a buffer of the usual size. */
+static uint64_t find_unit_max(const struct muster_job *job)
+{
+    const struct muster_run_options *options = &job->desc.options;
+    size_t item_bytes = 0;
+    for (size_t i = 0; i < job->desc.arg_count; i++)
+        if (job->args[i].kind <= MUSTER_ARG_INOUT &&
+            __builtin_add_overflow(item_bytes, job->args[i].bytes, &item_bytes))
+            item_bytes = SIZE_MAX;
+    if (item_bytes == 0)
+        return 0;
+    uint64_t most = BUFFER_BYTES / item_bytes > 0 ? BUFFER_BYTES / item_bytes : 1;
+    if (options->unit_items > 0)
+        most = options->unit_items;
+    if (options->window > 0)
+        most = least(most, options->window);
+    return least(most, job->desc.items);
+}
+
+/* Where each written argument lies in a buffer. */
+static muster_status lay_out(struct muster_job *job, struct muster_error *err)
+{
+    job->unit_max = find_unit_max(job);
+    for (size_t i = 0; i < job->desc.arg_count; i++) {
+        const struct muster_arg *arg = &job->args[i];
+        if (arg->kind != MUSTER_ARG_OUT && arg->kind != MUSTER_ARG_INOUT)
+            continue;
+        job->out_offsets[i] = job->buffer_bytes;
+        /* No overflow in the product: all items together do not. */
+        size_t end, bytes = (size_t)job->unit_max * arg->bytes;
+        if (__builtin_add_overflow(job->buffer_bytes, bytes, &end) ||
+            __builtin_add_overflow(end, OUTPUT_ALIGNMENT - 1, &end))
+            return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, "use smaller units",
+                                     "a unit's results are larger than any memory");
+        job->buffer_bytes = end & ~(size_t)(OUTPUT_ALIGNMENT - 1);
+    }
+    return MUSTER_OK;
+}
+
+static void set_core_options(struct muster_job *job)
+{
+    const struct muster_run_options *options = &job->desc.options;
+    uint32_t depth = options->depth > 0 ? options->depth : DEPTH_DEFAULT;
+    uint32_t slots = job->lane_count * depth;
+    job->core_options = (struct job_options){
+        .items = job->desc.items,
+        .unit = options->unit_items > 0 ? JOB_UNIT_FIXED : JOB_UNIT_ADAPTIVE,
+        .unit_items = options->unit_items,
+        .unit_max = job->unit_max,
+        .window = options->window,
+        .lane_count = job->lane_count,
+        .depth = depth,
+        .units_max = UNITS_PER_SLOT * slots,
+        .tries = options->tries > 0 ? options->tries : TRIES_DEFAULT,
+        .ordered = !options->unordered,
+        .speculate = !options->no_copies,
+        .timeout_ns = options->timeout_ns,
+    };
+    job->buffer_count = job->core_options.units_max + slots;
+}
+
+/* Which devices take part. */
+
+static bool takes_part_locked(const struct muster_job *job, const struct run_device *device)
+{
+    const char *devices = job->desc.options.devices;
+    if (device_check_locked(device, NULL) != MUSTER_OK ||
+        !kernel_has_form(job->desc.kernel, device))
+        return false;
+    return !devices || run_list_names(devices, device->info.id);
+}
+
+/* Names that no device has are mistakes, to be told at once. */
+static muster_status check_devices_locked(const struct muster_job *job, struct muster_error *err)
+{
+    const struct muster *m = job->m;
+    for (const char *at = job->desc.options.devices; at && *at;) {
+        size_t length = strcspn(at, ",");
+        uint32_t i = 0;
+        while (i < m->device_count && (strlen(m->devices[i]->info.id) != length ||
+                                       memcmp(m->devices[i]->info.id, at, length) != 0))
+            i++;
+        if (i == m->device_count)
+            return muster_error_fill(err, MUSTER_E_NOT_FOUND, 0, "look at `muster devices`",
+                                     "the job asks for \"%.*s\", and there is no such device",
+                                     (int)length, at);
+        at += length + (at[length] == ',');
+    }
+    return MUSTER_OK;
+}
+
+/* Pins the devices of the job; each has a lane. */
+static muster_status find_devices(struct muster_job *job, struct muster_error *err)
+{
+    struct muster *m = job->m;
+    size_t count;
+    muster_status status = muster_device_list(m, NULL, 0, &count, err);
+    if (status != MUSTER_OK && status != MUSTER_E_CAPACITY)
+        return status;
+    job->lanes = allocator_take(&m->allocator, MUSTER_JOB_DEVICES_MAX, sizeof *job->lanes);
+    if (!job->lanes)
+        return run_no_memory(err, "lanes");
+    run_lock(m);
+    status = check_devices_locked(job, err);
+    for (uint32_t i = 0;
+         status == MUSTER_OK && i < m->device_count && job->lane_count < MUSTER_JOB_DEVICES_MAX;
+         i++) {
+        struct run_device *device = m->devices[i];
+        if (!takes_part_locked(job, device))
+            continue;
+        struct run_lane *lane = &job->lanes[job->lane_count];
+        *lane = (struct run_lane){ .job = job, .device = device, .index = job->lane_count };
+        device->pins++;
+        memcpy(job->lane_ids[job->lane_count], device->info.id, sizeof job->lane_ids[0]);
+        job->lane_count++;
+    }
+    run_unlock(m);
+    if (status != MUSTER_OK || job->lane_count > 0)
+        return status;
+    return muster_error_fill(
+        err, MUSTER_E_NO_DEVICE, 0, "look at `muster devices`", "no device can run the job: %s",
+        job->desc.options.devices ? job->desc.options.devices : "all were asked");
+}
+
+/* Memory. */
+
+static muster_status allocate_buffers(struct muster_job *job, struct muster_error *err)
+{
+    struct muster *m = job->m;
+    size_t total;
+    job->free_buffers = allocator_take(&m->allocator, job->buffer_count, sizeof *job->free_buffers);
+    job->unit_buffers =
+        allocator_take(&m->allocator, job->core_options.units_max, sizeof *job->unit_buffers);
+    if (!job->free_buffers || !job->unit_buffers)
+        return run_no_memory(err, "a job");
+    while (job->free_count < job->buffer_count) {
+        job->free_buffers[job->free_count] = job->free_count;
+        job->free_count++;
+    }
+    if (job->buffer_bytes == 0)
+        return MUSTER_OK;
+    if (__builtin_mul_overflow(job->buffer_bytes, (size_t)job->buffer_count, &total) ||
+        !(job->memory = platform_pages_map(total, -1)))
+        return muster_error_fill(err, MUSTER_E_NO_MEMORY, 0, "use smaller units, or fewer devices",
+                                 "no host memory for %u buffers of %zu bytes", job->buffer_count,
+                                 job->buffer_bytes);
+    return MUSTER_OK;
+}
+
+/* Lanes of one failure domain have one number, counted within the job. */
+static uint32_t domain_of(const struct muster_job *job, uint32_t lane)
+{
+    uint32_t first = 0;
+    while (job->lanes[first].device->info.domain != job->lanes[lane].device->info.domain)
+        first++;
+    return first;
+}
+
+static muster_status make_core(struct muster_job *job, struct muster_error *err)
+{
+    size_t bytes = job_bytes(&job->core_options);
+    if (bytes == 0)
+        return run_bad_argument(err, "a job", "its options contradict each other");
+    void *memory = allocator_take(&job->m->allocator, bytes, 1);
+    if (!memory)
+        return run_no_memory(err, "a job");
+    job->start_ns = job->end_ns = platform_clock_ns();
+    job->core = job_init(memory, &job->core_options, job->start_ns);
+    for (uint32_t i = 0; i < job->lane_count; i++)
+        job_lane_describe(job->core, i, domain_of(job, i), job->lanes[i].device->info.weight);
+    return MUSTER_OK;
+}
+
+static void copy_args(struct muster_job *job, const struct muster_job_desc *desc)
+{
+    size_t filled = 0;
+    for (size_t i = 0; i < desc->arg_count; i++) {
+        job->args[i] = desc->args[i];
+        if (desc->args[i].kind != MUSTER_ARG_VALUE)
+            continue;
+        memcpy(job->values + filled, desc->args[i].in, desc->args[i].bytes);
+        job->args[i].in = job->values + filled;
+        filled += desc->args[i].bytes;
+    }
+    job->desc.args = job->args;
+}
+
+/* Frees the job's own memory; its lanes are torn down and nothing of it is under way. */
+static void free_job(struct muster_job *job)
+{
+    struct muster *m = job->m;
+    uint32_t depth = job->core_options.depth;
+    for (uint32_t i = 0; job->lanes && i < job->lane_count; i++) {
+        allocator_give(&m->allocator, job->lanes[i].buffers,
+                       (size_t)job->buffer_count * MUSTER_ARGS_MAX, sizeof(muster_block));
+        allocator_give(&m->allocator, job->lanes[i].slots, depth, sizeof(struct lane_slot));
+    }
+    allocator_give(&m->allocator, job->lanes, MUSTER_JOB_DEVICES_MAX, sizeof *job->lanes);
+    if (job->memory)
+        platform_pages_unmap(job->memory, job->buffer_bytes * job->buffer_count);
+    allocator_give(&m->allocator, job->unit_buffers, job->core_options.units_max,
+                   sizeof *job->unit_buffers);
+    allocator_give(&m->allocator, job->free_buffers, job->buffer_count, sizeof *job->free_buffers);
+    if (job->core)
+        allocator_give(&m->allocator, job->core, job_bytes(&job->core_options), 1);
+    allocator_give(&m->allocator, job, 1, sizeof *job);
+}
+
+/* Delivery. */
+
+/* Writes the caller's arrays and calls the sink. No lock is held. */
+static muster_status deliver(struct muster_job *job, uint32_t buffer, struct muster_range range)
+{
+    const void *outputs[MUSTER_ARGS_MAX];
+    size_t count = 0;
+    for (size_t i = 0; i < job->desc.arg_count; i++) {
+        const struct muster_arg *arg = &job->args[i];
+        if (arg->kind != MUSTER_ARG_OUT && arg->kind != MUSTER_ARG_INOUT)
+            continue;
+        const char *from = job_buffer(job, buffer) + job->out_offsets[i];
+        if (arg->out)
+            memcpy((char *)arg->out + range.begin * arg->bytes, from,
+                   (range.end - range.begin) * arg->bytes);
+        outputs[count++] = from;
+    }
+    const struct muster_result result = { range, outputs, count };
+    return job->desc.sink ? job->desc.sink(job->desc.sink_user, &result) : MUSTER_OK;
+}
+
+/* Delivers the next result, if there is one. Called with the lock, which is not held meanwhile. */
+static bool deliver_next_locked(struct muster_job *job)
+{
+    uint32_t unit;
+    struct muster_range range;
+    if (!job_next_result(job->core, &unit, &range))
+        return false;
+    uint32_t buffer = job->unit_buffers[unit];
+    run_unlock(job->m);
+    muster_status status = deliver(job, buffer, range);
+    run_lock(job->m);
+    if (status == MUSTER_OK) {
+        job_delivered(job->core, unit);
+        job->end_ns = platform_clock_ns();
+    } else {
+        struct muster_error problem;
+        muster_error_fill(&problem, status, 0, NULL, "the sink refused items %llu to %llu: %s",
+                          (unsigned long long)range.begin, (unsigned long long)range.end,
+                          muster_status_message(status));
+        job_note_locked(job, &problem);
+        job_sink_failed(job->core, unit);
+    }
+    job->free_buffers[job->free_count++] = buffer;
+    platform_condition_wake_all(&job->changed);
+    return true;
+}
+
+/* How the job ended, in the caller's terms. */
+static void conclude_locked(struct muster_job *job)
+{
+    struct muster_error problem = { .size = sizeof problem };
+    switch (job_state(job->core)) {
+    case JOB_DONE:
+        job->status = MUSTER_OK;
+        break;
+    case JOB_CANCELLED:
+        job->status = muster_error_fill(&problem, MUSTER_E_CANCELLED, 0, NULL,
+                                        "the job was cancelled after %llu of %llu items",
+                                        (unsigned long long)job_items_delivered(job->core),
+                                        (unsigned long long)job->desc.items);
+        job->error = problem;
+        break;
+    default:
+        muster_error_fill(&problem, MUSTER_E_FAILED, 0, NULL, "the job failed");
+        job_note_locked(job, &problem);
+        job->status = job->error.status;
+    }
+    /* Hung slots may still read and write the caller's memory. */
+    if (job->outstanding > 0 && job->status != MUSTER_OK) {
+        job->status = muster_error_fill(&job->error, MUSTER_E_DEVICE_HUNG, 0,
+                                        "keep the job's arrays until the runtime is closed",
+                                        "a device does not answer and still holds %u units",
+                                        job->outstanding);
+    }
+    if (job->status != MUSTER_OK)
+        job->end_ns = platform_clock_ns();
+}
+
+/* Looks for what is overdue if it is time to, and else waits until it is or something changes. */
+static void look_or_wait_locked(struct muster_job *job)
+{
+    uint64_t due_ns = job_look_due(job->core), now_ns = platform_clock_ns();
+    if (now_ns < least(due_ns, job->give_up_ns)) {
+        platform_condition_wait(&job->changed, &job->m->lock, least(due_ns, job->give_up_ns));
+        return;
+    }
+    bool was_running = job_state(job->core) == JOB_RUNNING;
+    if (due_ns <= now_ns)
+        job_look(job->core, now_ns);
+    if (was_running && job_state(job->core) == JOB_FAILED) {
+        struct muster_error problem;
+        muster_error_fill(&problem, MUSTER_E_DEVICE_HUNG, 0, NULL,
+                          "no device is left: the last does not answer");
+        job_note_locked(job, &problem);
+    }
+    if (job->give_up_ns <= now_ns) {
+        job->has_given_up = true;
+        job->give_up_ns = UINT64_MAX;
+    }
+    platform_condition_wake_all(&job->changed);
+}
+
+/* Waits until all lanes have left. Looks on meanwhile: a lane whose device hangs would never. */
+static void see_lanes_out_locked(struct muster_job *job)
+{
+    job->must_leave = true;
+    platform_condition_wake_all(&job->changed);
+    while (job->lanes_inside > 0)
+        look_or_wait_locked(job);
+    run_unlock(job->m);
+    for (uint32_t i = 0; i < job->lane_count; i++)
+        platform_thread_join(&job->lanes[i].thread);
+    run_lock(job->m);
+}
+
+/* The job's own thread: delivers, looks for what is overdue, and sees the lanes out. */
+static void conduct(void *argument)
+{
+    struct muster_job *job = argument;
+    run_lock(job->m);
+    for (;;) {
+        if (deliver_next_locked(job))
+            continue;
+        if (job_state(job->core) != JOB_RUNNING)
+            break;
+        look_or_wait_locked(job);
+    }
+    see_lanes_out_locked(job);
+    conclude_locked(job);
+    job->is_over = true;
+    platform_condition_wake_all(&job->changed);
+    run_unlock(job->m);
+}
+
+/* Starting. */
+
+static muster_status start_lane(struct run_lane *lane, struct muster_error *err)
+{
+    struct muster_job *job = lane->job;
+    run_lock(job->m);
+    job->lanes_inside++;
+    run_unlock(job->m);
+    muster_status status =
+        platform_thread_start(&lane->thread, lane_run, lane, "muster-lane", NULL, err);
+    if (status == MUSTER_OK)
+        return MUSTER_OK;
+    run_lock(job->m);
+    job->lanes_inside--;
+    run_unlock(job->m);
+    return status;
+}
+
+/* Ends threads that were started though not all could be. */
+static void stop_lanes(struct muster_job *job)
+{
+    run_lock(job->m);
+    job_cancel(job->core);
+    see_lanes_out_locked(job);
+    run_unlock(job->m);
+}
+
+static muster_status start_threads(struct muster_job *job, struct muster_error *err)
+{
+    muster_status status = MUSTER_OK;
+    for (uint32_t i = 0; i < job->lane_count && status == MUSTER_OK; i++)
+        status = start_lane(&job->lanes[i], err);
+    if (status == MUSTER_OK)
+        status = platform_thread_start(&job->conductor, conduct, job, "muster-job", NULL, err);
+    if (status != MUSTER_OK)
+        stop_lanes(job);
+    return status;
+}
+
+static muster_status set_up(struct muster_job *job, struct muster_error *err)
+{
+    muster_status status = find_devices(job, err);
+    if (status == MUSTER_OK)
+        status = lay_out(job, err);
+    if (status != MUSTER_OK)
+        return status;
+    set_core_options(job);
+    if ((status = allocate_buffers(job, err)) != MUSTER_OK ||
+        (status = make_core(job, err)) != MUSTER_OK)
+        return status;
+    for (uint32_t i = 0; i < job->lane_count && status == MUSTER_OK; i++)
+        status = lane_set_up(&job->lanes[i], err);
+    return status;
+}
+
+static void tear_down(struct muster_job *job)
+{
+    for (uint32_t i = 0; job->lanes && i < job->lane_count; i++)
+        lane_tear_down(&job->lanes[i]);
+}
+
+/* The fields that sizes depend on, for a job that is not there yet. */
+static muster_status describe(struct muster_job *job, struct muster *m,
+                              const struct muster_job_desc *desc, struct muster_error *err)
+{
+    job->m = m;
+    job->give_up_ns = UINT64_MAX;
+    muster_status status = check_desc(desc, err);
+    if (status == MUSTER_OK)
+        status = check_owners(m, desc, err);
+    if (status != MUSTER_OK)
+        return status;
+    job->desc = *desc;
+    copy_args(job, desc);
+    return MUSTER_OK;
+}
+
+muster_status muster_start(struct muster *m, const struct muster_job_desc *desc,
+                           struct muster_job **out, struct muster_error *err)
+{
+    if (!m || !desc || !out)
+        return run_bad_argument(err, "muster_start", "an argument is NULL");
+    jobs_free_left(m, false);
+    struct muster_job *job = allocator_take(&m->allocator, 1, sizeof *job);
+    if (!job)
+        return run_no_memory(err, "a job");
+    muster_status status = describe(job, m, desc, err);
+    if (status == MUSTER_OK)
+        status = platform_condition_init(&job->changed, err);
+    if (status != MUSTER_OK) {
+        allocator_give(&m->allocator, job, 1, sizeof *job);
+        return status;
+    }
+    status = set_up(job, err);
+    if (status == MUSTER_OK)
+        status = start_threads(job, err);
+    if (status != MUSTER_OK) {
+        tear_down(job);
+        platform_condition_deinit(&job->changed);
+        free_job(job);
+        return status;
+    }
+    run_lock(m);
+    job->next = m->jobs;
+    m->jobs = job;
+    run_unlock(m);
+    *out = job;
+    return MUSTER_OK;
+}
+
+muster_status muster_job_memory_estimate(struct muster *m, const struct muster_job_desc *desc,
+                                         uint64_t *bytes, struct muster_error *err)
+{
+    if (!m || !desc || !bytes)
+        return run_bad_argument(err, "muster_job_memory_estimate", "an argument is NULL");
+    struct muster_job *job = allocator_take(&m->allocator, 1, sizeof *job);
+    if (!job)
+        return run_no_memory(err, "an estimate");
+    muster_status status = describe(job, m, desc, err);
+    if (status == MUSTER_OK)
+        status = find_devices(job, err);
+    if (status == MUSTER_OK)
+        status = lay_out(job, err);
+    if (status == MUSTER_OK) {
+        set_core_options(job);
+        if (__builtin_mul_overflow((uint64_t)job->buffer_bytes, job->buffer_count, bytes))
+            *bytes = UINT64_MAX;
+    }
+    tear_down(job);
+    free_job(job);
+    return status;
+}
+
+/* Ending. */
+
+static void report_lanes_locked(const struct muster_job *job, struct muster_report *report)
+{
+    uint64_t startup = 0, starved = 0, tail = 0;
+    double rate_sum = 0;
+    for (uint32_t i = 0; i < job->lane_count; i++) {
+        const struct run_lane *lane = &job->lanes[i];
+        struct muster_job_device *device = &report->devices[report->device_count++];
+        struct job_lane_report core;
+        job_lane_report(job->core, i, &core);
+        *device = (struct muster_job_device){ .items = core.items,
+                                              .units = core.units,
+                                              .retries = core.retries,
+                                              .late = core.copies_lost,
+                                              .busy_ns = lane->busy_ns };
+        snprintf(device->id, sizeof device->id, "%s", job->lane_ids[i]);
+        device->health = core.is_lost   ? MUSTER_HEALTH_LOST
+                         : core.is_hung ? MUSTER_HEALTH_SUSPECT
+                                        : MUSTER_HEALTH_OK;
+        if (lane->busy_ns > 0)
+            device->items_per_s = (double)core.items / (double)lane->busy_ns * 1e9;
+        rate_sum += device->items_per_s;
+        uint64_t begin_ns = lane->first_ns > 0 ? lane->first_ns : job->end_ns;
+        uint64_t end_ns = lane->last_ns > begin_ns ? lane->last_ns : begin_ns;
+        startup += begin_ns - job->start_ns;
+        starved += end_ns - begin_ns > lane->busy_ns ? end_ns - begin_ns - lane->busy_ns : 0;
+        tail += job->end_ns > end_ns ? job->end_ns - end_ns : 0;
+    }
+    report->startup_ns = startup / job->lane_count;
+    report->starved_ns = starved / job->lane_count;
+    report->tail_ns = tail / job->lane_count;
+    if (rate_sum > 0)
+        report->bound_ns = (uint64_t)((double)report->delivered / rate_sum * 1e9);
+}
+
+static void report_locked(const struct muster_job *job, struct muster_report *report)
+{
+    *report = (struct muster_report){ .size = sizeof *report,
+                                      .status = job->status,
+                                      .items = job->desc.items,
+                                      .delivered = job_items_delivered(job->core),
+                                      .units = job_units_made(job->core),
+                                      .retries = job_retries(job->core),
+                                      .makespan_ns = job->end_ns - job->start_ns };
+    report->failed_count = job_failed_ranges(job->core, report->failed, MUSTER_JOB_FAILED_MAX);
+    report_lanes_locked(job, report);
+}
+
+muster_status muster_job_wait(struct muster_job *job, struct muster_report *report,
+                              struct muster_error *err)
+{
+    if (!job || (report && report->size < sizeof *report))
+        return run_bad_argument(err, "muster_job_wait", "job is NULL, or report->size is not set");
+    run_lock(job->m);
+    while (!job->is_over)
+        platform_condition_wait(&job->changed, &job->m->lock, UINT64_MAX);
+    muster_status status = job->status;
+    if (report)
+        report_locked(job, report);
+    if (err && status != MUSTER_OK)
+        *err = job->error;
+    run_unlock(job->m);
+    return status;
+}
+
+void muster_job_cancel(struct muster_job *job)
+{
+    if (!job)
+        return;
+    run_lock(job->m);
+    job_cancel(job->core);
+    platform_condition_wake_all(&job->changed);
+    run_unlock(job->m);
+}
+
+muster_status muster_job_progress(struct muster_job *job, struct muster_progress *progress,
+                                  struct muster_error *err)
+{
+    if (!job || !progress || progress->size < sizeof *progress)
+        return run_bad_argument(err, "muster_job_progress",
+                                "an argument is NULL, or progress->size is not set");
+    run_lock(job->m);
+    uint64_t now_ns = job->is_over ? job->end_ns : platform_clock_ns();
+    *progress = (struct muster_progress){ .size = sizeof *progress,
+                                          .items = job->desc.items,
+                                          .delivered = job_items_delivered(job->core),
+                                          .elapsed_ns = now_ns - job->start_ns,
+                                          .remaining_ns = UINT64_MAX,
+                                          .is_over = job->is_over };
+    run_unlock(job->m);
+    if (progress->delivered == 0 || progress->elapsed_ns == 0)
+        return MUSTER_OK;
+    double rate = (double)progress->delivered / (double)progress->elapsed_ns;
+    progress->items_per_s = rate * 1e9;
+    progress->remaining_ns = (uint64_t)((double)(progress->items - progress->delivered) / rate);
+    return MUSTER_OK;
+}
+
+void jobs_free_left(struct muster *m, bool all)
+{
+    struct muster_job *gone = NULL;
+    run_lock(m);
+    for (struct muster_job **at = &m->jobs_left; *at;) {
+        struct muster_job *job = *at;
+        if (job->outstanding > 0 && !all) {
+            at = &job->next;
+            continue;
+        }
+        *at = job->next;
+        job->next = gone;
+        gone = job;
+    }
+    run_unlock(m);
+    while (gone) {
+        struct muster_job *job = gone;
+        gone = job->next;
+        /* At the end the runtime itself has given back what its devices had. */
+        if (!all)
+            tear_down(job);
+        platform_condition_deinit(&job->changed);
+        free_job(job);
+    }
+}
+
+void muster_job_destroy(struct muster_job *job)
+{
+    if (!job)
+        return;
+    struct muster *m = job->m;
+    muster_job_cancel(job);
+    muster_job_wait(job, NULL, NULL);
+    platform_thread_join(&job->conductor);
+    tear_down(job);
+    run_lock(m);
+    struct muster_job **at = &m->jobs;
+    while (*at != job)
+        at = &(*at)->next;
+    *at = job->next;
+    job->next = m->jobs_left;
+    m->jobs_left = job;
+    run_unlock(m);
+    jobs_free_left(m, false);
+}
+
+bool jobs_destroy_all(struct muster *m, uint64_t deadline_ns)
+{
+    /* All at once first, so that they end side by side. */
+    run_lock(m);
+    for (struct muster_job *job = m->jobs; job; job = job->next) {
+        job->give_up_ns = deadline_ns;
+        job_cancel(job->core);
+        platform_condition_wake_all(&job->changed);
+    }
+    run_unlock(m);
+    while (m->jobs)
+        muster_job_destroy(m->jobs);
+    return !m->jobs_left;
+}
+
+muster_status muster_for(struct muster *m, struct muster_kernel *kernel, uint64_t items,
+                         const struct muster_arg *args, size_t arg_count,
+                         const struct muster_run_options *options, struct muster_report *report,
+                         struct muster_error *err)
+{
+    struct muster_job_desc desc = {
+        .size = sizeof desc, .kernel = kernel, .items = items, .args = args, .arg_count = arg_count
+    };
+    struct muster_job *job;
+    if (options)
+        desc.options = *options;
+    if (report && report->size < sizeof *report)
+        return run_bad_argument(err, "muster_for", "report->size is not set");
+    muster_status status = muster_start(m, &desc, &job, err);
+    if (status != MUSTER_OK)
+        return status;
+    status = muster_job_wait(job, report, err);
+    muster_job_destroy(job);
+    return status;
+}

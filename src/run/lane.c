@@ -1,0 +1,425 @@
+/*
+ * Lanes: one device working on one job. The lane's thread makes all of the job's calls on the device:
+ * it takes units from the core, gives each to a stream as copies in, a launch and copies out, and
+ * hands what finished back. A host call at the end of a unit's work wakes it.
+ */
+#include "run/conduct.h"
+
+#include "base/allocator.h"
+#include "base/invariant.h"
+
+static bool is_written(const struct muster_arg *arg)
+{
+    return arg->kind == MUSTER_ARG_OUT || arg->kind == MUSTER_ARG_INOUT;
+}
+
+static bool is_array(const struct muster_arg *arg)
+{
+    return arg->kind == MUSTER_ARG_IN || is_written(arg);
+}
+
+static bool is_there(muster_block block)
+{
+    return block.generation != 0;
+}
+
+static uint64_t items_of(const struct lane_slot *slot)
+{
+    return slot->claim.range.end - slot->claim.range.begin;
+}
+
+/* Setting up. */
+
+/* Device memory for each array argument of one slot. */
+static muster_status allocate_blocks(struct lane_slot *slot, struct muster_error *err)
+{
+    struct muster_job *job = slot->lane->job;
+    for (size_t i = 0; i < job->desc.arg_count; i++) {
+        const struct muster_arg *arg = &job->args[i];
+        if (!is_array(arg) || job->unit_max == 0)
+            continue;
+        muster_status status = muster_block_allocate(
+            job->m, slot->stream, job->unit_max * arg->bytes, &slot->blocks[i], err);
+        if (status != MUSTER_OK)
+            return status;
+    }
+    return MUSTER_OK;
+}
+
+/* Where kernels work on host memory, the arrays that are read are made known as they are. */
+static muster_status declare_arrays(struct run_lane *lane, struct muster_error *err)
+{
+    struct muster_job *job = lane->job;
+    for (size_t i = 0; i < job->desc.arg_count; i++) {
+        const struct muster_arg *arg = &job->args[i];
+        if (arg->kind != MUSTER_ARG_IN)
+            continue;
+        const struct muster_memory memory = { .address = (uintptr_t)arg->in,
+                                              .bytes = job->desc.items * arg->bytes };
+        muster_status status = block_declare(job->m, lane->device, memory, &lane->arrays[i], err);
+        if (status != MUSTER_OK)
+            return status;
+    }
+    return MUSTER_OK;
+}
+
+muster_status lane_set_up(struct run_lane *lane, struct muster_error *err)
+{
+    struct muster_job *job = lane->job;
+    struct muster *m = job->m;
+    uint32_t depth = job->core_options.depth;
+    lane->uses_host_memory = lane->device->info.capabilities & MUSTER_CAN_USE_HOST_MEMORY;
+    lane->slots = allocator_take(&m->allocator, depth, sizeof *lane->slots);
+    lane->buffers = allocator_take(&m->allocator, (size_t)job->buffer_count * MUSTER_ARGS_MAX,
+                                   sizeof *lane->buffers);
+    if (!lane->slots || !lane->buffers)
+        return run_no_memory(err, "a lane");
+    for (uint32_t i = 0; i < depth; i++) {
+        struct lane_slot *slot = &lane->slots[i];
+        slot->lane = lane;
+        muster_status status =
+            muster_stream_acquire(m, device_handle_locked(lane->device), 0, &slot->stream, err);
+        if (status != MUSTER_OK)
+            return status;
+        slot->has_stream = true;
+        if (!lane->uses_host_memory && (status = allocate_blocks(slot, err)) != MUSTER_OK)
+            return status;
+    }
+    return lane->uses_host_memory ? declare_arrays(lane, err) : MUSTER_OK;
+}
+
+static void free_block(struct run_lane *lane, muster_stream stream, muster_block block)
+{
+    if (is_there(block))
+        muster_block_free(lane->job->m, stream, block, NULL);
+}
+
+/* The kernel's result is written when its flight is seen to have ended. */
+static void see_flights_end(struct lane_slot *slot)
+{
+    struct run_stream *stream;
+    if (stream_pin_to_finish(slot->lane->job->m, slot->stream, &stream, NULL) != MUSTER_OK)
+        return;
+    flights_retire(stream);
+    stream_unpin(stream);
+}
+
+static struct lane_slot *find_slot(struct run_lane *lane, enum slot_stage stage)
+{
+    for (uint32_t i = 0; i < lane->job->core_options.depth; i++)
+        if (lane->slots[i].stage == stage)
+            return &lane->slots[i];
+    return NULL;
+}
+
+void lane_tear_down(struct run_lane *lane)
+{
+    struct muster_job *job = lane->job;
+    struct muster *m = job->m;
+    uint32_t depth = job->core_options.depth;
+    if (lane->device)
+        device_unpin(lane->device);
+    lane->device = NULL;
+    /* A device that still works in one of the slots keeps them all, until it comes back. */
+    run_lock(m);
+    bool is_kept = lane->slots && find_slot(lane, STAGE_RUNNING);
+    run_unlock(m);
+    for (uint32_t s = 0; lane->slots && !is_kept && s < depth; s++) {
+        struct lane_slot *slot = &lane->slots[s];
+        if (!slot->has_stream)
+            continue;
+        slot->has_stream = false;
+        see_flights_end(slot);
+        for (size_t i = 0; i < MUSTER_ARGS_MAX; i++)
+            free_block(lane, slot->stream, slot->blocks[i]);
+        /* What was declared for the whole lane goes with its first slot. */
+        for (size_t i = 0; s == 0 && i < MUSTER_ARGS_MAX; i++)
+            free_block(lane, slot->stream, lane->arrays[i]);
+        for (size_t i = 0;
+             s == 0 && lane->buffers && i < (size_t)job->buffer_count * MUSTER_ARGS_MAX; i++)
+            free_block(lane, slot->stream, lane->buffers[i]);
+        muster_stream_release(m, slot->stream, NULL);
+    }
+}
+
+/* Giving a unit to the device. */
+
+/* The block over a buffer's place for one written argument, declared when first used. */
+static muster_status find_buffer_block(struct run_lane *lane, uint32_t buffer, size_t arg,
+                                       muster_block *out, struct muster_error *err)
+{
+    struct muster_job *job = lane->job;
+    muster_block *block = &lane->buffers[(size_t)buffer * MUSTER_ARGS_MAX + arg];
+    if (!is_there(*block)) {
+        const struct muster_memory memory = { .address = (uintptr_t)job_buffer(job, buffer) +
+                                                         job->out_offsets[arg],
+                                              .bytes = job->unit_max * job->args[arg].bytes };
+        muster_status status = block_declare(job->m, lane->device, memory, block, err);
+        if (status != MUSTER_OK)
+            return status;
+    }
+    *out = *block;
+    return MUSTER_OK;
+}
+
+/* The operand for an array: where it is, and how it is used. */
+static muster_status array_operand(struct lane_slot *slot, size_t arg, struct muster_operand *out,
+                                   struct muster_error *err)
+{
+    static const uint32_t accesses[] = { [MUSTER_ARG_IN] = MUSTER_READS,
+                                         [MUSTER_ARG_OUT] = MUSTER_WRITES,
+                                         [MUSTER_ARG_INOUT] = MUSTER_READS_WRITES };
+    struct run_lane *lane = slot->lane;
+    const struct muster_arg *given = &lane->job->args[arg];
+    *out = (struct muster_operand){ .block = slot->blocks[arg], .access = accesses[given->kind] };
+    if (!lane->uses_host_memory)
+        return MUSTER_OK;
+    if (is_written(given))
+        return find_buffer_block(lane, slot->buffer, arg, &out->block, err);
+    out->block = lane->arrays[arg];
+    out->offset = slot->claim.range.begin * given->bytes;
+    return MUSTER_OK;
+}
+
+/* Copies in what the device cannot reach, or must not change in place. */
+static muster_status copy_in(struct lane_slot *slot, size_t arg, muster_block block,
+                             struct muster_error *err)
+{
+    struct muster_job *job = slot->lane->job;
+    const struct muster_arg *given = &job->args[arg];
+    bool is_needed = given->kind == MUSTER_ARG_INOUT ||
+                     (given->kind == MUSTER_ARG_IN && !slot->lane->uses_host_memory);
+    if (!is_needed)
+        return MUSTER_OK;
+    const char *from = (const char *)given->in + slot->claim.range.begin * given->bytes;
+    return muster_copy_in(job->m, slot->stream, block, 0, from, items_of(slot) * given->bytes, err);
+}
+
+static muster_status make_operand(struct lane_slot *slot, size_t arg, struct muster_operand *out,
+                                  struct muster_error *err)
+{
+    struct muster_job *job = slot->lane->job;
+    const struct muster_arg *given = &job->args[arg];
+    if (given->kind == MUSTER_ARG_VALUE) {
+        *out = (struct muster_operand){ .value = given->in, .bytes = given->bytes };
+        return MUSTER_OK;
+    }
+    if (given->kind == MUSTER_ARG_FIRST) {
+        *out = (struct muster_operand){ .value = &slot->claim.range.begin,
+                                        .bytes = sizeof slot->claim.range.begin };
+        return MUSTER_OK;
+    }
+    if (given->kind == MUSTER_ARG_ALL) {
+        *out = (struct muster_operand){ .access = MUSTER_READS };
+        return muster_data_resident(job->m, given->data, slot->stream, &out->block, err);
+    }
+    muster_status status = array_operand(slot, arg, out, err);
+    return status == MUSTER_OK ? copy_in(slot, arg, out->block, err) : status;
+}
+
+static muster_status copy_out(struct lane_slot *slot, struct muster_error *err)
+{
+    struct muster_job *job = slot->lane->job;
+    for (size_t i = 0; i < job->desc.arg_count && !slot->lane->uses_host_memory; i++) {
+        if (!is_written(&job->args[i]))
+            continue;
+        char *to = job_buffer(job, slot->buffer) + job->out_offsets[i];
+        muster_status status = muster_copy_out(job->m, slot->stream, to, slot->blocks[i], 0,
+                                               items_of(slot) * job->args[i].bytes, err);
+        if (status != MUSTER_OK)
+            return status;
+    }
+    return MUSTER_OK;
+}
+
+static muster_status give_unit(struct lane_slot *slot, struct muster_error *err)
+{
+    struct muster_job *job = slot->lane->job;
+    struct muster_operand operands[MUSTER_ARGS_MAX];
+    for (size_t i = 0; i < job->desc.arg_count; i++) {
+        muster_status status = make_operand(slot, i, &operands[i], err);
+        if (status != MUSTER_OK)
+            return status;
+    }
+    muster_status status = muster_launch(job->m, slot->stream, job->desc.kernel, 0, items_of(slot),
+                                         operands, job->desc.arg_count, &slot->result, err);
+    return status == MUSTER_OK ? copy_out(slot, err) : status;
+}
+
+/* On a thread of the backend's: the stream got to the end of the unit's work. */
+static void on_end(void *user, muster_status status)
+{
+    struct lane_slot *slot = user;
+    struct muster *m = slot->lane->job->m;
+    run_lock(m);
+    slot->ended = status;
+    slot->stage = STAGE_FINISHED;
+    slot->lane->job->outstanding--;
+    platform_condition_wake_all(&slot->lane->job->changed);
+    run_unlock(m);
+}
+
+/* Makes sure that the end of what was given is noticed, whatever came of giving it. */
+static void watch(struct lane_slot *slot)
+{
+    struct run_device *device = slot->lane->device;
+    struct run_stream *stream;
+    struct muster *m = device->m;
+    muster_status status = stream_pin_to_finish(m, slot->stream, &stream, NULL);
+    if (status == MUSTER_OK) {
+        status = device->backend->table.host_call(stream->state, on_end, slot, NULL);
+        /*
+         * Without a call in stream order it is waited for here, at the price of what could overlap.
+         * What does not end then is left as it is, for the core to find it overdue.
+         */
+        if (status != MUSTER_OK) {
+            status = stream_drain(stream, platform_deadline_ns(m->options.close_ns), NULL);
+            if (run_is_over(status))
+                on_end(slot, status);
+        }
+        stream_unpin(stream);
+        return;
+    }
+    on_end(slot, status);
+}
+
+static void start_unit(struct lane_slot *slot)
+{
+    slot->result = slot->ended = MUSTER_OK;
+    slot->given = give_unit(slot, &slot->problem);
+    watch(slot);
+}
+
+/* Taking back what finished. */
+
+static enum job_end judge(const struct lane_slot *slot)
+{
+    if (muster_status_discards(slot->given) == MUSTER_DISCARD_DEVICE ||
+        muster_status_discards(slot->ended) == MUSTER_DISCARD_DEVICE)
+        return JOB_END_DEVICE;
+    if (slot->given != MUSTER_OK || slot->ended != MUSTER_OK)
+        return JOB_END_UNIT;
+    /* A kernel says MUSTER_E_FAILED for bad luck, and anything else for a refusal that will stand. */
+    if (slot->result == MUSTER_E_FAILED || slot->result == MUSTER_E_STREAM_FAILED)
+        return JOB_END_UNIT;
+    return slot->result == MUSTER_OK ? JOB_END_OK : JOB_END_USER;
+}
+
+/* The slot's failure was one too many. */
+static void note_failure_locked(struct lane_slot *slot, enum job_end end)
+{
+    struct muster_job *job = slot->lane->job;
+    struct muster_error problem;
+    muster_status status = slot->given != MUSTER_OK   ? slot->given
+                           : slot->ended != MUSTER_OK ? slot->ended
+                                                      : slot->result;
+    const char *fix = slot->given != MUSTER_OK ? slot->problem.fix
+                      : end == JOB_END_USER    ? "mend the kernel or its input"
+                                               : NULL;
+    muster_error_fill(
+        &problem, status, slot->given != MUSTER_OK ? slot->problem.driver_code : 0, fix,
+        "items %llu to %llu failed on %s: %s", (unsigned long long)slot->claim.range.begin,
+        (unsigned long long)slot->claim.range.end, slot->lane->device->info.id,
+        slot->given != MUSTER_OK ? slot->problem.text : muster_status_message(status));
+    run_error_device(&problem, slot->lane->device);
+    job_note_locked(job, &problem);
+}
+
+/* A failed stream is left; the slot goes on with another. */
+static void renew_stream(struct lane_slot *slot)
+{
+    struct run_lane *lane = slot->lane;
+    struct muster *m = lane->job->m;
+    muster_stream fresh;
+    if (muster_stream_acquire(m, device_handle_locked(lane->device), 0, &fresh, NULL) != MUSTER_OK)
+        return;
+    muster_stream_release(m, slot->stream, NULL);
+    slot->stream = fresh;
+}
+
+/* Hands a finished slot to the core. Called with the lock, which is not held all the time. */
+static void finish_slot_locked(struct lane_slot *slot)
+{
+    struct run_lane *lane = slot->lane;
+    struct muster_job *job = lane->job;
+    struct muster *m = job->m;
+    run_unlock(m);
+    see_flights_end(slot);
+    if (slot->ended == MUSTER_E_STREAM_FAILED)
+        renew_stream(slot);
+    run_lock(m);
+    uint64_t now_ns = platform_clock_ns();
+    enum job_end end = judge(slot);
+    bool was_running = job_state(job->core) == JOB_RUNNING;
+    if (job_finish(job->core, slot->claim.ticket, end, now_ns) == JOB_ACCEPTED)
+        job->unit_buffers[slot->claim.unit] = slot->buffer;
+    else
+        job->free_buffers[job->free_count++] = slot->buffer;
+    if (was_running && job_state(job->core) == JOB_FAILED)
+        note_failure_locked(slot, end);
+    slot->stage = STAGE_FREE;
+    lane->last_ns = now_ns;
+    if (--lane->running == 0)
+        lane->busy_ns += now_ns - lane->busy_since_ns;
+    platform_condition_wake_all(&job->changed);
+}
+
+/* Claims a unit and gives it to the device; false if there is none. Called with the lock. */
+static bool start_next_locked(struct run_lane *lane)
+{
+    struct muster_job *job = lane->job;
+    struct lane_slot *slot = find_slot(lane, STAGE_FREE);
+    uint64_t now_ns = platform_clock_ns();
+    if (!slot || !job_claim(job->core, lane->index, now_ns, &slot->claim))
+        return false;
+    if (!job_kick(job->core, slot->claim.ticket, now_ns))
+        return true;
+    INVARIANT(job->free_count > 0);
+    slot->buffer = job->free_buffers[--job->free_count];
+    slot->stage = STAGE_RUNNING;
+    job->outstanding++;
+    if (lane->running++ == 0)
+        lane->busy_since_ns = now_ns;
+    if (lane->first_ns == 0)
+        lane->first_ns = now_ns;
+    /* The conductor looks for what is overdue, and has to know of this one. */
+    platform_condition_wake_all(&job->changed);
+    run_unlock(job->m);
+    start_unit(slot);
+    run_lock(job->m);
+    return true;
+}
+
+/* Whether what still runs is left to the device. A lost one need not be left: it ends all it has. */
+static bool may_leave_locked(struct run_lane *lane)
+{
+    struct job_lane_report report;
+    job_lane_report(lane->job->core, lane->index, &report);
+    return lane->running == 0 || report.is_hung || lane->job->has_given_up;
+}
+
+void lane_run(void *argument)
+{
+    struct run_lane *lane = argument;
+    struct muster_job *job = lane->job;
+    run_lock(job->m);
+    for (;;) {
+        struct lane_slot *finished = find_slot(lane, STAGE_FINISHED);
+        if (finished) {
+            finish_slot_locked(finished);
+            continue;
+        }
+        uint64_t due_ns = job_look_due(job->core);
+        if (!job->must_leave && start_next_locked(lane))
+            continue;
+        if (job->must_leave && may_leave_locked(lane))
+            break;
+        /* A claim that got nothing may have brought the next look forward: the conductor's matter. */
+        if (job_look_due(job->core) < due_ns)
+            platform_condition_wake_all(&job->changed);
+        platform_condition_wait(&job->changed, &job->m->lock, UINT64_MAX);
+    }
+    job->lanes_inside--;
+    platform_condition_wake_all(&job->changed);
+    run_unlock(job->m);
+}
