@@ -14,7 +14,8 @@ struct command {
     const char *name;
     const char *summary;  /* one line, for the list of subcommands */
     const char *argument; /* what its one argument is called; NULL if it takes none */
-    const char *details;  /* paragraphs for --help, each line ended */
+    bool argument_required;
+    const char *details; /* paragraphs for --help, each line ended */
     const struct option *options;
     size_t option_count; /* at most OPTIONS_MAX */
     /* `values[i]` belongs to options[i]; `argument` is NULL if none was given. */
@@ -22,7 +23,8 @@ struct command {
                           struct output *out);
 };
 
-extern const struct command command_devices, command_partition, command_version, command_help;
+extern const struct command command_devices, command_pick, command_explain, command_partition,
+    command_sim, command_version, command_help;
 
 /* All of them, in the order help shows them. Defined in main.c. */
 extern const struct command *const commands[];

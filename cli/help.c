@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #define NAME_WIDTH 14
-#define OPTION_WIDTH 16
+#define OPTION_WIDTH 21
 
 static void option_form(const struct option *option, char *form, size_t bytes)
 {
@@ -52,9 +52,9 @@ void help_print(const struct command *command, struct output *out)
         output_text(out, option->required ? "" : "]");
     }
     if (command->argument) {
-        output_text(out, " [");
+        output_text(out, command->argument_required ? " " : " [");
         output_text(out, command->argument);
-        output_text(out, "]");
+        output_text(out, command->argument_required ? "" : "]");
     }
     output_text(out, "\n\n");
     output_text(out, command->details);

@@ -10,7 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-const struct command *const commands[] = { &command_devices, &command_partition, &command_version,
+const struct command *const commands[] = { &command_devices,   &command_pick, &command_explain,
+                                           &command_partition, &command_sim,  &command_version,
                                            &command_help };
 const size_t command_count = sizeof commands / sizeof *commands;
 

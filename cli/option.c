@@ -28,6 +28,15 @@ static const struct option *find(const struct command *command, const char *word
     return NULL;
 }
 
+static bool set_text(const struct command *command, const struct option *option, const char *text,
+                     struct option_value *value)
+{
+    if (*text == '\0')
+        message_usage(command->name, "--%s cannot be empty", option->name);
+    value->text = text;
+    return *text != '\0';
+}
+
 static bool set_number(const struct command *command, const struct option *option, const char *text,
                        struct option_value *value)
 {
@@ -75,7 +84,8 @@ static bool take_option(const struct command *command, char *const *words, size_
         }
         text = words[++*position];
     }
-    return set_number(command, option, text, value);
+    return option->kind == OPTION_TEXT ? set_text(command, option, text, value)
+                                       : set_number(command, option, text, value);
 }
 
 enum option_result option_parse(const struct command *command, char *const *words, size_t count,
@@ -101,6 +111,10 @@ enum option_result option_parse(const struct command *command, char *const *word
         } else {
             *argument = word;
         }
+    }
+    if (command->argument_required && !*argument) {
+        message_usage(command->name, "%s needs a %s", command->name, command->argument);
+        return OPTION_WRONG;
     }
     for (size_t i = 0; i < command->option_count; i++) {
         const struct option *option = &command->options[i];

@@ -10,7 +10,7 @@
 
 #define OPTIONS_MAX 8
 
-enum option_kind { OPTION_FLAG, OPTION_NUMBER };
+enum option_kind { OPTION_FLAG, OPTION_NUMBER, OPTION_TEXT };
 
 struct option {
     const char *name; /* without the dashes */
@@ -22,7 +22,8 @@ struct option {
 
 struct option_value {
     bool given;
-    uint64_t number; /* OPTION_NUMBER */
+    uint64_t number;  /* OPTION_NUMBER */
+    const char *text; /* OPTION_TEXT: borrowed from the command line, not empty */
 };
 
 enum option_result { OPTION_RUN, OPTION_HELP, OPTION_WRONG };

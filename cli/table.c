@@ -31,7 +31,7 @@ void table_print(const struct table_column *columns, size_t column_count, table_
                  const void *rows, size_t row_count, struct output *out)
 {
     cell cells[TABLE_COLUMNS_MAX];
-    size_t widths[TABLE_COLUMNS_MAX];
+    size_t widths[TABLE_COLUMNS_MAX] = { 0 };
     for (size_t i = 0; i < column_count; i++)
         widths[i] = utf8_count(columns[i].title);
     for (size_t index = 0; index < row_count; index++) {

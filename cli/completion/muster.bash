@@ -2,13 +2,22 @@
 
 _muster()
 {
-    local word=${COMP_WORDS[COMP_CWORD]} choices
+    local word=${COMP_WORDS[COMP_CWORD]} choices word_is_file=no
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        choices='devices partition version help --help --version'
+        choices='devices pick explain partition sim version help --help --version'
     else
         case ${COMP_WORDS[1]} in
         devices | version | --version) choices='--json --help' ;;
+        pick | explain)
+            case ${COMP_WORDS[COMP_CWORD - 1]} in
+            --policy) choices='round-robin least-loaded weighted adaptive earliest-finish sticky' ;;
+            --backend) choices='cpu sim' ;;
+            # What stands after these is a size, a version or a list.
+            --min-free | --min-cc | --device) return ;;
+            *) choices='--policy --min-free --min-cc --backend --device --json --help' ;;
+            esac
+            ;;
         partition)
             # What stands after these is a number.
             case ${COMP_WORDS[COMP_CWORD - 1]} in
@@ -16,11 +25,23 @@ _muster()
             esac
             choices='--total --devices --json --help'
             ;;
-        help) choices='devices partition version help --help' ;;
+        sim)
+            case ${COMP_WORDS[COMP_CWORD - 1]} in
+            --seed) return ;;
+            --trace | --timeline) word_is_file=yes ;;
+            esac
+            choices='--seed --json --trace --timeline --help'
+            [[ $word == -* ]] || word_is_file=yes
+            ;;
+        help) choices='devices pick explain partition sim version help --help' ;;
         *) return ;;
         esac
     fi
-    mapfile -t COMPREPLY < <(compgen -W "$choices" -- "$word")
+    if [[ $word_is_file == yes ]]; then
+        mapfile -t COMPREPLY < <(compgen -f -- "$word")
+    else
+        mapfile -t COMPREPLY < <(compgen -W "$choices" -- "$word")
+    fi
 }
 
 complete -F _muster muster

@@ -9,7 +9,7 @@ sys.dont_write_bytecode = True
 from lib.check import ROOT, Check  # noqa: E402
 
 SUBCOMMANDS = {"devices": {"--json"}, "partition": {"--total", "--devices", "--json"}, "version": {"--json"},
-               "help": set()}
+               "sim": {"--seed", "--json", "--trace", "--timeline"}, "help": set()}
 
 
 def version_of_header():

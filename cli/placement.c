@@ -1,0 +1,153 @@
+#include "placement.h"
+
+#include "bytes.h"
+#include "message.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const struct option placement_options[PLACEMENT_OPTION_COUNT] = {
+    [PLACEMENT_POLICY] = { .name = "policy",
+                           .kind = OPTION_TEXT,
+                           .value = "P",
+                           .help = "round-robin, least-loaded, weighted, adaptive, "
+                                   "earliest-finish or sticky; adaptive if left out" },
+    [PLACEMENT_MIN_FREE] = { .name = "min-free",
+                             .kind = OPTION_TEXT,
+                             .value = "SIZE",
+                             .help = "memory that must be free: 512MiB, 1.5GiB, 80GB" },
+    [PLACEMENT_MIN_CC] = { .name = "min-cc",
+                           .kind = OPTION_TEXT,
+                           .value = "X.Y",
+                           .help = "compute capability, as 8.0" },
+    [PLACEMENT_BACKEND] = { .name = "backend",
+                            .kind = OPTION_TEXT,
+                            .value = "LIST",
+                            .help = "only devices of these, comma separated: cpu,sim" },
+    [PLACEMENT_DEVICE] = { .name = "device",
+                           .kind = OPTION_TEXT,
+                           .value = "LIST",
+                           .help = "only these, comma separated: cpu:0,sim:1" },
+    [PLACEMENT_JSON] = { .name = "json", .kind = OPTION_FLAG, .help = "print JSON" },
+};
+
+/* Digits up to `end`, below 65536. */
+static bool read_part(const char *text, const char *end, uint16_t *out)
+{
+    uint32_t number = 0;
+    if (text == end)
+        return false;
+    for (; text < end; text++) {
+        if (*text < '0' || *text > '9' || number > UINT16_MAX)
+            return false;
+        number = number * 10 + (uint32_t)(*text - '0');
+    }
+    *out = (uint16_t)number;
+    return number <= UINT16_MAX;
+}
+
+static bool read_version(const char *text, uint16_t version[2])
+{
+    const char *point = strchr(text, '.');
+    return point && read_part(text, point, &version[0]) &&
+           read_part(point + 1, text + strlen(text), &version[1]);
+}
+
+static bool read_values(struct placement *placement, const char *command,
+                        const struct option_value *values, const struct muster_policy **policy)
+{
+    struct muster_hints *hints = &placement->hints;
+    struct muster_error error;
+    *hints = (struct muster_hints){ .size = sizeof *hints };
+    *policy = NULL;
+    if (values[PLACEMENT_POLICY].given) {
+        *policy = muster_policy_named(values[PLACEMENT_POLICY].text);
+        if (!*policy) {
+            message_usage(command, "there is no policy '%s'", values[PLACEMENT_POLICY].text);
+            return false;
+        }
+    }
+    if (values[PLACEMENT_MIN_FREE].given &&
+        muster_size_parse(values[PLACEMENT_MIN_FREE].text, &hints->min_free, &error) != MUSTER_OK) {
+        message_usage(command, "--min-free: %s", error.text);
+        return false;
+    }
+    if (values[PLACEMENT_MIN_CC].given &&
+        !read_version(values[PLACEMENT_MIN_CC].text, hints->min_cc)) {
+        message_usage(command, "--min-cc takes two numbers as in 8.0, not '%s'",
+                      values[PLACEMENT_MIN_CC].text);
+        return false;
+    }
+    hints->backends = values[PLACEMENT_BACKEND].text;
+    hints->devices = values[PLACEMENT_DEVICE].text;
+    return true;
+}
+
+enum exit_code placement_open(struct placement *placement, const char *command,
+                              const struct option_value *values)
+{
+    const struct muster_policy *policy;
+    muster_lease lease;
+    muster_device device;
+    size_t count;
+    if (!read_values(placement, command, values, &policy))
+        return EXIT_USAGE;
+    struct muster_error *error = &placement->error;
+    if (muster_open(&placement->m, NULL, error) != MUSTER_OK) {
+        message_library(NULL, error);
+        return error->status == MUSTER_E_NO_MEMORY ? EXIT_FAILED : EXIT_USAGE;
+    }
+    placement->status =
+        muster_pick(placement->m, policy, &placement->hints, &lease, &device, error);
+    if (placement->status != MUSTER_OK && placement->status != MUSTER_E_NO_DEVICE) {
+        message_library(NULL, error);
+        placement_close(placement);
+        return error->status == MUSTER_E_NOT_FOUND ? EXIT_USAGE : EXIT_FAILED;
+    }
+    placement->decision.size = sizeof placement->decision;
+    muster_explain(placement->m, &placement->decision, 1, &count, error);
+    return EXIT_DONE;
+}
+
+void placement_close(struct placement *placement)
+{
+    struct muster_error error;
+    if (muster_close(placement->m, &error) != MUSTER_OK)
+        message_library(NULL, &error);
+}
+
+void placement_id(const struct placement *placement, uint32_t index, char *id, size_t bytes)
+{
+    struct muster_device_info info = { .size = sizeof info };
+    if (muster_device_info(placement->m, placement->decision.devices[index].device, &info, NULL) !=
+        MUSTER_OK)
+        info.id[0] = 0;
+    snprintf(id, bytes, "%s", info.id);
+}
+
+void placement_reason(const struct placement *placement, uint32_t index, char *words, size_t bytes)
+{
+    muster_device device = placement->decision.devices[index].device;
+    enum muster_refusal refusal = placement->decision.devices[index].refusal;
+    struct muster_device_info info = { .size = sizeof info };
+    struct muster_device_load load = { .size = sizeof load };
+    char needs[32], has[32];
+    muster_device_info(placement->m, device, &info, NULL);
+    muster_device_load(placement->m, device, &load, NULL);
+    snprintf(words, bytes, "%s", muster_refusal_name(refusal));
+    if (refusal == MUSTER_REFUSED_MIN_FREE) {
+        bytes_format(placement->hints.min_free, needs, sizeof needs);
+        bytes_format(load.memory_free, has, sizeof has);
+        snprintf(words, bytes, "min_free: needs %s, has %s", needs, has);
+    } else if (refusal == MUSTER_REFUSED_MIN_CC) {
+        snprintf(words, bytes, "min_cc: needs %u.%u, has %u.%u", placement->hints.min_cc[0],
+                 placement->hints.min_cc[1], info.compute[0], info.compute[1]);
+    } else if (refusal == MUSTER_REFUSED_HEALTH) {
+        snprintf(words, bytes, "health: %s", muster_health_name(load.health));
+    } else if (refusal == MUSTER_REFUSED_BACKENDS) {
+        snprintf(words, bytes, "backends: %s is not among %s", info.backend,
+                 placement->hints.backends);
+    } else if (refusal == MUSTER_REFUSED_DEVICES) {
+        snprintf(words, bytes, "devices: not among %s", placement->hints.devices);
+    }
+}

@@ -1,0 +1,42 @@
+/*
+ * One pick as asked for on the command line, and what it looked at: shared by `muster pick` and
+ * `muster explain`.
+ */
+#ifndef CLI_PLACEMENT_H
+#define CLI_PLACEMENT_H
+
+#include "command.h"
+
+#include <muster/policy.h>
+
+enum {
+    PLACEMENT_POLICY,
+    PLACEMENT_MIN_FREE,
+    PLACEMENT_MIN_CC,
+    PLACEMENT_BACKEND,
+    PLACEMENT_DEVICE,
+    PLACEMENT_JSON,
+    PLACEMENT_OPTION_COUNT
+};
+extern const struct option placement_options[PLACEMENT_OPTION_COUNT];
+
+struct placement {
+    struct muster *m; /* owns */
+    struct muster_hints hints;
+    struct muster_decision decision;
+    muster_status status; /* of the pick: MUSTER_OK or MUSTER_E_NO_DEVICE */
+    struct muster_error error;
+};
+
+/* EXIT_DONE: the pick was made, or refused, and placement_close must follow. Else it was told why. */
+enum exit_code placement_open(struct placement *placement, const char *command,
+                              const struct option_value *values);
+void placement_close(struct placement *placement);
+
+/* The id of the decision's device number `index`. */
+void placement_id(const struct placement *placement, uint32_t index, char *id, size_t bytes);
+
+/* What the hint asks for and what the device has, in words: "needs 2.0 TiB, has 23.1 GiB". */
+void placement_reason(const struct placement *placement, uint32_t index, char *words, size_t bytes);
+
+#endif

@@ -1,0 +1,330 @@
+#!/usr/bin/env python3
+"""muster sim: its answer, its exit codes, the same bytes twice, and the files it writes beside."""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as xml
+
+sys.dont_write_bytecode = True
+from lib.check import ROOT, Check, clean_environment  # noqa: E402
+
+SCENARIOS = os.path.join(ROOT, "examples", "scenarios")
+KEYS = ["seed", "status", "makespan_ns", "bound_ns", "ratio", "units", "items_delivered", "lost", "duplicated",
+        "out_of_order", "retries", "window_max", "devices"]
+DEVICE_KEYS = ["id", "name", "items", "units", "busy_ns", "health"]
+# makespan / bound that a scenario may take with seed 1; the link scenario's bound knows no pipeline.
+RATIOS = {"unequal": 1.03, "one-fast": 1.03, "one-slow": 1.03, "two-classes": 1.01, "pareto": 1.08, "slow-down": 1.08,
+          "loss": 1.08, "links": 1.6}
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def scenario(devices, **job):
+    return json.dumps({"devices": devices, "job": {"items": 10000, **job}}).encode()
+
+
+PLAIN = scenario([{"name": "fast", "items_per_s": 8e6, "jitter": 0.1, "launch_ns": 4000},
+                  {"name": "slow", "count": 2, "items_per_s": 1e6, "jitter": 0.1, "launch_ns": 4000}])
+LOST = scenario([{"items_per_s": 1e6, "faults": [{"kind": "lost", "at_ms": 1}]}], unit=300)
+FLAKY = scenario([{"name": "flaky", "count": 3, "items_per_s": 1e6, "faults":
+                   [{"kind": "unit_error", "probability": 0.1}]}], unit=50, tries=20)
+
+
+def sim(check, text, *arguments, **options):
+    return check.run("sim", "-", *arguments, input=text, **options)
+
+
+def answer_of(check, what, run, code=0):
+    check.equal(f"{what}: exit code", run.code, code)
+    check.true(f"{what}: one line", run.out.endswith("}\n") and run.out.count("\n") == 1)
+    answer = json.loads(run.out)
+    check.equal(f"{what}: keys", list(answer), KEYS + (["failed"] if code else []))
+    for device in answer["devices"]:
+        check.equal(f"{what}: keys of a device", list(device), DEVICE_KEYS)
+    return answer
+
+
+def examples(check):
+    names = sorted(name[:-5] for name in os.listdir(SCENARIOS))
+    check.equal("the examples are those that are known here", names, sorted(RATIOS))
+    for name in names:
+        path = os.path.join(SCENARIOS, f"{name}.json")
+        run = check.run("sim", path, "--json")
+        answer = answer_of(check, name, run)
+        check.equal(f"{name}: stderr", run.err, "")
+        check.equal(f"{name}: every item once, in order",
+                    (answer["status"], answer["items_delivered"], answer["lost"], answer["duplicated"],
+                     answer["out_of_order"]), ("ok", 1000000, 0, 0, 0))
+        check.true(f"{name}: ratio", 0.99 <= answer["ratio"] <= RATIOS[name], str(answer["ratio"]))
+        check.equal(f"{name}: ratio is what it says", answer["ratio"], answer["makespan_ns"] / answer["bound_ns"])
+        check.equal(f"{name}: items by device", sum(device["items"] for device in answer["devices"]), 1000000)
+        check.equal(f"{name}: units by device", sum(device["units"] for device in answer["devices"]), answer["units"])
+        check.true(f"{name}: nobody is busier than the time there was",
+                   all(device["busy_ns"] <= answer["makespan_ns"] for device in answer["devices"]))
+
+
+def known_answer(check):
+    """One device without jitter: everything can be worked out."""
+    answer = answer_of(check, "one device", sim(check, scenario([{"name": "one", "items_per_s": 1e6}], unit=2500), "--json"))
+    check.equal("one device", answer, {
+        "seed": 1, "status": "ok", "makespan_ns": 10000000, "bound_ns": 10000000, "ratio": 1, "units": 4,
+        "items_delivered": 10000, "lost": 0, "duplicated": 0, "out_of_order": 0, "retries": 0, "window_max": 5000,
+        "devices": [{"id": "sim:0", "name": "one", "items": 10000, "units": 4, "busy_ns": 10000000, "health": "ok"}]})
+    run = sim(check, scenario([{"name": "one", "items_per_s": 1e6}], unit=2500))
+    check.equal("one device, as text", run.out, """\
+makespan      10.00 ms
+bound         10.00 ms  the least time any schedule could take
+ratio           1.0000
+items           10,000  delivered; 0 lost, 0 twice, 0 out of order
+units                4  with 0 retries
+window           5,000  items claimed and not delivered at most
+
+DEVICE  NAME   ITEMS    SHARE  UNITS     BUSY       RATE  RETRIES  HEALTH
+sim:0   one   10,000  100.0 %      4  100.0 %  1.000 M/s        0  ok
+""")
+
+
+def repeatable(check, folder):
+    runs = []
+    for name in ["a", "b"]:
+        trace, timeline = os.path.join(folder, f"{name}.json"), os.path.join(folder, f"{name}.svg")
+        run = sim(check, PLAIN, "--json", "--seed", "7", "--trace", trace, "--timeline", timeline)
+        runs.append((run, open(trace, "rb").read(), open(timeline, "rb").read()))
+    check.equal("the same seed: the same bytes", runs[0], runs[1])
+    check.equal("--seed is in the answer", json.loads(runs[0][0].out)["seed"], 7)
+    check.equal("without --seed it is 1", sim(check, PLAIN, "--json"), sim(check, PLAIN, "--json", "--seed=1"))
+    makespans = {json.loads(sim(check, PLAIN, "--json", "--seed", str(seed)).out)["makespan_ns"]
+                 for seed in [0, 1, 2, 3, 2**64 - 1]}
+    check.equal("other seeds: other runs", len(makespans), 5)
+    german = sim(check, PLAIN, environment={"LC_ALL": "de_DE.UTF-8"})
+    check.equal("no locale changes it", german, sim(check, PLAIN))
+
+
+def failures(check):
+    run = sim(check, LOST, "--json")
+    answer = answer_of(check, "a loss", run, 1)
+    check.equal("a loss: status", (answer["status"], answer["items_delivered"], answer["lost"]), ("failed", 900, 9100))
+    check.equal("a loss: failed ranges", answer["failed"], [[900, 10000]])
+    check.equal("a loss: no bound", (answer["bound_ns"], answer["ratio"]), (0, 0))
+    check.equal("a loss: health", answer["devices"][0]["health"], "lost")
+    check.contains("a loss: told", run.err, "muster: standard input: the job failed and 9100 items were not delivered")
+    check.contains("a loss: told", run.err, "[900, 10000)")
+    run = sim(check, LOST)
+    check.equal("a loss, as text: exit code", run.code, 1)
+    check.contains("a loss, as text", run.out, "until it failed")
+    answer = answer_of(check, "unit errors", sim(check, FLAKY, "--json"))
+    check.true("unit errors are retried", answer["retries"] > 0 and answer["lost"] == 0)
+
+
+def refusals(check, folder):
+    def path_of(name, content):
+        path = os.path.join(folder, name)
+        with open(path, "wb") as file:
+            file.write(content)
+        return path
+
+    path = path_of("tries.json", b'{"devices": [{"items_per_s": 1e6}],\n "job": {"items": 1, "tires": 3}}')
+    for more in [[], ["--json"]]:
+        check.refused("an unknown key", check.run("sim", path, *more), 2,
+                      f"muster: {path}: line 2, column 22: unknown key \"tires\" of the job\n  fix: ")
+    for text, part in [(b"", "line 1, column 1: "), (b"{", "line 1, column 2: "),
+                       (b'{"devices":[{"items_per_s":-1}],"job":{"items":1}}', "line 1, column 28: \"items_per_s\""),
+                       (b'{"devices":[{"items_per_s":0}],"job":{"items":1}}', "must be a number above 0, not 0"),
+                       (b'{"devices":[{"items_per_s":1}],"job":{"items":"x"}}', "line 1, column 47: \"items\" must be"),
+                       (b'{"devices":[{"items_per_s":1}]}', '"job" is missing'),
+                       (b"\xff", "line 1, column 1: ")]:
+        check.refused(f"{text}", sim(check, text), 2, "muster: standard input: line ", part)
+    check.refused("no file", check.run("sim", os.path.join(folder, "none")), 2, os.strerror(2))
+    check.refused("a folder", check.run("sim", folder), 2, os.strerror(21))
+    check.refused("a file that does not end", check.run("sim", "/dev/zero"), 2, "/dev/zero: ")
+    run = sim(check, scenario([{"items_per_s": 1, "memory": "1GiB", "count": 2},
+                               {"items_per_s": 1, "compute": [7, 5]}], hints={"min_free": "2GiB", "min_compute": [8, 0]}))
+    check.refused("hints refuse all", run, 3, "sim:0 to sim:1 by min_free", "sim:2 by min_compute", "fix: ")
+    run = sim(check, scenario([{"items_per_s": 1e6, "memory": "1GiB", "name": "small"}, {"items_per_s": 1e6}],
+                              hints={"min_free": "2GiB"}))
+    check.equal("hints refuse one: exit code", run.code, 0)
+    check.contains("hints refuse one", run.out, "refused by min_free")
+    for arguments, part in [([], "sim needs a FILE"), (["-", "x"], "'x'"), (["-", "--seed"], "--seed needs a value"),
+                            (["-", "--seed", "-1"], "negative"), (["-", "--trace"], "--trace needs a value"),
+                            (["-", "--trace="], "--trace cannot be empty"), (["-", "--trace", "-"], "not '-'"),
+                            (["-", "--timeline=-"], "not '-'"), (["-", "--trace", "x", "--trace", "y"], "twice"),
+                            (["-", "--trace", "x", "--timeline", "x"], "must name two files"),
+                            ([path, "--trace", path], "would overwrite the scenario"),
+                            ([path, "--timeline", path], "would overwrite the scenario")]:
+        check.refused(f"sim {arguments}", check.run("sim", *arguments, stdin=subprocess.DEVNULL), 2, part,
+                      "muster sim --help")
+
+
+def check_tracks(check, what, events):
+    """No two events of a track overlap, or viewers would draw nonsense."""
+    tracks = {}
+    for event in events:
+        begin = round(event["ts"] * 1000)
+        tracks.setdefault(event["tid"], []).append((begin, begin + round(event["dur"] * 1000)))
+    for spans in tracks.values():
+        spans.sort()
+        check.true(f"{what}: events of a track follow each other",
+                   all(after[0] >= before[1] for before, after in zip(spans, spans[1:])))
+
+
+def traces(check, folder):
+    for name, text in [("plain", PLAIN), ("flaky", FLAKY), ("lost", LOST), ("links", None)]:
+        path = os.path.join(folder, f"{name}.trace")
+        source = os.path.join(SCENARIOS, "links.json")
+        run = check.run("sim", source, "--json", "--trace", path) if text is None else sim(check, text, "--json",
+                                                                                           "--trace", path)
+        answer = json.loads(run.out)
+        with open(path) as file:
+            events = json.load(file)["traceEvents"]
+        spans = [event for event in events if event["ph"] == "X"]
+        names = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+        check_tracks(check, name, spans)
+        check.true(f"{name}: every track is named", {event["tid"] for event in spans} <= set(names))
+        for i, device in enumerate(answer["devices"]):
+            label = f"{device['id']} {device['name']}"
+            own = [event for event in spans if re.fullmatch(re.escape(label) + r"( \(\d+\))?", names[event["tid"]])]
+            done = [event["args"] for event in own if event["args"]["outcome"] == "done"]
+            check.equal(f"{name}: first track of device {i}", names[i + 1], label)
+            check.equal(f"{name}: units of device {i}", len(done), device["units"])
+            check.equal(f"{name}: items of device {i}", sum(a["end"] - a["begin"] for a in done), device["items"])
+        ranges = sorted((event["args"]["begin"], event["args"]["end"]) for event in spans
+                        if event["args"]["outcome"] == "done")
+        check.true(f"{name}: what is done is done once", all(a[1] <= b[0] for a, b in zip(ranges, ranges[1:])))
+        outcomes = {event["args"]["outcome"] for event in spans}
+        check.true(f"{name}: outcomes", outcomes <= {"done", "late", "failed", "lost"}, str(outcomes))
+        check.equal(f"{name}: failed units are there", "failed" in outcomes, name == "flaky")
+        check.equal(f"{name}: retries are marked", any(event["args"]["retry"] for event in spans), name == "flaky")
+        check.equal(f"{name}: lost units are there", "lost" in outcomes, name == "lost")
+
+
+def texts_of(root):
+    return ["".join(text.itertext()) for text in root.iter(f"{SVG}text")]
+
+
+def timelines(check, folder):
+    path = os.path.join(folder, "picture.svg")
+    awkward = scenario([{"name": "a<b>&\"c\u00e9", "items_per_s": 1e6},
+                        {"name": "x" * 60, "items_per_s": 1e6, "faults": [{"kind": "lost", "at_ms": 2}]}], unit=300)
+    check.equal("a picture: exit code", sim(check, awkward, "--timeline", path).code, 0)
+    root = xml.parse(path).getroot()
+    texts = texts_of(root)
+    check.true("a picture: names", any(text == "a<b>&\"c\u00e9" for text in texts), str(texts))
+    check.true("a picture: long names are cut", any(re.fullmatch("x+\u2026", text) for text in texts), str(texts))
+    for word in ["bound", "done", "done in a second run", "lost: never came back", "lost"]:
+        check.true(f"a picture: says {word}", word in texts, str(texts))
+    check.true("a picture: has bars", len(list(root.iter(f"{SVG}path"))) >= 4)
+
+    # More devices than rows, and units far thinner than a pixel.
+    many = scenario([{"name": "many", "count": 500, "items_per_s": 1e6, "jitter": 0.9, "launch_ns": 1000}],
+                    items=300000, unit=1)
+    check.equal("many devices: exit code", sim(check, many, "--timeline", path).code, 0)
+    check.true("many devices: a small file", os.path.getsize(path) < 1 << 20, str(os.path.getsize(path)))
+    texts = texts_of(xml.parse(path).getroot())
+    check.equal("many devices: rows", sum(text.startswith("sim:") for text in texts), 64)
+    check.true("many devices: first and last", "sim:0" in texts and "sim:499" in texts)
+    check.true("many devices: the rest in words", any("64 of 500 devices are shown" in text for text in texts))
+    check.equal("a failed job is drawn too", sim(check, LOST, "--timeline", path).code, 1)
+    check.true("a failed job says so", any("failed: 9,100 items" in text for text in texts_of(xml.parse(path).getroot())))
+
+
+def grouped_rows(check):
+    many = scenario([{"name": "a", "count": 60, "items_per_s": 1e6}, {"name": "b", "count": 40, "items_per_s": 2e6}])
+    out = sim(check, many).out
+    check.contains("many devices are told of kind by kind", out, "sim:0 to sim:59   a ")
+    check.contains("many devices are told of kind by kind", out, "sim:60 to sim:99  b ")
+    check.equal("many devices: rows", sum(line.startswith("sim:") for line in out.splitlines()), 2)
+
+
+def files_are_whole_or_not_there(check, folder):
+    kept = os.path.join(folder, "kept")
+    os.mkdir(kept)
+    old = os.path.join(kept, "old.json")
+    with open(old, "w") as file:
+        file.write("old")
+    os.chmod(old, 0o640)
+    bad = b'{"devices":[]}'
+    for arguments in [["--trace", old], ["--timeline", old], ["--trace", old, "--timeline", os.path.join(kept, "n.svg")]]:
+        check.equal("a bad scenario: exit code", sim(check, bad, *arguments).code, 2)
+        check.equal("a bad scenario leaves files alone", (os.listdir(kept), open(old).read()), (["old.json"], "old"))
+    missing = os.path.join(kept, "none", "x")
+    for arguments in [["--trace", missing], ["--timeline", missing], ["--trace", old, "--timeline", missing]]:
+        run = sim(check, PLAIN, *arguments)
+        check.refused(f"{arguments}", run, 1, f"{missing} could not be written: {os.strerror(2)}")
+        check.equal("what cannot be written leaves files alone", (os.listdir(kept), open(old).read()),
+                    (["old.json"], "old"))
+    link = os.path.join(kept, "link.json")
+    os.symlink("old.json", link)
+    check.equal("through a link: exit code", sim(check, PLAIN, "--trace", link).code, 0)
+    check.true("through a link: it stays one", os.path.islink(link) and sorted(os.listdir(kept)) == ["link.json", "old.json"])
+    check.equal("an old file keeps its mode", os.stat(old).st_mode & 0o777, 0o640)
+    check.true("an old file is replaced", open(old).read(1) == "{")
+    run = sim(check, PLAIN, "--trace", "/dev/stdout", "--timeline", os.path.join(kept, "p.svg"))
+    check.true("a pipe is written in place", run.code == 0 and run.out.startswith('{"displayTimeUnit"'))
+    new = os.path.join(kept, "new.json")
+    done = subprocess.run([check.muster, "sim", "-", "--trace", new], input=PLAIN, stdout=subprocess.DEVNULL,
+                          env=clean_environment(), preexec_fn=lambda: os.umask(0o027), check=False)
+    check.equal("a new file's mode is the umask's", (done.returncode, os.stat(new).st_mode & 0o777), (0, 0o640))
+    if os.path.exists("/dev/full"):
+        for option in ["--trace", "--timeline"]:
+            run = sim(check, PLAIN, "--json", option, "/dev/full")
+            check.equal(f"{option} on a full disk: exit code", run.code, 1)
+            check.contains(f"{option} on a full disk", run.err, f"/dev/full could not be written: {os.strerror(28)}")
+            check.true(f"{option} on a full disk: the answer is there", run.out.startswith('{"seed":1,'))
+        with open("/dev/full", "wb") as full:
+            check.equal("the answer on a full disk", sim(check, PLAIN, "--json", stdout=full).code, 1)
+
+
+def killed_halfway(check, folder):
+    """Whatever ends the command, nothing half done is left where files without a name are to be had."""
+    place = os.path.join(folder, "killed")
+    os.mkdir(place)
+    slow = scenario([{"items_per_s": 1e6, "count": 4}], items=100000000, unit=10)
+    process = subprocess.Popen([check.muster, "sim", "-", "--trace", os.path.join(place, "t.json")],
+                               stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, env=clean_environment())
+    process.stdin.write(slow)
+    process.stdin.close()
+    descriptors = f"/proc/{process.pid}/fd"
+    try:
+        while process.poll() is None and not any(place in os.readlink(os.path.join(descriptors, fd))
+                                                 for fd in os.listdir(descriptors)):
+            pass
+    except OSError:
+        pass
+    process.kill()
+    process.wait()
+    check.true("a killed run leaves no file under its name", "t.json" not in os.listdir(place))
+
+
+def flat_memory(check, folder):
+    """Fifty times the units, the same memory: the trace is written as it comes."""
+    peaks = []
+    for items in [20000, 1000000]:
+        text = scenario([{"items_per_s": 1e6, "count": 8}], items=items, unit=10)
+        script = ("import resource, subprocess, sys; "
+                  "code = subprocess.run(sys.argv[1:], stdin=sys.stdin, stdout=subprocess.DEVNULL).returncode; "
+                  "print(code, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
+        done = subprocess.run([sys.executable, "-c", script, check.muster, "sim", "-", "--trace", "/dev/null",
+                               "--timeline", os.path.join(folder, "flat.svg")], input=text, capture_output=True,
+                              env=clean_environment(), check=True)
+        code, peak = map(int, done.stdout.split())
+        check.equal("a long run: exit code", code, 0)
+        peaks.append(peak)
+    check.true("memory does not grow with the units", peaks[1] - peaks[0] < 4096, f"{peaks} KiB")
+
+
+check = Check()
+with tempfile.TemporaryDirectory() as temporary:
+    examples(check)
+    known_answer(check)
+    repeatable(check, temporary)
+    failures(check)
+    refusals(check, temporary)
+    traces(check, temporary)
+    timelines(check, temporary)
+    grouped_rows(check)
+    files_are_whole_or_not_there(check, temporary)
+    killed_halfway(check, temporary)
+    flat_memory(check, temporary)
+check.finish()
