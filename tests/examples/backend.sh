@@ -1,6 +1,9 @@
 #!/bin/sh
-# backend.sh COMMAND MODULE NAME: the command lists a device of the backend called NAME that MODULE brings.
+# backend.sh COMMAND PROGRAM MODULE NAME: the command lists a device of the backend called NAME that MODULE brings, and
+# PROGRAM (backend.c) works on it.
 set -eu
-listing=$(MUSTER_BACKENDS=$2 "$1" devices)
+export MUSTER_BACKENDS=$3
+listing=$("$1" devices)
 printf '%s\n' "$listing"
-printf '%s\n' "$listing" | grep -q "\\b$3:0"
+printf '%s\n' "$listing" | grep -q "\\b$4:0"
+"$2" "$4:0"

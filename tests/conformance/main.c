@@ -1,0 +1,110 @@
+/*
+ * conformance --backend NAME|PATH [--list] [--seed N] [--time-limit SECONDS] [CASE...]
+ *
+ * Drives one backend through its table, not through the runtime. NAME is a built-in backend; what
+ * has a slash in it is a shared object. Exits 77 if the machine has no device for it, which ctest
+ * reports as skipped.
+ */
+#include "suite.h"
+
+#include "backend/registry.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define EXIT_SKIPPED 77
+#define CASES_MAX 128
+
+/* Two devices, fast enough not to be waited for, with links so that copies take time. */
+static const char sim_description[] =
+    "[{\"name\": \"conformance\", \"count\": 2, \"items_per_s\": 1e12, \"launch_ns\": 1000,"
+    "  \"memory\": \"1GiB\", \"h2d_bytes_per_s\": 2e10, \"d2h_bytes_per_s\": 2e10, \"cores\": 8,"
+    "  \"slices\": true}]";
+
+static struct {
+    const struct muster_backend *given;
+    const char *sim;
+    struct platform_library library; /* stays open: failed tests leave threads in it */
+} backend;
+
+struct rig *suite_open(void)
+{
+    return rig_open(backend.given, backend.sim);
+}
+
+static muster_status select_backend(const char *name, struct muster_error *err)
+{
+    if (strchr(name, '/'))
+        return registry_load(name, &backend.library, &backend.given, err);
+    size_t count;
+    const struct muster_backend *const *built_in = registry_built_in(&count);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(built_in[i]->name, name) == 0)
+            backend.given = built_in[i];
+    if (strcmp(name, "sim") == 0)
+        backend.sim = sim_description;
+    if (!backend.given)
+        return muster_error_fill(err, MUSTER_E_NOT_FOUND, 0, NULL,
+                                 "no built-in backend is called %.32s", name);
+    return MUSTER_OK;
+}
+
+/* Takes --backend and its value out of the arguments; NULL if it is not there. */
+static const char *take_backend_option(int *argc, char **argv)
+{
+    for (int i = 1; i + 1 < *argc; i++) {
+        if (strcmp(argv[i], "--backend") != 0)
+            continue;
+        const char *name = argv[i + 1];
+        memmove(argv + i, argv + i + 2, (size_t)(*argc - i - 1) * sizeof *argv);
+        *argc -= 2;
+        return name;
+    }
+    return NULL;
+}
+
+static bool only_lists(int argc, char **argv)
+{
+    return argc > 1 && strcmp(argv[1], "--list") == 0;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct suite_part *const parts[] = {
+        &suite_devices, &suite_memory, &suite_copies,   &suite_streams,  &suite_events,
+        &suite_gates,   &suite_calls,  &suite_launches, &suite_failures, &suite_threads,
+    };
+    static struct test tests[CASES_MAX];
+    size_t count = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        if (parts[i]->count > CASES_MAX - count) {
+            fprintf(stderr, "more than %d cases\n", CASES_MAX);
+            return 2;
+        }
+        memcpy(tests + count, parts[i]->tests, parts[i]->count * sizeof *tests);
+        count += parts[i]->count;
+    }
+
+    struct muster_error err = { .size = sizeof err };
+    const char *name = take_backend_option(&argc, argv);
+    if (only_lists(argc, argv))
+        return test_main(argc, argv, tests, count);
+    if (!name) {
+        fprintf(stderr, "usage: %s --backend NAME|PATH [--list] [--seed N] [CASE...]\n", argv[0]);
+        return 2;
+    }
+    if (select_backend(name, &err) != MUSTER_OK) {
+        fprintf(stderr, "%s\n", err.text);
+        return 2;
+    }
+    muster_status status = rig_probe(backend.given, backend.sim, &err);
+    if (status == MUSTER_E_NOT_FOUND) {
+        printf("skipped: this machine has no device of %s: %s\n", name, err.text);
+        return EXIT_SKIPPED;
+    }
+    if (status != MUSTER_OK) {
+        printf("%s cannot be opened: %s: %s\n", name, muster_status_name(status), err.text);
+        return 1;
+    }
+    return test_main(argc, argv, tests, count);
+}

@@ -1,0 +1,398 @@
+#include "rig.h"
+
+#include "backend/registry.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* As the runtime's allocator does. */
+#define STATE_ALIGNMENT 64
+
+enum object_kind { RIG_STREAM, RIG_EVENT, RIG_GATE, RIG_KERNEL, RIG_MEMORY, RIG_HOST };
+
+/* One thing to close. */
+struct rig_object {
+    enum object_kind kind;
+    void *device; /* borrowed */
+    void *state;  /* owns; for RIG_MEMORY a struct muster_memory */
+    size_t bytes;
+    struct rig_object *next;
+};
+
+void *rig_state(size_t bytes)
+{
+    void *state = NULL;
+    size_t some = bytes > 0 ? bytes : 1;
+    if (posix_memalign(&state, STATE_ALIGNMENT, some) != 0)
+        test_fail(__FILE__, __LINE__, "no memory for the test itself");
+    memset(state, 0, some);
+    return state;
+}
+
+void rig_state_free(void *state)
+{
+    free(state);
+}
+
+/* The backend's memory is counted, to see at the end that all of it came back. */
+
+static void *counting_allocate(void *user, size_t bytes, size_t alignment)
+{
+    struct rig *rig = user;
+    void *memory;
+    if (posix_memalign(&memory, alignment, bytes) != 0)
+        return NULL;
+    atomic_fetch_add_explicit(&rig->bytes_taken, bytes, memory_order_relaxed);
+    return memory;
+}
+
+static void counting_release(void *user, void *memory, size_t bytes)
+{
+    struct rig *rig = user;
+    atomic_fetch_sub_explicit(&rig->bytes_taken, bytes, memory_order_relaxed);
+    free(memory);
+}
+
+static void ignore_log(const struct muster_services *services, enum muster_log_level level,
+                       const char *text)
+{
+    (void)services, (void)level, (void)text;
+}
+
+void rig_clear_error(struct rig *rig)
+{
+    rig->err = (struct muster_error){ .size = sizeof rig->err };
+}
+
+void rig_check_done(const char *file, int line, struct rig *rig, const char *slot,
+                    muster_status status)
+{
+    if (status != MUSTER_OK)
+        test_fail(file, line, "%s answers %s: %s", slot, muster_status_name(status), rig->err.text);
+}
+
+void rig_check_refused(const char *file, int line, struct rig *rig, const char *slot,
+                       muster_status expected, muster_status status)
+{
+    test_check_status(file, line, slot, expected, status);
+    if (rig->err.status != expected || rig->err.text[0] == 0)
+        test_fail(file, line, "%s refuses and does not say why", slot);
+}
+
+static struct rig *rig_new(const struct muster_backend *given, const char *sim)
+{
+    struct rig *rig = rig_state(sizeof *rig);
+    rig->given = given;
+    rig->services = (struct muster_services){
+        .size = sizeof rig->services,
+        .allocator = { .allocate = counting_allocate, .release = counting_release, .user = rig },
+        .log = ignore_log,
+        .sim = sim
+    };
+    if (registry_complete(given, &rig->table, &rig->err) != MUSTER_OK)
+        test_fail(__FILE__, __LINE__, "the table is refused: %s", rig->err.text);
+    rig->backend = rig_state(rig->table.backend_bytes);
+    return rig;
+}
+
+static void rig_delete(struct rig *rig)
+{
+    free(rig->backend);
+    free(rig);
+}
+
+muster_status rig_probe(const struct muster_backend *given, const char *sim,
+                        struct muster_error *err)
+{
+    struct rig *rig = rig_new(given, sim);
+    muster_status status =
+        rig->table.open(rig->backend, &rig->services, &rig->device_count, &rig->err);
+    if (status == MUSTER_OK)
+        rig->table.close(rig->backend);
+    else
+        *err = rig->err;
+    if (status == MUSTER_OK && rig->device_count == 0)
+        status = muster_error_fill(err, MUSTER_E_NOT_FOUND, 0, NULL, "it has no device");
+    rig_delete(rig);
+    return status;
+}
+
+struct rig *rig_open(const struct muster_backend *given, const char *sim)
+{
+    struct rig *rig = rig_new(given, sim);
+    DO(rig, open, rig->backend, &rig->services, &rig->device_count);
+    CHECK(rig->device_count > 0);
+    for (uint32_t i = 0; i < rig->device_count && i < RIG_DEVICES_MAX; i++) {
+        struct rig_device *device = &rig->devices[i];
+        device->state = rig_state(rig->table.device_bytes);
+        device->info = (struct muster_device_info){ .size = sizeof device->info, .numa_node = -1 };
+        DO(rig, device_open, rig->backend, i, device->state, &device->info);
+    }
+    rig->device = rig->devices[0].state;
+    rig->info = &rig->devices[0].info;
+    return rig;
+}
+
+static struct rig_object *make(enum object_kind kind, void *device, size_t bytes)
+{
+    struct rig_object *object = rig_state(sizeof *object);
+    *object = (struct rig_object){
+        .kind = kind, .device = device, .state = rig_state(bytes), .bytes = bytes
+    };
+    return object;
+}
+
+/* Only what was opened is closed. */
+static void *keep(struct rig *rig, struct rig_object *object)
+{
+    object->next = rig->objects;
+    rig->objects = object;
+    return object->state;
+}
+
+static void delete_object(struct rig_object *object)
+{
+    memset(object->state, 0xa5, object->bytes);
+    free(object->state);
+    free(object);
+}
+
+static struct rig_object *take_out(struct rig *rig, const void *state)
+{
+    struct rig_object **at = &rig->objects;
+    while (*at && (*at)->state != state)
+        at = &(*at)->next;
+    CHECK(*at);
+    struct rig_object *object = *at;
+    *at = object->next;
+    return object;
+}
+
+void *rig_stream_on(struct rig *rig, void *device, int32_t priority, bool is_default)
+{
+    struct rig_object *object = make(RIG_STREAM, device, rig->table.stream_bytes);
+    DO(rig, stream_open, device, priority, is_default, object->state);
+    return keep(rig, object);
+}
+
+void *rig_stream(struct rig *rig)
+{
+    return rig_stream_on(rig, rig->device, 0, false);
+}
+
+void *rig_event_on(struct rig *rig, void *device, uint32_t flags)
+{
+    struct rig_object *object = make(RIG_EVENT, device, rig->table.event_bytes);
+    DO(rig, event_init, device, flags, object->state);
+    return keep(rig, object);
+}
+
+void *rig_event(struct rig *rig)
+{
+    return rig_event_on(rig, rig->device, MUSTER_EVENT_ORDER);
+}
+
+struct muster_memory *rig_memory_on(struct rig *rig, void *device, uint64_t bytes)
+{
+    struct rig_object *object = make(RIG_MEMORY, device, sizeof(struct muster_memory));
+    DO(rig, memory_allocate, device, NULL, bytes, object->state);
+    return keep(rig, object);
+}
+
+struct muster_memory *rig_memory(struct rig *rig, uint64_t bytes)
+{
+    return rig_memory_on(rig, rig->device, bytes);
+}
+
+void *rig_gate(struct rig *rig)
+{
+    if (!(rig->info->capabilities & MUSTER_CAN_WAIT_VALUE))
+        return NULL;
+    struct rig_object *object = make(RIG_GATE, rig->device, rig->table.gate_bytes);
+    DO(rig, gate_init, rig->device, object->state);
+    return keep(rig, object);
+}
+
+void *rig_kernel(struct rig *rig, muster_kernel_function function)
+{
+    if (!(rig->info->forms & MUSTER_KERNEL_FUNCTION))
+        return NULL;
+    const struct muster_kernel_form form = { .size = sizeof form,
+                                             .kind = MUSTER_KERNEL_FUNCTION,
+                                             .function = function };
+    struct rig_object *object = make(RIG_KERNEL, rig->device, rig->table.kernel_bytes);
+    DO(rig, kernel_init, rig->device, &form, object->state);
+    return keep(rig, object);
+}
+
+void *rig_host(struct rig *rig, size_t bytes)
+{
+    return keep(rig, make(RIG_HOST, NULL, bytes));
+}
+
+void rig_stream_close(struct rig *rig, void *stream)
+{
+    struct rig_object *object = take_out(rig, stream);
+    rig->table.stream_close(stream);
+    delete_object(object);
+}
+
+void rig_event_deinit(struct rig *rig, void *event)
+{
+    struct rig_object *object = take_out(rig, event);
+    rig->table.event_deinit(event);
+    delete_object(object);
+}
+
+void rig_memory_free(struct rig *rig, void *stream, struct muster_memory *memory)
+{
+    struct rig_object *object = take_out(rig, memory);
+    DO(rig, memory_free, object->device, stream, memory);
+    delete_object(object);
+}
+
+static void close_object(struct rig *rig, const struct rig_object *object, bool is_broken)
+{
+    switch (object->kind) {
+    case RIG_STREAM:
+        rig->table.stream_close(object->state);
+        break;
+    case RIG_EVENT:
+        rig->table.event_deinit(object->state);
+        break;
+    case RIG_GATE:
+        rig->table.gate_deinit(object->state);
+        break;
+    case RIG_KERNEL:
+        rig->table.kernel_deinit(object->state);
+        break;
+    case RIG_MEMORY:
+        /* On a broken device it goes with the device. */
+        if (!is_broken)
+            DO(rig, memory_free, object->device, NULL, object->state);
+        break;
+    case RIG_HOST:
+        break;
+    }
+}
+
+static void close_kind(struct rig *rig, enum object_kind kind, bool is_broken)
+{
+    for (struct rig_object **at = &rig->objects; *at;) {
+        struct rig_object *object = *at;
+        if (object->kind != kind) {
+            at = &object->next;
+            continue;
+        }
+        close_object(rig, object, is_broken);
+        *at = object->next;
+        delete_object(object);
+    }
+}
+
+static void close_all(struct rig *rig, bool is_broken, muster_status expected)
+{
+    for (enum object_kind kind = RIG_STREAM; kind < RIG_HOST; kind++)
+        close_kind(rig, kind, is_broken);
+    for (uint32_t i = RIG_DEVICES_MAX; i-- > 0;)
+        if (rig->devices[i].state) {
+            CHECK_STATUS(i == 0 ? expected : MUSTER_OK,
+                         rig->table.device_close(rig->devices[i].state));
+            free(rig->devices[i].state);
+        }
+    /* Until here the device could still have been writing to it. */
+    close_kind(rig, RIG_HOST, is_broken);
+    rig->table.close(rig->backend);
+    CHECK_EQUAL(0, atomic_load_explicit(&rig->bytes_taken, memory_order_relaxed));
+    rig_delete(rig);
+}
+
+void rig_close(struct rig *rig)
+{
+    for (struct rig_object *object = rig->objects; object; object = object->next)
+        if (object->kind == RIG_STREAM) {
+            void *event = rig_state(rig->table.event_bytes);
+            DO(rig, event_init, object->device, MUSTER_EVENT_ORDER, event);
+            DO(rig, event_record, event, object->state);
+            muster_status status = rig->table.event_wait(event, SOON_NS, &rig->err);
+            CHECK(status == MUSTER_OK || status == MUSTER_E_STREAM_FAILED);
+            rig->table.event_deinit(event);
+            free(event);
+        }
+    close_all(rig, false, MUSTER_OK);
+}
+
+void rig_close_broken(struct rig *rig, muster_status expected)
+{
+    close_all(rig, true, expected);
+}
+
+void rig_copy_in(struct rig *rig, void *stream, const struct muster_memory *to, uint64_t offset,
+                 const void *from, uint64_t bytes)
+{
+    const struct muster_copy_desc copy = { .to = { .memory = to, .offset = offset },
+                                           .from = { .host = (void *)from },
+                                           .bytes = bytes };
+    DO(rig, copy, stream, &copy);
+}
+
+void rig_copy_out(struct rig *rig, void *stream, void *to, const struct muster_memory *from,
+                  uint64_t offset, uint64_t bytes)
+{
+    const struct muster_copy_desc copy = { .to = { .host = to },
+                                           .from = { .memory = from, .offset = offset },
+                                           .bytes = bytes };
+    DO(rig, copy, stream, &copy);
+}
+
+void rig_fill(struct rig *rig, void *stream, const struct muster_memory *to, uint64_t offset,
+              uint8_t value, uint64_t bytes)
+{
+    const struct muster_place place = { .memory = to, .offset = offset };
+    DO(rig, fill, stream, &place, value, bytes);
+}
+
+void rig_launch(struct rig *rig, void *stream, void *kernel, uint64_t begin, uint64_t items,
+                const struct muster_launch_arg *args, size_t arg_count, muster_status *result)
+{
+    const struct muster_launch_desc launch = {
+        .begin = begin, .items = items, .args = args, .arg_count = arg_count, .result = result
+    };
+    DO(rig, launch, stream, kernel, &launch, 1);
+}
+
+muster_status rig_finish(struct rig *rig, void *stream)
+{
+    void *event = rig_event(rig);
+    DO(rig, event_record, event, stream);
+    rig_clear_error(rig);
+    muster_status status = rig->table.event_wait(event, SOON_NS, &rig->err);
+    if (status != MUSTER_OK && (rig->err.status != status || rig->err.text[0] == 0))
+        test_fail(__FILE__, __LINE__, "an event completes with %s and does not say why",
+                  muster_status_name(status));
+    rig_event_deinit(rig, event);
+    return status;
+}
+
+void rig_hold(struct rig *rig, void *gate, void *stream)
+{
+    if (gate)
+        DO(rig, gate_wait, gate, stream, 1);
+}
+
+void rig_release(struct rig *rig, void *gate)
+{
+    if (gate)
+        DO(rig, gate_publish, gate, 1);
+}
+
+void rig_check_not_yet(const char *file, int line, struct rig *rig, void *gate, void *event)
+{
+    if (!gate)
+        return;
+    muster_status status = rig->table.event_wait(event, LOOK_NS, &rig->err);
+    if (status != MUSTER_E_TIMEOUT)
+        test_fail(file, line, "an event that must not be complete yet answers %s",
+                  muster_status_name(status));
+}

@@ -1,0 +1,100 @@
+/*
+ * A backend that wraps another, slot by slot, and fails when it is told to.
+ *
+ * It counts every call by kind, and what the runtime holds of it: each device, stream, event, gate,
+ * kernel, block of memory and registered range of host pages. A call that fails is not passed on to
+ * the wrapped backend. A lost device answers every later call with MUSTER_E_DEVICE_LOST, and what
+ * it was doing has stopped when it first says so. Where an answer says that work is over, it is: a
+ * failure is made up, never the end of work that still runs.
+ *
+ * There is one in a process at a time, since most slots have no place for a pointer of ours.
+ */
+#ifndef FAULT_FAULTY_BACKEND_H
+#define FAULT_FAULTY_BACKEND_H
+
+#include <muster/backend.h>
+#include <stdbool.h>
+
+/* The slots that can fail. */
+#define FAULTY_CALLS(X)                                                                            \
+    X(open)                                                                                        \
+    X(device_open)                                                                                 \
+    X(device_close)                                                                                \
+    X(device_sample)                                                                               \
+    X(slice_plan)                                                                                  \
+    X(slice_open)                                                                                  \
+    X(memory_allocate)                                                                             \
+    X(memory_free)                                                                                 \
+    X(host_register)                                                                               \
+    X(stream_open)                                                                                 \
+    X(stream_wait)                                                                                 \
+    X(stream_query)                                                                                \
+    X(event_init)                                                                                  \
+    X(event_record)                                                                                \
+    X(event_query)                                                                                 \
+    X(event_wait)                                                                                  \
+    X(event_elapsed)                                                                               \
+    X(gate_init)                                                                                   \
+    X(gate_publish)                                                                                \
+    X(gate_wait)                                                                                   \
+    X(copy)                                                                                        \
+    X(copy_peer)                                                                                   \
+    X(fill)                                                                                        \
+    X(host_call)                                                                                   \
+    X(kernel_init)                                                                                 \
+    X(launch)
+
+enum faulty_call {
+#define FAULTY_ENUM(slot) FAULTY_##slot,
+    FAULTY_CALLS(FAULTY_ENUM)
+#undef FAULTY_ENUM
+        FAULTY_CALL_COUNT,
+    FAULTY_ANY = FAULTY_CALL_COUNT /* in a plan: calls of all kinds, counted together */
+};
+
+enum faulty_object {
+    FAULTY_DEVICE,
+    FAULTY_STREAM,
+    FAULTY_EVENT,
+    FAULTY_GATE,
+    FAULTY_KERNEL,
+    FAULTY_MEMORY,
+    FAULTY_PAGES,
+    FAULTY_OBJECT_COUNT
+};
+
+struct faulty_plan {
+    enum faulty_call call;
+    uint64_t number;   /* of the call of this kind that fails, from 1; 0: none */
+    bool from_then_on; /* also every later one of this kind */
+    muster_status status;
+};
+
+/*
+ * The table, named "faulty"; valid until the next wrap. Forgets all that was counted before. A
+ * table without host_register gets one, so that registering can fail too.
+ */
+const struct muster_backend *faulty_wrap(const struct muster_backend *wrapped,
+                                         const struct faulty_plan *plan);
+
+/* Another plan from now on; calls are counted anew. */
+void faulty_replan(const struct faulty_plan *plan);
+
+const char *faulty_call_name(enum faulty_call call);
+uint64_t faulty_calls(enum faulty_call call);
+bool faulty_has_failed(void);
+
+/*
+ * What the runtime still holds. Memory whose release was refused is the driver's affair and does
+ * not count; nor does what a closed device held, which faulty_orphans counts.
+ */
+uint64_t faulty_live(enum faulty_object kind);
+/* Objects that were left when their device was closed: allowed only for one that hangs. */
+uint64_t faulty_orphans(void);
+/* What the runtime did that backend.h does not allow, "" if nothing. */
+const char *faulty_mistake(void);
+
+/* Really closes the devices that were said to hang. Before what they were given is freed. */
+void faulty_bury(void);
+
+#endif

@@ -1,0 +1,338 @@
+/*
+ * The system refuses in turn, once and from then on, what the library asks of it: threads, locks,
+ * conditions, pages, memory; and it loads no backend from files that hold none. The calls of the
+ * library are led here by the linker (--wrap).
+ */
+#include "faulty_allocator.h"
+#include "harness.h"
+#include "scenario.h"
+#include "sweep.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* What can be refused, with what gives it back. */
+enum thing { THING_THREAD, THING_LOCK, THING_CONDITION, THING_PAGES, THING_MEMORY, THING_COUNT };
+static const char *const thing_names[] = { "thread", "lock", "condition", "mapping", "memory" };
+
+static struct {
+    pthread_mutex_t lock;
+    enum thing thing;
+    uint64_t number; /* from 1; 0: none */
+    bool from_then_on, has_failed, is_watching;
+    uint64_t count;
+    int64_t out[THING_COUNT];
+} plan = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* Counts one request; whether it is to fail. */
+static bool refuses(enum thing thing)
+{
+    pthread_mutex_lock(&plan.lock);
+    bool is_hit = false;
+    if (plan.is_watching && thing == plan.thing) {
+        uint64_t number = ++plan.count;
+        is_hit =
+            plan.number > 0 && (plan.from_then_on ? number >= plan.number : number == plan.number);
+    }
+    plan.has_failed = plan.has_failed || is_hit;
+    pthread_mutex_unlock(&plan.lock);
+    return is_hit;
+}
+
+static void count(enum thing thing, int64_t change)
+{
+    pthread_mutex_lock(&plan.lock);
+    if (plan.is_watching)
+        plan.out[thing] += change;
+    pthread_mutex_unlock(&plan.lock);
+}
+
+#define WRAPPED(result, name, ...)                                                                 \
+    result __real_##name(__VA_ARGS__);                                                             \
+    result __wrap_##name(__VA_ARGS__);                                                             \
+    result __wrap_##name(__VA_ARGS__)
+
+WRAPPED(int, pthread_create, pthread_t *thread, const pthread_attr_t *attributes,
+        void *(*run)(void *), void *argument)
+{
+    if (refuses(THING_THREAD))
+        return EAGAIN;
+    int code = __real_pthread_create(thread, attributes, run, argument);
+    count(THING_THREAD, code == 0);
+    return code;
+}
+
+WRAPPED(int, pthread_join, pthread_t thread, void **result)
+{
+    count(THING_THREAD, -1);
+    return __real_pthread_join(thread, result);
+}
+
+WRAPPED(int, pthread_mutex_init, pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes)
+{
+    if (refuses(THING_LOCK))
+        return ENOMEM;
+    count(THING_LOCK, 1);
+    return __real_pthread_mutex_init(mutex, attributes);
+}
+
+WRAPPED(int, pthread_mutex_destroy, pthread_mutex_t *mutex)
+{
+    count(THING_LOCK, -1);
+    return __real_pthread_mutex_destroy(mutex);
+}
+
+WRAPPED(int, pthread_cond_init, pthread_cond_t *condition, const pthread_condattr_t *attributes)
+{
+    if (refuses(THING_CONDITION))
+        return ENOMEM;
+    count(THING_CONDITION, 1);
+    return __real_pthread_cond_init(condition, attributes);
+}
+
+WRAPPED(int, pthread_cond_destroy, pthread_cond_t *condition)
+{
+    count(THING_CONDITION, -1);
+    return __real_pthread_cond_destroy(condition);
+}
+
+WRAPPED(void *, mmap, void *address, size_t bytes, int protection, int flags, int file,
+        off_t offset)
+{
+    if (refuses(THING_PAGES)) {
+        errno = ENOMEM;
+        return MAP_FAILED;
+    }
+    void *pages = __real_mmap(address, bytes, protection, flags, file, offset);
+    count(THING_PAGES, pages != MAP_FAILED);
+    return pages;
+}
+
+WRAPPED(int, munmap, void *pages, size_t bytes)
+{
+    count(THING_PAGES, -1);
+    return __real_munmap(pages, bytes);
+}
+
+/* Freed by free, which the C library calls itself all the time: what leaks is left to ASan. */
+WRAPPED(void *, aligned_alloc, size_t alignment, size_t bytes)
+{
+    return refuses(THING_MEMORY) ? NULL : __real_aligned_alloc(alignment, bytes);
+}
+
+static bool allows_no_memory(const struct scenario *s, const char *step, muster_status status)
+{
+    (void)s, (void)step;
+    return status == MUSTER_E_NO_MEMORY ||
+           /* A cpu or sim device's memory is the system's. */
+           (status == MUSTER_E_DEVICE_MEMORY &&
+            (plan.thing == THING_PAGES || plan.thing == THING_MEMORY));
+}
+
+/* Runs the scenario with one plan; false when the request that was to be refused never came. */
+static bool run_with(const char *devices, enum thing thing, uint64_t number, bool from_then_on)
+{
+    char label[80];
+    struct faulty_allocator allocator;
+    snprintf(label, sizeof label, "%s, %s %" PRIu64 "%s", devices, thing_names[thing], number,
+             from_then_on ? " and all after it" : "");
+    faulty_allocator_init(&allocator, 0, false);
+    struct scenario s = { .label = label,
+                          .devices = devices,
+                          .sim = scenario_sim,
+                          .allocator = faulty_allocator_hook(&allocator),
+                          .allows = allows_no_memory };
+    pthread_mutex_lock(&plan.lock);
+    plan.thing = thing;
+    plan.number = number;
+    plan.from_then_on = from_then_on;
+    plan.has_failed = false;
+    plan.count = 0;
+    memset(plan.out, 0, sizeof plan.out);
+    plan.is_watching = true;
+    pthread_mutex_unlock(&plan.lock);
+    scenario_run(&s);
+    pthread_mutex_lock(&plan.lock);
+    plan.is_watching = false;
+    bool has_failed = plan.has_failed;
+    pthread_mutex_unlock(&plan.lock);
+    if (s.close_status != MUSTER_OK)
+        test_fail(__FILE__, __LINE__, "%s: muster_close failed: %s", label, s.close_error.text);
+    for (int i = 0; i < THING_COUNT; i++)
+        if (plan.out[i] != 0)
+            test_fail(__FILE__, __LINE__, "%s: %" PRId64 " of kind %s are left", label, plan.out[i],
+                      thing_names[i]);
+    if (allocator.bytes_out != 0 || allocator.mistakes != 0)
+        test_fail(__FILE__, __LINE__, "%s: %zu bytes leaked", label, allocator.bytes_out);
+    if (!has_failed && s.failures > 0)
+        test_fail(__FILE__, __LINE__, "%s: a call failed though nothing was refused", label);
+    scenario_deinit(&s);
+    faulty_allocator_deinit(&allocator);
+    return has_failed;
+}
+
+static void sweep(enum thing thing, uint64_t at_least)
+{
+    static const char *const devices[] = { "cpu", "sim" };
+    uint64_t stride = sweep_stride(SWEEP_STRIDE(1, 2));
+    for (size_t i = 0; i < 2; i++)
+        for (int from_then_on = 0; from_then_on < 2; from_then_on++) {
+            uint64_t number = 1;
+            while (run_with(devices[i], thing, number, from_then_on))
+                number += stride;
+            CHECK(number > at_least);
+        }
+}
+
+static void threads_are_refused(void)
+{
+    sweep(THING_THREAD, 2);
+}
+
+static void locks_are_refused(void)
+{
+    sweep(THING_LOCK, 2);
+}
+
+static void conditions_are_refused(void)
+{
+    sweep(THING_CONDITION, 4);
+}
+
+static void pages_are_refused(void)
+{
+    sweep(THING_PAGES, 3);
+}
+
+static void memory_is_refused(void)
+{
+    sweep(THING_MEMORY, 10);
+}
+
+/* Backends in files. */
+
+static char folder[] = "/tmp/muster-fault-XXXXXX";
+
+static void write_file(const char *path, const void *content, size_t bytes)
+{
+    FILE *file = fopen(path, "wb");
+    CHECK(file);
+    CHECK(fwrite(content, 1, bytes, file) == bytes);
+    CHECK(fclose(file) == 0);
+}
+
+/*
+ * The first bytes of a file that can be loaded, as after a copy that ran out of space: too few for
+ * its headers. With more than those the system's loader itself reaches beyond the end.
+ */
+static void write_truncated(const char *path, const char *from)
+{
+    char content[40];
+    FILE *file = fopen(from, "rb");
+    CHECK(file);
+    size_t bytes = fread(content, 1, sizeof content, file);
+    fclose(file);
+    CHECK(bytes == sizeof content);
+    write_file(path, content, bytes);
+}
+
+/* Opening with this list of files fails, says which, and leaves nothing behind. */
+static void check_refused(const char *paths, muster_status expected, const char *named)
+{
+    for (int by_environment = 0; by_environment < 2; by_environment++) {
+        struct faulty_allocator allocator;
+        struct muster_options options = MUSTER_OPTIONS_INIT;
+        struct muster_error err = { .status = MUSTER_OK };
+        struct muster *m = NULL;
+        faulty_allocator_init(&allocator, 0, false);
+        options.allocator = faulty_allocator_hook(&allocator);
+        if (by_environment)
+            setenv("MUSTER_BACKENDS", paths, 1);
+        else
+            options.backend_paths = paths;
+        muster_status status = muster_open(&m, &options, &err);
+        unsetenv("MUSTER_BACKENDS");
+        CHECK_STATUS(expected, status);
+        CHECK_STATUS(expected, err.status);
+        CHECK_CONTAINS(named, err.text);
+        CHECK(!m);
+        CHECK_EQUAL(0, allocator.bytes_out);
+        faulty_allocator_deinit(&allocator);
+    }
+}
+
+static void files_that_hold_no_backend_are_refused(void)
+{
+    char garbage[64], empty[64], truncated[64], paths[256];
+    CHECK(mkdtemp(folder));
+    snprintf(garbage, sizeof garbage, "%s/garbage.so", folder);
+    snprintf(empty, sizeof empty, "%s/empty.so", folder);
+    snprintf(truncated, sizeof truncated, "%s/truncated.so", folder);
+    write_file(garbage, "#!/bin/sh\nexit 0\n", 17);
+    write_file(empty, "", 0);
+    write_truncated(truncated, BACKEND_WITHOUT_ENTRY);
+    check_refused("/nowhere/libmissing.so", MUSTER_E_NOT_FOUND, "/nowhere/libmissing.so");
+    check_refused(folder, MUSTER_E_NOT_FOUND, folder);
+    check_refused(garbage, MUSTER_E_NOT_FOUND, garbage);
+    check_refused(empty, MUSTER_E_NOT_FOUND, empty);
+    check_refused(truncated, MUSTER_E_NOT_FOUND, truncated);
+    /* The second of two, with empty entries around them. */
+    snprintf(paths, sizeof paths, ":%s::%s:", BACKEND_GOOD, garbage);
+    check_refused(paths, MUSTER_E_NOT_FOUND, garbage);
+    remove(garbage);
+    remove(empty);
+    remove(truncated);
+    rmdir(folder);
+}
+
+static void objects_that_are_no_backend_are_refused(void)
+{
+    char twice[2 * sizeof BACKEND_GOOD + 1];
+    check_refused(BACKEND_WITHOUT_ENTRY, MUSTER_E_INVALID, BACKEND_WITHOUT_ENTRY);
+    check_refused(BACKEND_WITHOUT_TABLE, MUSTER_E_INVALID, BACKEND_WITHOUT_TABLE);
+    check_refused(BACKEND_OF_ANOTHER_VERSION, MUSTER_E_VERSION, "interface");
+    check_refused(BACKEND_WITHOUT_SLOTS, MUSTER_E_INVALID, "leaves out");
+    snprintf(twice, sizeof twice, "%s:%s", BACKEND_GOOD, BACKEND_GOOD);
+    check_refused(twice, MUSTER_E_INVALID, "two backends");
+}
+
+/* So that the refusals above are known to be for the reason they give. */
+static void a_good_object_is_loaded(void)
+{
+    struct muster_options options = MUSTER_OPTIONS_INIT;
+    struct muster_error err;
+    struct muster *m;
+    struct muster_backend_report reports[3];
+    size_t reports_count;
+    options.backend_paths = BACKEND_GOOD;
+    options.devices = "loaded";
+    for (size_t i = 0; i < 3; i++)
+        reports[i].size = sizeof reports[i];
+    CHECK_STATUS(MUSTER_OK, muster_open(&m, &options, &err));
+    CHECK_STATUS(MUSTER_OK, muster_backend_list(m, reports, 3, &reports_count, &err));
+    CHECK_EQUAL(3, reports_count);
+    CHECK_TEXT("loaded", reports[2].name);
+    CHECK_STATUS(MUSTER_E_NOT_FOUND, reports[2].error.status);
+    CHECK_STATUS(MUSTER_OK, muster_close(m, &err));
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test tests[] = {
+        TEST(threads_are_refused),
+        TEST(locks_are_refused),
+        TEST(conditions_are_refused),
+        TEST(pages_are_refused),
+        TEST(memory_is_refused),
+        TEST(files_that_hold_no_backend_are_refused),
+        TEST(objects_that_are_no_backend_are_refused),
+        TEST(a_good_object_is_loaded),
+    };
+    return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
+}

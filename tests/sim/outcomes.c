@@ -1,0 +1,205 @@
+/*
+ * Scenarios whose outcome is known: how near the scheduler comes to the bound, and how soon it
+ * notices what goes wrong.
+ */
+#include "harness.h"
+
+#include <muster/simulate.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SEEDS 10
+#define DEVICES_MAX 16
+#define MS 1000000.0
+
+struct outcome {
+    double ratio, ratio_max; /* mean and largest over the seeds */
+    double busy_least;       /* of all devices that stayed well, as part of the makespan */
+    double makespan_ms_max;
+};
+
+static struct muster_simulation *simulate(const char *text, uint64_t seed)
+{
+    struct muster_simulation_options options = { .size = sizeof options, .seed = seed, .check = 1 };
+    struct muster_simulation *result = NULL;
+    struct muster_error err = { .size = sizeof err };
+    if (muster_simulate(text, strlen(text), &options, &result, &err) != MUSTER_OK)
+        test_fail(__FILE__, __LINE__, "%s", err.text);
+    if (result->broken)
+        test_fail(__FILE__, __LINE__, "seed %d: %s", (int)seed, result->broken);
+    return result;
+}
+
+/* Over several seeds, each of which must be done. */
+static struct outcome outcome_of(const char *text)
+{
+    struct outcome outcome = { .busy_least = 1 };
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        struct muster_simulation *result = simulate(text, seed);
+        CHECK_STATUS(MUSTER_OK, result->status);
+        CHECK_EQUAL(0, result->lost + result->duplicated + result->out_of_order);
+        double makespan_ms = (double)result->makespan_ns / MS;
+        outcome.ratio += result->ratio / SEEDS;
+        if (result->ratio > outcome.ratio_max)
+            outcome.ratio_max = result->ratio;
+        if (makespan_ms > outcome.makespan_ms_max)
+            outcome.makespan_ms_max = makespan_ms;
+        for (size_t i = 0; i < result->device_count; i++) {
+            double busy = (double)result->devices[i].busy_ns / (double)result->makespan_ns;
+            if (strcmp(result->devices[i].health, "ok") == 0 && busy < outcome.busy_least)
+                outcome.busy_least = busy;
+        }
+        muster_simulation_destroy(result);
+    }
+    return outcome;
+}
+
+#define DEVICE(rate) "{\"items_per_s\":" rate ",\"launch_ns\":4000,\"jitter\":0.05"
+#define ONE_TWO_FOUR "{\"devices\":[" DEVICE("1e6") "}," DEVICE("2e6") "}," DEVICE("4e6") "},"
+#define MILLION "],\"job\":{\"items\":1000000}}"
+
+/* The bound has jitter at its mean, so a single run may have more or less luck than that. */
+static void expect_near_bound(const char *text, double ratio, double ratio_max)
+{
+    struct outcome outcome = outcome_of(text);
+    printf("    ratio %.4f, at most %.4f; busy at least %.3f\n", outcome.ratio, outcome.ratio_max,
+           outcome.busy_least);
+    CHECK(outcome.ratio <= ratio);
+    CHECK(outcome.ratio_max <= ratio_max);
+    CHECK(outcome.busy_least >= 0.95);
+}
+
+static void unequal_devices_end_together(void)
+{
+    expect_near_bound(ONE_TWO_FOUR DEVICE("8e6") "}" MILLION, 1.01, 1.03);
+    expect_near_bound("{\"devices\":[" DEVICE("1e6") ",\"count\":3}," DEVICE("16e6") "}" MILLION,
+                      1.01, 1.03);
+    expect_near_bound(
+        "{\"devices\":[" DEVICE("1e7") ",\"count\":2}," DEVICE("3e5") ",\"count\":2}" MILLION, 1.01,
+        1.02);
+    expect_near_bound("{\"devices\":[" DEVICE("1e6") ",\"count\":7}," DEVICE("1e5") "}" MILLION,
+                      1.01, 1.03);
+}
+
+static void unequal_costs_are_evened_out(void)
+{
+    expect_near_bound(
+        ONE_TWO_FOUR DEVICE("8e6") "}],\"job\":{\"items\":1000000,\"cost\":{\"kind\":\"pareto\","
+                                   "\"alpha\":1.5}}}",
+        1.02, 1.08);
+    expect_near_bound(ONE_TWO_FOUR DEVICE("8e6") "}],\"job\":{\"items\":1000000,"
+                                                 "\"cost\":{\"kind\":\"ramp\"}}}",
+                      1.03, 1.08);
+}
+
+static void a_slow_down_costs_little(void)
+{
+    expect_near_bound(ONE_TWO_FOUR DEVICE("8e6") ",\"faults\":[{\"kind\":\"slow\",\"at_ms\":22,"
+                                                 "\"factor\":0.25}]}" MILLION,
+                      1.02, 1.08);
+}
+
+static void a_loss_costs_little(void)
+{
+    expect_near_bound(
+        ONE_TWO_FOUR DEVICE("8e6") ",\"faults\":[{\"kind\":\"lost\",\"at_ms\":22}]}" MILLION, 1.06,
+        1.08);
+}
+
+/* The code is loaded at the first launch: that must not pass for what every launch costs. */
+static void a_slow_first_launch_costs_nothing_later(void)
+{
+    for (int depth = 1; depth <= 2; depth++) {
+        char text[512];
+        snprintf(text, sizeof text,
+                 "{\"devices\":[" DEVICE("1e6") "}," DEVICE(
+                     "1e6") ",\"faults\":["
+                            "{\"kind\":\"hang\",\"at_ms\":0,\"for_ms\":50}]}],"
+                            "\"job\":{\"items\":1000000,\"depth\":%d}}",
+                 depth);
+        expect_near_bound(text, 1.01, 1.03);
+    }
+}
+
+/* Two units, two devices that nobody knows: the second must not stand by while the first has both. */
+static void few_units_are_spread(void)
+{
+    struct outcome outcome = outcome_of("{\"devices\":[{\"items_per_s\":1000,\"count\":4}],"
+                                        "\"job\":{\"items\":4,\"unit\":1,\"depth\":4}}");
+    CHECK(outcome.makespan_ms_max <= 1);
+}
+
+static void a_loss_at_a_launch_is_noticed_at_once(void)
+{
+    struct outcome outcome = outcome_of(
+        "{\"devices\":[{\"items_per_s\":1000,\"faults\":[{\"kind\":\"lost\",\"at_launch\":3}]},"
+        "{\"items_per_s\":1000}],\"job\":{\"items\":40,\"unit\":1,\"speculate\":false}}");
+    CHECK(outcome.makespan_ms_max <= 40);
+}
+
+static void a_device_that_is_lost_from_the_start_is_given_nothing(void)
+{
+    struct muster_simulation *result = simulate(
+        "{\"devices\":[{\"items_per_s\":1000,\"count\":2,\"faults\":[{\"kind\":\"lost\"}]},"
+        "{\"items_per_s\":1000}],\"job\":{\"items\":5}}",
+        1);
+    CHECK_STATUS(MUSTER_OK, result->status);
+    CHECK_TEXT("lost", result->devices[0].health);
+    CHECK_EQUAL(0, result->retries);
+    CHECK_EQUAL(5000000, result->makespan_ns);
+    muster_simulation_destroy(result);
+}
+
+/*
+ * The slow one has a unit of 100 s, which may take half an hour. That must not keep anybody from
+ * noticing that the quick one hangs.
+ */
+static void a_hang_is_noticed_beside_something_slow(void)
+{
+    struct outcome outcome = outcome_of(
+        "{\"devices\":[{\"items_per_s\":0.01},{\"items_per_s\":10,\"faults\":[{\"kind\":\"hang\","
+        "\"at_ms\":210000}]},{\"items_per_s\":10}],"
+        "\"job\":{\"items\":4500,\"unit\":1,\"depth\":1,\"speculate\":false}}");
+    CHECK(outcome.makespan_ms_max < 350000);
+}
+
+static void a_hang_at_the_end_costs_one_unit_with_copies(void)
+{
+    struct outcome outcome = outcome_of(
+        "{\"devices\":[{\"items_per_s\":1000,\"count\":2},{\"items_per_s\":1000,\"faults\":["
+        "{\"kind\":\"hang\",\"at_ms\":95.5}]}],\"job\":{\"items\":300,\"unit\":1}}");
+    CHECK(outcome.makespan_ms_max <= 110);
+}
+
+static void a_job_fails_when_nothing_is_left(void)
+{
+    struct muster_simulation *result =
+        simulate("{\"devices\":[{\"items_per_s\":1000,\"count\":3,\"faults\":[{\"kind\":\"lost\","
+                 "\"at_ms\":10.5}]}],\"job\":{\"items\":100,\"unit\":1,\"depth\":1}}",
+                 1);
+    CHECK_STATUS(MUSTER_E_FAILED, result->status);
+    CHECK_EQUAL(1, result->failed_count);
+    CHECK_EQUAL(30, result->failed[0].begin);
+    CHECK_EQUAL(100, result->failed[0].end);
+    CHECK_EQUAL(30, result->items_delivered);
+    CHECK_EQUAL(70, result->lost);
+    muster_simulation_destroy(result);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test tests[] = {
+        TEST(unequal_devices_end_together),
+        TEST(unequal_costs_are_evened_out),
+        TEST(a_slow_down_costs_little),
+        TEST(a_loss_costs_little),
+        TEST(a_slow_first_launch_costs_nothing_later),
+        TEST(few_units_are_spread),
+        TEST(a_loss_at_a_launch_is_noticed_at_once),
+        TEST(a_device_that_is_lost_from_the_start_is_given_nothing),
+        TEST(a_hang_is_noticed_beside_something_slow),
+        TEST(a_hang_at_the_end_costs_one_unit_with_copies),
+        TEST(a_job_fails_when_nothing_is_left),
+    };
+    return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
+}

@@ -1,0 +1,321 @@
+/*
+ * Random walks through core/job.h: any call in any order, tickets that are stale, lanes that share a
+ * failure domain, sinks that fail, cancels. Every invariant is checked after every call, and a job
+ * that is left in peace must come to its end.
+ */
+#include "base/random.h"
+#include "core/job.h"
+#include "harness.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define ITEMS_MAX 120
+#define LANES_MAX 6
+#define DEPTH_MAX 4
+#define BOOK_MAX (LANES_MAX * DEPTH_MAX * 4)
+#define LEAVING_MAX 4
+
+enum phase { STALE, CLAIMED, KICKED };
+
+struct entry {
+    struct job_claim claim;
+    enum phase phase;
+    uint32_t lane;
+    bool is_silent; /* its device never answers */
+};
+
+static _Alignas(64) char memory[1 << 17];
+
+static struct walk {
+    uint64_t seed;
+    struct random random;
+    struct job_options options;
+    struct job *job;
+    uint64_t now_ns;
+    struct entry book[BOOK_MAX]; /* what lanes were given, also what is over */
+    struct {
+        uint32_t unit;
+        struct muster_range range;
+    } leaving[LEAVING_MAX];
+    uint32_t leaving_count;
+    bool is_accepted[ITEMS_MAX], is_delivered[ITEMS_MAX];
+    uint64_t delivered;
+    bool is_lost[LANES_MAX], sink_failed;
+} w;
+
+static uint64_t below(uint64_t bound)
+{
+    return random_below(&w.random, bound);
+}
+
+static bool one_in(uint64_t n)
+{
+    return below(n) == 0;
+}
+
+#define EXPECT(condition)                                                                          \
+    ((condition) ? (void)0                                                                         \
+                 : test_fail(__FILE__, __LINE__, "walk %llu: not true: %s",                        \
+                             (unsigned long long)w.seed, #condition))
+
+static void check_sound(void)
+{
+    const char *broken = job_check(w.job);
+    if (broken)
+        test_fail(__FILE__, __LINE__, "walk %llu: %s", (unsigned long long)w.seed, broken);
+    EXPECT(w.options.window == 0 || job_window_used(w.job) <= w.options.window);
+    EXPECT(job_items_delivered(w.job) == w.delivered);
+}
+
+static void begin_walk(uint64_t seed)
+{
+    memset(&w, 0, sizeof w);
+    w.seed = seed;
+    random_init(&w.random, seed);
+    uint32_t lanes = (uint32_t)(1 + below(LANES_MAX)), depth = (uint32_t)(1 + below(DEPTH_MAX));
+    w.options = (struct job_options){ .items = 1 + below(ITEMS_MAX),
+                                      .unit = (enum job_unit_rule)below(3),
+                                      .unit_items = 1 + below(8),
+                                      .unit_max = one_in(3) ? 1 + below(10) : 0,
+                                      .window = one_in(2) ? 1 + below(30) : 0,
+                                      .lane_count = lanes,
+                                      .depth = depth,
+                                      .units_max = lanes * depth + (uint32_t)below(20),
+                                      .tries = (uint32_t)(1 + below(4)),
+                                      .ordered = one_in(2),
+                                      .speculate = one_in(2),
+                                      .place = one_in(3),
+                                      .policy = (enum job_policy)below(5),
+                                      .timeout_ns = one_in(2) ? 1 + below(100000) : 0 };
+    EXPECT(job_bytes(&w.options) > 0 && job_bytes(&w.options) <= sizeof memory);
+    w.job = job_init(memory, &w.options, 0);
+    for (uint32_t i = 0; i < lanes; i++)
+        job_lane_describe(w.job, i, (uint32_t)below(lanes), (double)below(3));
+    check_sound();
+}
+
+/* The calls. */
+
+static void claim(uint32_t lane)
+{
+    struct job_claim got;
+    if (!job_claim(w.job, lane, w.now_ns, &got))
+        return;
+    EXPECT(!w.is_lost[lane]);
+    EXPECT(job_is_out(w.job, got.ticket));
+    struct entry *entry = NULL;
+    uint32_t held = 0, free_seen = 0;
+    for (uint32_t i = 0; i < BOOK_MAX; i++) {
+        struct entry *e = &w.book[i];
+        held += e->phase != STALE && e->lane == lane && job_is_out(w.job, e->claim.ticket);
+        /* One that is over is forgotten at random, so that old tickets of every age are tried. */
+        if (e->phase == STALE && below(++free_seen) == 0)
+            entry = e;
+    }
+    EXPECT(held < w.options.depth);
+    EXPECT(entry != NULL);
+    for (uint64_t i = got.range.begin; i < got.range.end; i++)
+        EXPECT(!w.is_accepted[i]);
+    *entry = (struct entry){ got, CLAIMED, lane, false };
+}
+
+static void kick(struct entry *entry)
+{
+    bool was_out = job_is_out(w.job, entry->claim.ticket);
+    bool is_started = job_kick(w.job, entry->claim.ticket, w.now_ns);
+    if (entry->phase == STALE)
+        EXPECT(!is_started && !was_out);
+    else if (job_state(w.job) != JOB_RUNNING)
+        EXPECT(!is_started);
+    else
+        EXPECT(is_started == was_out);
+    if (entry->phase == CLAIMED)
+        entry->phase = is_started ? KICKED : STALE;
+}
+
+static void finish(struct entry *entry, enum job_end end)
+{
+    bool was_out = job_is_out(w.job, entry->claim.ticket);
+    enum job_verdict verdict = job_finish(w.job, entry->claim.ticket, end, w.now_ns);
+    EXPECT(was_out || verdict == JOB_LATE);
+    EXPECT(entry->phase != STALE || !was_out);
+    if (end == JOB_END_DEVICE && was_out)
+        w.is_lost[entry->lane] = true;
+    EXPECT(verdict != JOB_ACCEPTED || (end == JOB_END_OK && entry->phase == KICKED));
+    EXPECT(verdict != JOB_REFUSED || job_state(w.job) != JOB_RUNNING);
+    if (verdict == JOB_ACCEPTED)
+        for (uint64_t i = entry->claim.range.begin; i < entry->claim.range.end; i++) {
+            EXPECT(!w.is_accepted[i]);
+            w.is_accepted[i] = true;
+        }
+    /* After a loss the device may still hand in what it had: that is the slot coming back. */
+    if (end != JOB_END_DEVICE)
+        entry->phase = STALE;
+}
+
+static void take_result(void)
+{
+    uint32_t unit;
+    struct muster_range range;
+    if (w.leaving_count == LEAVING_MAX || !job_next_result(w.job, &unit, &range))
+        return;
+    EXPECT(!w.sink_failed && job_state(w.job) != JOB_CANCELLED);
+    for (uint64_t i = range.begin; i < range.end; i++) {
+        EXPECT(w.is_accepted[i] && !w.is_delivered[i]);
+        w.is_delivered[i] = true;
+    }
+    if (w.options.ordered)
+        EXPECT(range.begin == w.delivered && w.leaving_count == 0);
+    w.leaving[w.leaving_count].unit = unit;
+    w.leaving[w.leaving_count++].range = range;
+}
+
+static void deliver(bool succeeds)
+{
+    if (w.leaving_count == 0)
+        return;
+    uint32_t which = (uint32_t)below(w.leaving_count);
+    if (succeeds) {
+        w.delivered += w.leaving[which].range.end - w.leaving[which].range.begin;
+        job_delivered(w.job, w.leaving[which].unit);
+    } else {
+        job_sink_failed(w.job, w.leaving[which].unit);
+        w.sink_failed = true;
+    }
+    w.leaving[which] = w.leaving[--w.leaving_count];
+}
+
+static void look(void)
+{
+    uint64_t next_ns = job_look(w.job, w.now_ns);
+    EXPECT(next_ns > w.now_ns && next_ns == job_look_due(w.job));
+}
+
+/* One call at random; `rough` is how often things go wrong, 0 for never. */
+static void step(uint64_t rough)
+{
+    struct entry *entry = &w.book[below(BOOK_MAX)];
+    enum job_end end = JOB_END_OK;
+    switch (below(8)) {
+    case 0:
+    case 1:
+        claim((uint32_t)below(w.options.lane_count));
+        break;
+    case 2:
+        if (entry->phase != KICKED)
+            kick(entry);
+        break;
+    case 3:
+        if (entry->is_silent || entry->phase == CLAIMED)
+            break;
+        if (rough > 0 && one_in(rough))
+            end = one_in(12) ? JOB_END_USER : one_in(6) ? JOB_END_DEVICE : JOB_END_UNIT;
+        if (rough > 0 && entry->phase == KICKED && one_in(4 * rough))
+            entry->is_silent = true;
+        else
+            finish(entry, end);
+        break;
+    case 4:
+        take_result();
+        break;
+    case 5:
+        deliver(!(rough > 0 && one_in(60 * rough)));
+        break;
+    case 6:
+        w.now_ns += below(one_in(10) ? UINT64_C(3000000000) : 2000);
+        if (w.now_ns >= job_look_due(w.job) || one_in(4))
+            look();
+        break;
+    default:
+        if (rough > 0 && one_in(100 * rough))
+            job_cancel(w.job);
+        if (rough > 0 && one_in(30 * rough)) {
+            uint32_t lane = (uint32_t)below(w.options.lane_count);
+            job_lane_lost(w.job, lane, w.now_ns);
+            w.is_lost[lane] = true;
+        }
+    }
+    check_sound();
+}
+
+/* Everybody does what there is to do, and nothing goes wrong any more but what already has. */
+static void calm_round(void)
+{
+    for (uint32_t lane = 0; lane < w.options.lane_count; lane++)
+        claim(lane);
+    check_sound();
+    for (uint32_t i = 0; i < BOOK_MAX; i++)
+        if (w.book[i].phase == CLAIMED)
+            kick(&w.book[i]);
+    check_sound();
+    w.now_ns += 1000;
+    for (uint32_t i = 0; i < BOOK_MAX; i++)
+        if (w.book[i].phase == KICKED && !w.book[i].is_silent)
+            finish(&w.book[i], JOB_END_OK);
+    check_sound();
+    take_result();
+    while (w.leaving_count > 0)
+        deliver(true);
+    check_sound();
+    if (job_is_quiet(w.job) || w.now_ns < job_look_due(w.job))
+        w.now_ns = job_look_due(w.job) != UINT64_MAX && one_in(2) ? job_look_due(w.job) : w.now_ns;
+    if (w.now_ns >= job_look_due(w.job))
+        look();
+    check_sound();
+}
+
+static void check_end(void)
+{
+    struct muster_range failed[JOB_FAILED_MAX];
+    size_t count = job_failed_ranges(w.job, failed, JOB_FAILED_MAX);
+    EXPECT(job_is_quiet(w.job));
+    switch (job_state(w.job)) {
+    case JOB_RUNNING:
+        EXPECT(!"the job stands still");
+        break;
+    case JOB_DONE:
+        for (uint64_t i = 0; i < w.options.items; i++)
+            EXPECT(w.is_delivered[i]);
+        EXPECT(count == 0);
+        break;
+    case JOB_FAILED:
+        EXPECT(count > 0);
+        for (size_t i = 0; i < count; i++) {
+            EXPECT(failed[i].begin < failed[i].end && failed[i].end <= w.options.items);
+            EXPECT(i == 0 || failed[i].begin > failed[i - 1].end);
+        }
+        EXPECT(!w.options.ordered || w.delivered <= failed[0].begin);
+        break;
+    case JOB_CANCELLED:
+        EXPECT(count == 0);
+    }
+}
+
+static void walk(uint64_t seed)
+{
+    static const uint64_t roughness[] = { 0, 2, 8, 30 };
+    begin_walk(seed);
+    uint64_t rough = roughness[below(4)];
+    for (uint64_t i = below(2000); i > 0; i--)
+        step(rough);
+    /* Each round runs at least one unit or lets time pass for something that hangs. */
+    for (unsigned i = 0; i < 40 * ITEMS_MAX; i++) {
+        if (job_state(w.job) != JOB_RUNNING && job_is_quiet(w.job))
+            break;
+        calm_round();
+    }
+    check_end();
+}
+
+static void any_calls_in_any_order_keep_every_law(void)
+{
+    for (uint64_t i = 0; i < test_repetitions(WALKS); i++)
+        walk(test_seed() * 1000000 + i);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test tests[] = { TEST(any_calls_in_any_order_keep_every_law) };
+    return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
+}

@@ -1,0 +1,269 @@
+#include "model/scenario.h"
+
+#include "../fuzz/mutate.h"
+#include "../fuzz/scenario.c" /* NOLINT(bugprone-suspicious-include): driven below */
+#include "harness.h"
+
+#include <stdio.h>
+
+#define DEVICES "\"devices\":[{\"items_per_s\":1e6}]"
+#define WITH_JOB(keys) "{" DEVICES ",\"job\":{\"items\":10," keys "}}"
+
+static struct scenario_job read_job_of(const char *text)
+{
+    struct model_device device;
+    struct scenario_job job;
+    struct muster_error err;
+    size_t count = 0;
+    if (scenario_read(text, strlen(text), &device, 1, &count, &job, &err) != MUSTER_OK)
+        test_fail(__FILE__, __LINE__, "%s: %s", text, err.text);
+    CHECK_EQUAL(1, count);
+    return job;
+}
+
+static void what_is_left_out_has_its_default(void)
+{
+    struct scenario_job job = read_job_of("{" DEVICES ",\"job\":{\"items\":7}}");
+    CHECK_EQUAL(7, job.items);
+    CHECK_EQUAL(0, job.item_bytes_in);
+    CHECK_EQUAL(0, job.item_bytes_out);
+    CHECK_EQUAL(SCENARIO_UNIFORM, job.cost);
+    CHECK(!job.place && job.ordered && job.speculate);
+    CHECK_EQUAL(SCENARIO_ADAPTIVE, job.policy);
+    CHECK_EQUAL(SCENARIO_UNIT_ADAPTIVE, job.unit);
+    CHECK_EQUAL(0, job.window);
+    CHECK_EQUAL(2, job.depth);
+    CHECK_EQUAL(3, job.tries);
+    CHECK_EQUAL(0, job.min_free_bytes);
+    CHECK_EQUAL(0, job.min_compute[0] + job.min_compute[1]);
+}
+
+static void every_key_is_read(void)
+{
+    struct scenario_job job = read_job_of(
+        "{\"job\":{\"items\":1e6,\"item_bytes_in\":4,\"item_bytes_out\":8,"
+        "\"cost\":{\"kind\":\"pareto\",\"alpha\":1.5},\"mode\":\"place\",\"policy\":\"weighted\","
+        "\"unit\":250,\"ordered\":false,\"window\":4096,\"depth\":4,\"tries\":5,"
+        "\"speculate\":false,\"hints\":{\"min_free\":\"1GiB\",\"min_compute\":[8,6]}}," DEVICES
+        "}");
+    CHECK_EQUAL(1000000, job.items);
+    CHECK_EQUAL(4, job.item_bytes_in);
+    CHECK_EQUAL(8, job.item_bytes_out);
+    CHECK_EQUAL(SCENARIO_PARETO, job.cost);
+    CHECK(job.alpha == 1.5);
+    CHECK(job.place && !job.ordered && !job.speculate);
+    CHECK_EQUAL(SCENARIO_WEIGHTED, job.policy);
+    CHECK_EQUAL(SCENARIO_UNIT_FIXED, job.unit);
+    CHECK_EQUAL(250, job.unit_items);
+    CHECK_EQUAL(4096, job.window);
+    CHECK_EQUAL(4, job.depth);
+    CHECK_EQUAL(5, job.tries);
+    CHECK_EQUAL(INT64_C(1) << 30, job.min_free_bytes);
+    CHECK_EQUAL(8, job.min_compute[0]);
+    CHECK_EQUAL(6, job.min_compute[1]);
+}
+
+static void every_choice_is_read(void)
+{
+    static const char *const policies[] = { "round-robin", "least-loaded", "weighted", "adaptive",
+                                            "earliest-finish" };
+    static const char *const kinds[] = { "uniform", "ramp" };
+    char text[256];
+    for (size_t i = 0; i < 5; i++) {
+        snprintf(text, sizeof text, WITH_JOB("\"policy\":\"%s\""), policies[i]);
+        CHECK_EQUAL(i, read_job_of(text).policy);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        snprintf(text, sizeof text, WITH_JOB("\"cost\":{\"kind\":\"%s\"}"), kinds[i]);
+        CHECK_EQUAL(i == 0 ? SCENARIO_UNIFORM : SCENARIO_RAMP, read_job_of(text).cost);
+    }
+    CHECK(!read_job_of(WITH_JOB("\"mode\":\"claim\"")).place);
+    CHECK_EQUAL(SCENARIO_UNIT_QUARTER, read_job_of(WITH_JOB("\"unit\":\"quarter\"")).unit);
+    CHECK_EQUAL(SCENARIO_UNIT_ADAPTIVE, read_job_of(WITH_JOB("\"unit\":\"adaptive\"")).unit);
+    CHECK_EQUAL(0, read_job_of(WITH_JOB("\"window\":0")).window);
+    CHECK_EQUAL(SCENARIO_ITEMS_MAX, read_job_of(WITH_JOB("\"window\":1099511627776")).window);
+    CHECK_EQUAL(SCENARIO_DEPTH_MAX, read_job_of(WITH_JOB("\"depth\":64")).depth);
+    CHECK_EQUAL(SCENARIO_TRIES_MAX, read_job_of(WITH_JOB("\"tries\":100")).tries);
+}
+
+static void devices_are_counted_before_they_fit(void)
+{
+    static const char text[] = "{\"devices\":[{\"items_per_s\":1,\"count\":3},{\"items_per_s\":2}],"
+                               "\"job\":{\"items\":1}}";
+    struct model_device devices[4];
+    struct scenario_job job = { .items = 99 };
+    struct muster_error err;
+    size_t count = 0;
+    CHECK_STATUS(MUSTER_E_CAPACITY,
+                 scenario_read(text, sizeof text - 1, NULL, 0, &count, &job, &err));
+    CHECK_EQUAL(4, count);
+    CHECK_CONTAINS("4 devices are described and there is room for 0", err.text);
+    CHECK_STATUS(MUSTER_E_CAPACITY,
+                 scenario_read(text, sizeof text - 1, devices, 3, &count, &job, NULL));
+    CHECK_EQUAL(99, job.items);
+    CHECK_STATUS(MUSTER_OK, scenario_read(text, sizeof text - 1, devices, 4, &count, &job, NULL));
+    CHECK_EQUAL(1, job.items);
+    CHECK(devices[2].items_per_s == 1 && devices[3].items_per_s == 2);
+}
+
+static void flaws_are_found_where_they_are(void)
+{
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        { "", "line 1, column 1: " },
+        { "[]", "line 1, column 1: a scenario must be an object, not an array" },
+        { "{}", "line 1, column 1: \"devices\" is missing" },
+        { "{" DEVICES "}", "line 1, column 1: \"job\" is missing" },
+        { "{\"job\":{\"items\":1}}", "line 1, column 1: \"devices\" is missing" },
+        { "{" DEVICES ",\n \"job\":  {}}", "line 2, column 10: a job needs \"items\"" },
+        { "{" DEVICES ",\n\"job\":{\"items\":0}}",
+          "line 2, column 16: \"items\" must be a whole number from 1 to 1099511627776, not 0" },
+        { "{" DEVICES ",\n\"job\":{\"items\":-5}}", "line 2, column 16: \"items\" must be" },
+        { "{" DEVICES ",\n\"job\":{\"items\":1.5}}", "line 2, column 16: \"items\" must be" },
+        { "{" DEVICES ",\n\"job\":{\"items\":\"many\"}}", "not \"many\"" },
+        { "{" DEVICES ",\n\"job\":{\"items\":1,\"items\":2}}",
+          "line 2, column 18: key \"items\" of the job is given twice" },
+        { "{" DEVICES ",\n\"job\":{\"items\":1,\"tires\":3}}",
+          "line 2, column 18: unknown key \"tires\" of the job" },
+        { "{" DEVICES ",\"job\":{\"items\":1},\n\"seed\":1}",
+          "line 2, column 1: unknown key \"seed\" of the scenario" },
+        { "{" DEVICES ",\"job\":{\"items\":1}} x", "nothing may follow the end of the value" },
+        { "{" DEVICES ",\"job\":[]}", "\"job\" must be an object, not an array" },
+        { "{\"devices\":[],\"job\":{\"items\":1}}", "there is no device" },
+        { "{\"devices\":[{\"items_per_s\":0}],\"job\":{\"items\":1}}",
+          "line 1, column 28: \"items_per_s\" must be a number above 0, not 0" },
+        { WITH_JOB("\n\"cost\": {}"), "line 2, column 9: \"cost\" needs a \"kind\"" },
+        { WITH_JOB("\"cost\":{\"kind\":\"cubic\"}"), "not \"cubic\"" },
+        { WITH_JOB("\"cost\":{\"kind\":\"pareto\"}"),
+          "\"alpha\" belongs to costs of kind \"pareto\"" },
+        { WITH_JOB("\"cost\":{\"kind\":\"ramp\",\"alpha\":2}"),
+          "\"alpha\" belongs to costs of kind \"pareto\"" },
+        { WITH_JOB("\"cost\":{\"kind\":\"pareto\",\"alpha\":1}"), "must be a number above 1" },
+        { WITH_JOB("\"cost\":\"uniform\""), "\"cost\" must be an object" },
+        { WITH_JOB("\"mode\":\"push\""), "\"claim\", \"place\", not \"push\"" },
+        { WITH_JOB("\"policy\":\"sticky\""), "not \"sticky\"" },
+        { WITH_JOB("\"policy\":null"), "not null" },
+        { WITH_JOB("\"unit\":0"), "\"unit\" must be adaptive, quarter or a number of items" },
+        { WITH_JOB("\"unit\":\"half\""), "\"unit\" must be" },
+        { WITH_JOB("\"ordered\":1"), "\"ordered\" must be true or false, not 1" },
+        { WITH_JOB("\"depth\":0"), "\"depth\" must be a whole number from 1 to 64" },
+        { WITH_JOB("\"depth\":65"), "\"depth\" must be" },
+        { WITH_JOB("\"tries\":0"), "\"tries\" must be a whole number from 1 to 100" },
+        { WITH_JOB("\"window\":-1"), "\"window\" must be" },
+        { WITH_JOB("\"item_bytes_in\":4294967296"), "\"item_bytes_in\" must be" },
+        { WITH_JOB("\"hints\":{\"min_free\":\"big\"}"), "\"min_free\" must be" },
+        { WITH_JOB("\"hints\":{\"min_cc\":[8,0]}"), "unknown key \"min_cc\" of \"hints\"" },
+        { WITH_JOB("\"hints\":{\"min_compute\":[8]}"), "\"min_compute\" must be" },
+        { "{" DEVICES ",\"job\":{\"cost\":{\"kind\":\"pareto\",\"alpha\":2},\n\"items\":1e9}}",
+          "line 2, column 1: pareto costs are drawn for at most 268435456 items" },
+    };
+    struct model_device device;
+    struct scenario_job job;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct muster_error err = { .status = MUSTER_OK };
+        size_t count = 77;
+        CHECK_STATUS(MUSTER_E_PARSE, scenario_read(cases[i].text, strlen(cases[i].text), &device, 1,
+                                                   &count, &job, &err));
+        CHECK_EQUAL(77, count);
+        CHECK_CONTAINS(cases[i].message, err.text);
+        CHECK(strncmp(err.text, "line ", 5) == 0 && err.fix[0]);
+    }
+}
+
+static void hints_refuse_by_name(void)
+{
+    const struct model_device device = { .memory_bytes = 1 << 20, .compute = { 8, 6 } };
+    struct scenario_job job = { .items = 1 };
+    const char *why = "?";
+    CHECK(scenario_eligible(&job, &device, &why) && !why);
+    job.min_free_bytes = 1 << 20;
+    job.min_compute[0] = 8;
+    job.min_compute[1] = 6;
+    CHECK(scenario_eligible(&job, &device, &why) && !why);
+    job.min_compute[1] = 7;
+    CHECK(!scenario_eligible(&job, &device, &why));
+    CHECK_TEXT("min_compute", why);
+    job.min_compute[0] = 7; /* 7.7 is below 8.6 */
+    CHECK(scenario_eligible(&job, &device, &why));
+    job.min_compute[0] = 9;
+    job.min_compute[1] = 0;
+    CHECK(!scenario_eligible(&job, &device, &why));
+    job.min_free_bytes++;
+    CHECK(!scenario_eligible(&job, &device, &why));
+    CHECK_TEXT("min_free", why);
+}
+
+static void damaged_scenarios_do_no_harm(void)
+{
+    static const char *const corpus[] = {
+        "{\"devices\":[{\"name\":\"fast\",\"count\":2,\"items_per_s\":8e6,\"launch_ns\":4000,"
+        "\"memory\":\"80GiB\",\"compute\":[9,0],\"h2d_bytes_per_s\":5e8,\"d2h_bytes_per_s\":5e8,"
+        "\"weight\":1.0,\"jitter\":0.05,\"faults\":[{\"kind\":\"slow\",\"at_ms\":0.1,"
+        "\"for_ms\":0.5,\"factor\":0.25},{\"kind\":\"lost\",\"at_ms\":0.3}]}],"
+        "\"job\":{\"items\":900,\"item_bytes_in\":100,\"cost\":{\"kind\":\"pareto\",\"alpha\":1.5},"
+        "\"mode\":\"claim\",\"unit\":\"adaptive\",\"depth\":3,\"tries\":3}}",
+        "{\"devices\":[{\"items_per_s\":1e6},{\"items_per_s\":3e5,\"faults\":[{\"kind\":\"hang\","
+        "\"at_launch\":2,\"for_ms\":1500},{\"kind\":\"unit_error\",\"probability\":0.2}]}],"
+        "\"job\":{\"items\":500,\"ordered\":false,\"window\":64,\"unit\":7,\"tries\":9,"
+        "\"hints\":{\"min_free\":\"1GiB\"}}}",
+        "{\"devices\":[{\"items_per_s\":1e6,\"count\":5}],\"job\":{\"items\":800,\"mode\":"
+        "\"place\",\"policy\":\"earliest-finish\",\"unit\":\"quarter\",\"cost\":{\"kind\":\"ramp\"}"
+        ","
+        "\"item_bytes_out\":8,\"speculate\":false}}",
+    };
+    mutate_all(test_seed(), corpus, sizeof corpus / sizeof *corpus, test_repetitions(60000));
+}
+
+/* Scenarios of the right form whose numbers are anything: very slow, very fast, very many bytes. */
+static void odd_numbers_do_no_harm(void)
+{
+    static const char *const reals[] = { "1e-300", "1e-9", "0.05",  "1",    "7.5",
+                                         "1e3",    "1e6",  "2.5e6", "1e12", "1e300" };
+    static const char *const wholes[] = { "0",   "1",    "2",          "3",        "64",
+                                          "700", "4000", "4294967295", "99999999", "1e18" };
+    static const char *const faults[] = { "slow\",\"factor\":0.25,\"for_ms\":3,\"",
+                                          "slow\",\"factor\":1e9,\"",
+                                          "hang\",\"for_ms\":2000,\"",
+                                          "hang\",\"",
+                                          "lost\",\"",
+                                          "unit_error\",\"probability\":0.3,\"" };
+    static const char *const units[] = { "\"adaptive\"", "\"quarter\"", "1", "13", "1e9" };
+    char text[1024];
+    struct random random;
+    random_init(&random, test_seed());
+#define ANY(list) list[random_below(&random, sizeof list / sizeof *list)]
+    for (unsigned round = 0; round < test_repetitions(1500); round++) {
+        int length = snprintf(
+            text, sizeof text,
+            "{\"devices\":[{\"items_per_s\":%s,\"launch_ns\":%s,\"jitter\":0.%u,\"faults\":["
+            "{\"kind\":\"%sat_launch\":%u},{\"kind\":\"%sat_ms\":%s}]},"
+            "{\"items_per_s\":%s,\"count\":%u,\"h2d_bytes_per_s\":%s,\"d2h_bytes_per_s\":%s}],"
+            "\"job\":{\"items\":%u,\"item_bytes_in\":%s,\"item_bytes_out\":%s,\"unit\":%s,"
+            "\"window\":%s,\"depth\":%u,\"tries\":%u,\"ordered\":%s,\"mode\":\"%s\"}}",
+            ANY(reals), ANY(wholes), (unsigned)random_below(&random, 10), ANY(faults),
+            1 + (unsigned)random_below(&random, 9), ANY(faults), ANY(reals), ANY(reals),
+            1 + (unsigned)random_below(&random, 3), ANY(reals), ANY(reals),
+            1 + (unsigned)random_below(&random, 300), ANY(wholes), ANY(wholes), ANY(units),
+            ANY(wholes), 1 + (unsigned)random_below(&random, 5),
+            1 + (unsigned)random_below(&random, 5), random_below(&random, 2) ? "true" : "false",
+            random_below(&random, 2) ? "claim" : "place");
+        LLVMFuzzerTestOneInput((const uint8_t *)text, (size_t)length);
+    }
+#undef ANY
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test tests[] = {
+        TEST(what_is_left_out_has_its_default),
+        TEST(every_key_is_read),
+        TEST(every_choice_is_read),
+        TEST(devices_are_counted_before_they_fit),
+        TEST(flaws_are_found_where_they_are),
+        TEST(hints_refuse_by_name),
+        TEST(damaged_scenarios_do_no_harm),
+        TEST(odd_numbers_do_no_harm),
+    };
+    return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
+}
