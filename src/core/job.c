@@ -14,14 +14,21 @@
 #define WINDOW_PARTS 3.0
 /* Undelivered units that are looked at for something to run twice; stragglers are the oldest. */
 #define STRAGGLERS_SEEN 32
+/*
+ * Of units that are done or run twice already, this many are passed over: with 10,000 lanes the list
+ * is long, and every idle lane walks it.
+ */
+#define STRAGGLERS_WALKED 256
 /* A copy must be expected to finish in this part of the time that the first run still needs. */
 #define COPY_GAIN 0.8
 /* Without a time-out of the user's, an attempt is overdue after this many times its expected time. */
 #define OVERDUE_FACTOR 20.0
 #define OVERDUE_LEAST_NS 1000000000.0
 #define OVERDUE_UNKNOWN_NS 10000000000.0
-/* Where nobody knows what an item takes, or giving up the lane means giving up the job. */
+/* Where giving up the lane means giving up the job. */
 #define OVERDUE_LAST_NS 3600000000000.0
+/* Where nobody knows what an item takes. */
+#define OVERDUE_BLIND_NS 86400000000000.0
 /* A unit that was overdue is given this many times as long elsewhere: it may just be a dear one. */
 #define OVERDUE_AGAIN 4.0
 /* Longer than virtual time lasts. */
@@ -587,8 +594,9 @@ static uint32_t find_straggler(struct job *job, uint32_t lane_index, uint64_t no
     double best_ns = 0, soonest_ns = NEVER_NS;
     if (lane->held > 0 || job->options.place)
         return JOB_NONE;
-    for (uint32_t i = job->oldest; i != JOB_NONE && seen < STRAGGLERS_SEEN;
-         i = job->units[i].next) {
+    for (uint32_t i = job->oldest, walked = 0;
+         i != JOB_NONE && seen < STRAGGLERS_SEEN && walked < STRAGGLERS_WALKED;
+         i = job->units[i].next, walked++) {
         const struct unit *unit = &job->units[i];
         bool runs_once = (unit->runs[0] == JOB_NONE) != (unit->runs[1] == JOB_NONE);
         if (unit->state != UNIT_RUNNING || !runs_once || unit->is_suspect ||
@@ -693,6 +701,14 @@ static uint32_t take_new(struct job *job, uint32_t lane, uint64_t now_ns)
     return make_unit(job, size);
 }
 
+/* All is claimed, or nothing new can be until the oldest unit has been delivered. */
+static bool nothing_to_claim(const struct job *job)
+{
+    const struct job_options *options = &job->options;
+    return job->next_claim == options->items || job->free_units == JOB_NONE ||
+           (options->window > 0 && job->undelivered == options->window);
+}
+
 bool job_claim(struct job *job, uint32_t lane_index, uint64_t now_ns, struct job_claim *out)
 {
     struct lane *lane = &job->lanes[lane_index];
@@ -705,7 +721,7 @@ bool job_claim(struct job *job, uint32_t lane_index, uint64_t now_ns, struct job
         return false;
     if (!is_retry)
         unit = take_new(job, lane_index, now_ns);
-    if (unit == JOB_NONE && job->next_claim == job->options.items && job->retry_first == JOB_NONE) {
+    if (unit == JOB_NONE && nothing_to_claim(job) && job->retry_first == JOB_NONE) {
         unit = find_straggler(job, lane_index, now_ns);
         is_copy = unit != JOB_NONE && !take_back(job, &job->units[unit]);
     }
@@ -928,7 +944,7 @@ static double usual_ns(const struct job *job, const struct lane *lane, uint64_t 
 {
     bool is_measured = lane->rate.samples > 0;
     if (!is_measured && job->fastest == JOB_NONE)
-        return OVERDUE_LAST_NS;
+        return OVERDUE_BLIND_NS;
     const struct rate *rate = is_measured ? &lane->rate : &job->lanes[job->fastest].rate;
     double expected = lane->held * rate->overhead_ns +
                       rate_predict_ns(rate, (double)lane->held_items + (double)items);

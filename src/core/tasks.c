@@ -26,6 +26,17 @@ static void push(struct tasks *tasks, struct tasks_list *list, uint32_t task)
     list->tail = task;
 }
 
+static void push_front(struct tasks *tasks, struct tasks_list *list, uint32_t task)
+{
+    tasks->entries[task].previous = TASKS_NONE;
+    tasks->entries[task].next = list->count > 0 ? list->head : TASKS_NONE;
+    if (list->count++ == 0)
+        list->tail = task;
+    else
+        tasks->entries[list->head].previous = task;
+    list->head = task;
+}
+
 static void take_out(struct tasks *tasks, struct tasks_list *list, uint32_t task)
 {
     const struct tasks_entry *entry = &tasks->entries[task];
@@ -93,6 +104,28 @@ bool tasks_follow(struct tasks *tasks, uint32_t task, uint32_t before)
     return true;
 }
 
+/* Gives the first edge back; the task at its end. */
+static uint32_t drop_edge(struct tasks *tasks, struct tasks_entry *entry)
+{
+    uint32_t edge = entry->first_follower;
+    entry->first_follower = tasks->edges[edge].next;
+    tasks->edges[edge].next = tasks->free_edges;
+    tasks->free_edges = edge;
+    tasks->free_edge_count++;
+    return tasks->edges[edge].follower;
+}
+
+void tasks_unfollow(struct tasks *tasks, uint32_t task, uint32_t before)
+{
+    struct tasks_entry *other = &tasks->entries[before];
+    if (other->state == TASKS_ENDED)
+        return;
+    uint32_t follower = drop_edge(tasks, other);
+    INVARIANT(follower == task);
+    tasks->entries[follower].after_count--;
+    (void)task;
+}
+
 static void make_ready(struct tasks *tasks, uint32_t task)
 {
     tasks->entries[task].state = TASKS_READY;
@@ -101,33 +134,20 @@ static void make_ready(struct tasks *tasks, uint32_t task)
 
 void tasks_release(struct tasks *tasks, uint32_t task)
 {
+    tasks->entries[task].is_released = true;
     if (tasks->entries[task].after_count == 0)
         make_ready(tasks, task);
 }
 
 void tasks_withdraw(struct tasks *tasks, uint32_t task)
 {
-    /* Its edges are at the heads of the lists of those it was to follow. */
-    for (uint32_t i = 0; i < tasks->capacity && tasks->entries[task].after_count > 0; i++) {
-        uint32_t *at = &tasks->entries[i].first_follower;
-        bool is_open =
-            tasks->entries[i].state != TASKS_FREE && tasks->entries[i].state != TASKS_ENDED;
-        while (is_open && *at != TASKS_NONE) {
-            uint32_t edge = *at;
-            if (tasks->edges[edge].follower != task) {
-                at = &tasks->edges[edge].next;
-                continue;
-            }
-            *at = tasks->edges[edge].next;
-            tasks->edges[edge].next = tasks->free_edges;
-            tasks->free_edges = edge;
-            tasks->free_edge_count++;
-            tasks->entries[task].after_count--;
-        }
-    }
-    tasks->entries[task].state = TASKS_FREE;
+    struct tasks_entry *entry = &tasks->entries[task];
+    INVARIANT(entry->first_follower == TASKS_NONE && entry->after_count == 0);
+    if (entry->state == TASKS_READY)
+        take_out(tasks, &tasks->ready, task);
+    entry->state = TASKS_FREE;
     tasks->open_count--;
-    push(tasks, &tasks->spare, task);
+    push_front(tasks, &tasks->spare, task);
 }
 
 bool tasks_take_this(struct tasks *tasks, uint32_t task)
@@ -149,6 +169,13 @@ uint32_t tasks_take(struct tasks *tasks, uint32_t most, uint32_t *out)
     return count;
 }
 
+void tasks_put_back(struct tasks *tasks, uint32_t task)
+{
+    INVARIANT(tasks->entries[task].state == TASKS_TAKEN);
+    tasks->entries[task].state = TASKS_READY;
+    push_front(tasks, &tasks->ready, task);
+}
+
 void tasks_doom(struct tasks *tasks, uint32_t task)
 {
     INVARIANT(tasks->entries[task].state == TASKS_WAITING);
@@ -163,12 +190,8 @@ void tasks_end(struct tasks *tasks, uint32_t task, muster_status status)
     entry->status = status;
     tasks->open_count--;
     while (entry->first_follower != TASKS_NONE) {
-        uint32_t edge = entry->first_follower, number = tasks->edges[edge].follower;
+        uint32_t number = drop_edge(tasks, entry);
         struct tasks_entry *follower = &tasks->entries[number];
-        entry->first_follower = tasks->edges[edge].next;
-        tasks->edges[edge].next = tasks->free_edges;
-        tasks->free_edges = edge;
-        tasks->free_edge_count++;
         follower->is_doomed = follower->is_doomed || status != MUSTER_OK;
         if (--follower->after_count == 0)
             make_ready(tasks, number);

@@ -23,7 +23,8 @@ struct tasks_entry {
     uint32_t first_follower; /* edges to tasks that wait for it */
     muster_status status;
     uint8_t state;
-    bool is_doomed; /* one it waited for did not end well */
+    bool is_released; /* others may follow it */
+    bool is_doomed;   /* one it waited for did not end well */
 };
 
 /* One "this before that". */
@@ -53,15 +54,22 @@ void tasks_init(struct tasks *tasks, void *memory, uint32_t capacity, uint32_t e
 uint32_t tasks_add(struct tasks *tasks);
 /* The new task follows another; false if there is no room for the edge. A task that ended counts. */
 bool tasks_follow(struct tasks *tasks, uint32_t task, uint32_t before);
+/* Takes back what tasks_follow did, in reverse order. Nothing happens if `before` has ended. */
+void tasks_unfollow(struct tasks *tasks, uint32_t task, uint32_t before);
 /* All its edges are there: it is ready if it waits for nobody. */
 void tasks_release(struct tasks *tasks, uint32_t task);
-/* A new task that is not released is not submitted after all. */
+/*
+ * A task that follows nobody, and that nobody follows or has taken, is not submitted after all. The
+ * last first: then the places are in the order they were in.
+ */
 void tasks_withdraw(struct tasks *tasks, uint32_t task);
 
 /* Takes up to `most` ready tasks, oldest first. */
 uint32_t tasks_take(struct tasks *tasks, uint32_t most, uint32_t *out);
 /* Takes this one, if it is ready. */
 bool tasks_take_this(struct tasks *tasks, uint32_t task);
+/* A taken task was not begun: it is ready again, as the oldest. */
+void tasks_put_back(struct tasks *tasks, uint32_t task);
 
 /* One that waits is to end without being run, when it is its turn. */
 void tasks_doom(struct tasks *tasks, uint32_t task);

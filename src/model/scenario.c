@@ -74,7 +74,7 @@ static muster_status read_cost(struct json *json, struct scenario_job *job,
     struct fields fields = {
         .names = names, .count = KEYS, .of = "\"cost\"", .fix = "keys: kind alpha"
     };
-    size_t at;
+    size_t at = 0;
     uint32_t key, kind = SCENARIO_UNIFORM;
     muster_status status = enter_object(json, "cost", &at, err);
     if (status)
@@ -191,7 +191,7 @@ static muster_status read_job(struct json *json, struct scenario_job *out, struc
     struct scenario_job job = {
         .ordered = true, .speculate = true, .policy = SCENARIO_ADAPTIVE, .depth = 2, .tries = 3
     };
-    size_t at;
+    size_t at = 0;
     uint32_t key;
     muster_status status = enter_object(json, "job", &at, err);
     if (status)

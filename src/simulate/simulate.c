@@ -152,6 +152,13 @@ static uint64_t entry_free_ns(const struct simulator *s, const struct sim_lane *
     return s->scenario.item_bytes_in > 0 ? lane->in_free_ns : lane->compute_free_ns;
 }
 
+/* Where the n-th of those that wait stands in the lane's ring, or the next would; at most `depth`. */
+static uint32_t ring_at(const struct simulator *s, const struct sim_lane *lane, uint32_t n)
+{
+    uint32_t at = lane->waiting_first + n;
+    return at < s->depth ? at : at - s->depth;
+}
+
 /* Starts what can be started on the lane now. */
 static void start_units(struct simulator *s, uint32_t index)
 {
@@ -170,7 +177,7 @@ static void start_units(struct simulator *s, uint32_t index)
         }
         uint32_t slot = lane->waiting[lane->waiting_first];
         struct passage *passage = &lane->passages[slot];
-        lane->waiting_first = (lane->waiting_first + 1) % s->depth;
+        lane->waiting_first = ring_at(s, lane, 1);
         lane->waiting_count--;
         if (!job_kick(s->job, passage->ticket, s->now_ns)) {
             passage->is_used = false; /* taken back */
@@ -199,10 +206,10 @@ static uint32_t free_slot(struct simulator *s, struct sim_lane *lane)
         slot++;
     for (uint32_t i = slot == s->depth ? lane->waiting_count : 0; i > 0; i--) {
         uint32_t first = lane->waiting[lane->waiting_first];
-        lane->waiting_first = (lane->waiting_first + 1) % s->depth;
+        lane->waiting_first = ring_at(s, lane, 1);
         lane->waiting_count--;
         if (job_is_out(s->job, lane->passages[first].ticket)) {
-            lane->waiting[(lane->waiting_first + lane->waiting_count++) % s->depth] = first;
+            lane->waiting[ring_at(s, lane, lane->waiting_count++)] = first;
         } else {
             lane->passages[first].is_used = false;
             slot = first;
@@ -226,7 +233,7 @@ static bool claim_units(struct simulator *s, uint32_t index)
                                                  .is_used = true,
                                                  .is_retry = claim.is_retry,
                                                  .is_copy = claim.is_copy };
-        lane->waiting[(lane->waiting_first + lane->waiting_count++) % s->depth] = slot;
+        lane->waiting[ring_at(s, lane, lane->waiting_count++)] = slot;
         got_some = true;
         uint64_t used = job_window_used(s->job);
         if (used > s->result->window_max)
@@ -523,8 +530,10 @@ static muster_status make_bound(struct simulator *s, struct muster_error *err)
     size_t edges_max = bound_edges_max(s->devices, s->device_count);
     struct bound_edge *edges = allocator_take(&s->allocator, edges_max, sizeof *edges);
     bool *eligible = allocator_take(&s->allocator, s->device_count, sizeof *eligible);
-    muster_status status = edges && eligible ? MUSTER_OK : no_memory(err);
-    if (status == MUSTER_OK) {
+    muster_status status = MUSTER_OK;
+    if (!edges || !eligible) {
+        status = no_memory(err);
+    } else {
         for (size_t i = 0; i < s->device_count; i++)
             eligible[i] = s->result->devices[i].refused == NULL;
         s->result->bound_ns =

@@ -298,9 +298,9 @@ def killed_halfway(check, folder):
 
 
 def flat_memory(check, folder):
-    """Fifty times the units, the same memory: the trace is written as it comes."""
+    """Ten times the units, the same memory: the trace is written as it comes."""
     peaks = []
-    for items in [20000, 1000000]:
+    for items in [300000, 3000000]:
         text = scenario([{"items_per_s": 1e6, "count": 8}], items=items, unit=10)
         script = ("import resource, subprocess, sys; "
                   "code = subprocess.run(sys.argv[1:], stdin=sys.stdin, stdout=subprocess.DEVNULL).returncode; "

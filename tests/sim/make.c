@@ -123,11 +123,15 @@ void storm_make(struct storm *storm, uint64_t seed)
     *storm = (struct storm){ .seed = random_below(&random, 1000000) };
     storm->device_count =
         (size_t)(1 + random_below(&random, device_counts[random_below(&random, 5)]));
-    /* Items of a second make a job of hours, which must not be mistaken for one that hangs. */
-    double scale = one_in(&random, 6) ? 0.5 : 1e4;
+    /* Units of minutes must not be mistaken for ones that hang. */
+    bool is_slow = one_in(&random, 6);
+    double scale = is_slow ? 5 : 1e4;
     for (size_t i = 0; i < storm->device_count; i++)
         storm->devices[i] = make_device(&random, i, scale);
     make_job(&random, &storm->job);
+    /* Nor must a single item of hours, but about that one can only guess. */
+    if (is_slow && storm->job.cost == SCENARIO_PARETO)
+        storm->job.alpha += 0.5;
     uint64_t strength = strengths[random_below(&random, 5)];
     double makespan_ns = expected_ns(storm);
     for (size_t i = 0; i < storm->device_count; i++) {
