@@ -18,7 +18,11 @@ typedef struct {
     uint32_t index, generation;
 } muster_task;
 
-/* Most tasks that are submitted and not ended. More of them make muster_submit wait, and help. */
+/*
+ * Most tasks that are submitted and not ended. With half of them muster_submit begins to wait, and
+ * help. Within a task it does not wait, since the others may be after that one: with all of them it
+ * gives MUSTER_E_CAPACITY.
+ */
 #define MUSTER_TASKS_MAX 65536u
 /* Most tasks that one task can be submitted after, and most tasks in one call. */
 #define MUSTER_AFTER_MAX 16u
@@ -40,16 +44,19 @@ struct muster_task_desc {
 
 /*
  * Submits all `count` tasks or none. A task may be after an earlier one of the same call: its handle
- * is in `out`, which is filled before `after` is read. `out` may be NULL. Any thread, also from
- * within a task. Starts the threads that run tasks, one for each allowed core, the first time.
+ * is in `out`, which is filled before `after` is read. `out` may be NULL; what it holds after a
+ * failure names nothing. Any thread, also from within a task. Starts the threads that run tasks,
+ * one for each allowed core, the first time.
  */
 MUSTER_API muster_status muster_submit(struct muster *m, const struct muster_task_desc *descs,
                                        size_t count, muster_task *out, struct muster_error *err);
 
 /*
  * Blocks until all the tasks have ended, at most `timeout_ns` (UINT64_MAX: for ever), and runs them
- * meanwhile if nobody does. Gives the first failure among them in the order given; MUSTER_E_STALE
- * for one whose status is not kept any more. Without tasks (`count` 0) it waits for all there are.
+ * meanwhile if nobody does, or others that are ready; what it runs is not cut short. Gives the
+ * first failure among them in the order given; MUSTER_E_STALE for one whose status is not kept any
+ * more. Without tasks (`count` 0) it waits for all there are, which a task must not do: it is one
+ * of them.
  */
 MUSTER_API muster_status muster_wait(struct muster *m, const muster_task *tasks, size_t count,
                                      uint64_t timeout_ns, struct muster_error *err);

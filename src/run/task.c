@@ -1,7 +1,11 @@
 /*
  * Tasks: the core's table (core/tasks.h) under a lock of its own, and the threads that run what is
- * ready. A thread takes several at once and hands back as many; one that finds nothing spins a
+ * ready. A thread takes several at once and hands in as many; one that finds nothing spins a
  * little, yielding, and then parks. Whoever waits for tasks runs them.
+ *
+ * Nothing stands behind a long task that was taken with others: what its thread has not begun is
+ * taken back by whoever has nothing to do, and what it has finished is handed in by whoever needs
+ * it ended, in its stead.
  *
  * The lock is apart from the runtime's, so that tasks and the rest do not stand in each other's way.
  * It is never held while user code runs, and no other lock is taken under it.
@@ -34,19 +38,32 @@ struct running {
     muster_task handle;
     muster_status status;
     bool is_doomed;
+    bool has_followers; /* when it was taken */
+    bool is_gone;       /* in a batch: handed in, or taken back; under the lock */
 };
 
 /*
- * A thread with the tasks it took. Others take back what it has not begun, so that nothing waits
- * behind a long task: `cursor` gives each to whoever moves it on.
+ * A thread with the tasks it took. `place` says how far it is, in one word, so that everybody can
+ * tell what it has finished and take what it has not begun.
  */
 struct worker {
     struct task_pool *pool;
     struct platform_thread thread;
     struct running batch[TAKEN_AT_ONCE]; /* filled under the lock */
     uint32_t count;                      /* likewise */
-    _Atomic uint32_t cursor; /* relaxed: who runs a task; the lock publishes what it is */
+    _Atomic uint32_t place;
 };
+
+/*
+ * The parts of a place: the next of the batch to begin, the one its thread is at, and whether
+ * somebody needs what it finishes as soon as it does, not when the batch is done.
+ */
+#define PLACE_NEXT(place) ((place)&0xffu)
+#define PLACE_AT(place) ((place) >> 8 & 0xffu)
+#define PLACE_NOWHERE 0xffu
+#define PLACE_IS_WANTED 0x10000u
+#define PLACE(next, at) ((next) | (at) << 8)
+_Static_assert(TAKEN_AT_ONCE < PLACE_NOWHERE, "a batch's indices fit into a place");
 
 struct task_pool {
     struct muster *m;
@@ -59,8 +76,12 @@ struct task_pool {
     uint32_t worker_count, started;
     uint32_t parked, spinning, waking; /* threads, and wakes that nobody has heard yet */
     uint32_t waiters;                  /* threads that wait on `ended` */
+    uint32_t wanting;                  /* of them: for some tasks to end, not for all */
     bool must_stop;
 };
+
+/* Whether this thread is in a task, or in the callback of one; whether it runs that to make room. */
+static _Thread_local bool is_in_task, is_making_room;
 
 /* Functions are kept as the table's plain pointers. */
 static void keep_functions(struct tasks_entry *entry, const struct muster_task_desc *desc)
@@ -76,7 +97,8 @@ static void load(const struct tasks *tasks, uint32_t index, struct running *out)
     *out = (struct running){ .index = index,
                              .user = entry->payload[1],
                              .handle = { index, entry->generation },
-                             .is_doomed = entry->is_doomed };
+                             .is_doomed = entry->is_doomed,
+                             .has_followers = entry->first_follower != TASKS_NONE };
     memcpy(&out->fn, &entry->payload[0], sizeof out->fn);
     memcpy(&out->done, &entry->payload[2], sizeof out->done);
 }
@@ -89,36 +111,153 @@ static void run_task(struct running *task)
         task->done(task->user, task->handle, task->status);
 }
 
-/* One more thread is woken, if none is on its way or looking around. It wakes the next. */
+/*
+ * One more thread is woken, if none is on its way or looking around. It wakes the next. Where all
+ * are in tasks that wait for others, those are the ones to run it.
+ */
 static void wake_locked(struct task_pool *pool)
 {
-    if (pool->tasks.ready.count == 0 || pool->parked == 0 || pool->spinning > 0 || pool->waking > 0)
+    if (pool->tasks.ready.count == 0 || pool->spinning > 0 || pool->waking > 0)
         return;
-    pool->waking = 1;
-    platform_condition_wake_one(&pool->work);
+    if (pool->parked > 0) {
+        pool->waking = 1;
+        platform_condition_wake_one(&pool->work);
+    } else if (pool->waiters > 0) {
+        platform_condition_wake_all(&pool->ended);
+    }
 }
 
-/* Takes back a task that another thread took and has not begun. */
-static bool steal_locked(struct task_pool *pool, struct running *out)
+/* Tasks have ended, and others may be ready for it. */
+static void tell_locked(struct task_pool *pool)
 {
-    for (uint32_t i = 0; i < pool->started; i++) {
-        struct worker *worker = &pool->workers[i];
-        if (atomic_load_explicit(&worker->cursor, memory_order_relaxed) >= worker->count)
-            continue;
-        uint32_t at = atomic_fetch_add_explicit(&worker->cursor, 1, memory_order_relaxed);
-        if (at < worker->count) {
-            *out = worker->batch[at];
-            return true;
-        }
-    }
-    return false;
+    if (pool->waiters > 0)
+        platform_condition_wake_all(&pool->ended);
+    wake_locked(pool);
 }
 
 static void end_locked(struct task_pool *pool, const struct running *task)
 {
     tasks_end(&pool->tasks, task->index, task->status);
-    if (pool->waiters > 0)
-        platform_condition_wake_all(&pool->ended);
+    tell_locked(pool);
+}
+
+/* Runs a task on a thread that is not one of the pool's, or on top of another. */
+static void run_aside_locked(struct task_pool *pool, struct running *task)
+{
+    bool was_in_task = is_in_task;
+    platform_mutex_unlock(&pool->lock);
+    is_in_task = true;
+    run_task(task);
+    is_in_task = was_in_task;
+    platform_mutex_lock(&pool->lock);
+    end_locked(pool, task);
+}
+
+/* Batches. */
+
+/* Takes up to `most` tasks that the worker has not begun out of its batch; the first, and how many. */
+static uint32_t take_back_locked(struct worker *worker, uint32_t most, uint32_t *first)
+{
+    /* Relaxed: the lock says what is in the batch; this says only who has it. */
+    uint32_t place = atomic_load_explicit(&worker->place, memory_order_relaxed), count;
+    do {
+        uint32_t next = PLACE_NEXT(place), left = next < worker->count ? worker->count - next : 0;
+        count = left < most ? left : most;
+        *first = next;
+    } while (count > 0 &&
+             !atomic_compare_exchange_weak_explicit(&worker->place, &place, place + count,
+                                                    memory_order_relaxed, memory_order_relaxed));
+    for (uint32_t i = 0; i < count; i++)
+        worker->batch[*first + i].is_gone = true;
+    return count;
+}
+
+/* Takes back a task that another thread took and has not begun. */
+static bool steal_locked(struct task_pool *pool, struct running *out)
+{
+    uint32_t at;
+    for (uint32_t i = 0; i < pool->started; i++)
+        if (take_back_locked(&pool->workers[i], 1, &at) > 0) {
+            *out = pool->workers[i].batch[at];
+            return true;
+        }
+    return false;
+}
+
+static bool can_steal_locked(struct task_pool *pool)
+{
+    for (uint32_t i = 0; i < pool->started; i++) {
+        const struct worker *worker = &pool->workers[i];
+        if (PLACE_NEXT(atomic_load_explicit(&worker->place, memory_order_relaxed)) < worker->count)
+            return true;
+    }
+    return false;
+}
+
+/* If the task is in a batch and not begun, it and those behind it are ready again. */
+static void recall_locked(struct task_pool *pool, uint32_t index)
+{
+    for (uint32_t i = 0; i < pool->started; i++) {
+        struct worker *worker = &pool->workers[i];
+        uint32_t at = 0, first;
+        while (at < worker->count &&
+               (worker->batch[at].index != index || worker->batch[at].is_gone))
+            at++;
+        if (at == worker->count ||
+            PLACE_NEXT(atomic_load_explicit(&worker->place, memory_order_relaxed)) > at)
+            continue;
+        for (uint32_t count = take_back_locked(worker, TAKEN_AT_ONCE, &first); count-- > 0;)
+            tasks_put_back(&pool->tasks, worker->batch[first + count].index);
+    }
+}
+
+/* Hands in what the worker has finished; whether there was anything. */
+static bool hand_in_locked(struct worker *worker, uint32_t place)
+{
+    bool has_ended = false;
+    uint32_t next = PLACE_NEXT(place) < worker->count ? PLACE_NEXT(place) : worker->count;
+    for (uint32_t i = 0; i < next; i++) {
+        struct running *task = &worker->batch[i];
+        if (task->is_gone || i == PLACE_AT(place))
+            continue;
+        tasks_end(&worker->pool->tasks, task->index, task->status);
+        task->is_gone = has_ended = true;
+    }
+    if (has_ended)
+        tell_locked(worker->pool);
+    return has_ended;
+}
+
+/* Hands in what all have finished so far, and asks them to hand in the rest without delay. */
+static bool collect_locked(struct task_pool *pool)
+{
+    bool has_ended = false;
+    for (uint32_t i = 0; i < pool->started; i++) {
+        struct worker *worker = &pool->workers[i];
+        /* Acquire pairs with the release in go_on: what it finished has its status. */
+        uint32_t place =
+            atomic_fetch_or_explicit(&worker->place, PLACE_IS_WANTED, memory_order_acquire);
+        has_ended = hand_in_locked(worker, place) || has_ended;
+    }
+    return has_ended;
+}
+
+/* The worker has finished one, if any, and begins the next; false if there is none left. */
+static bool go_on(struct worker *worker, uint32_t limit, uint32_t *at, bool *is_wanted)
+{
+    uint32_t place = atomic_load_explicit(&worker->place, memory_order_relaxed), then;
+    bool has_next;
+    do {
+        uint32_t next = PLACE_NEXT(place);
+        has_next = next < limit;
+        then = (has_next ? PLACE(next + 1, next) : PLACE(next, PLACE_NOWHERE)) |
+               (place & PLACE_IS_WANTED);
+        *at = next;
+        /* Release: whoever sees the thread here may hand in what it did before. */
+    } while (!atomic_compare_exchange_weak_explicit(&worker->place, &place, then,
+                                                    memory_order_release, memory_order_relaxed));
+    *is_wanted = place & PLACE_IS_WANTED;
+    return has_next;
 }
 
 /* One task for a thread that has none, ready or taken back. */
@@ -137,10 +276,7 @@ static bool help_locked(struct task_pool *pool)
     struct running task;
     if (!take_one_locked(pool, &task))
         return false;
-    platform_mutex_unlock(&pool->lock);
-    run_task(&task);
-    platform_mutex_lock(&pool->lock);
-    end_locked(pool, &task);
+    run_aside_locked(pool, &task);
     return true;
 }
 
@@ -154,29 +290,30 @@ static uint32_t fill_locked(struct worker *worker)
         tasks_take(&pool->tasks, share < TAKEN_AT_ONCE ? share : TAKEN_AT_ONCE, indices);
     for (uint32_t i = 0; i < worker->count; i++)
         load(&pool->tasks, indices[i], &worker->batch[i]);
-    atomic_store_explicit(&worker->cursor, 0, memory_order_relaxed);
+    atomic_store_explicit(&worker->place,
+                          PLACE(0u, PLACE_NOWHERE) | (pool->wanting > 0 ? PLACE_IS_WANTED : 0),
+                          memory_order_relaxed);
     return worker->count;
 }
 
-/* Runs what is left of the batch to this thread, and hands it back. Called and left with the lock. */
+/* Runs what is left of the batch to this thread, and hands it in. Called and left with the lock. */
 static void run_batch_locked(struct worker *worker)
 {
     struct task_pool *pool = worker->pool;
-    struct running *mine[TAKEN_AT_ONCE];
-    uint32_t count = 0, limit = worker->count;
+    uint32_t limit = worker->count, at;
+    bool is_wanted, has_followers = false;
     platform_mutex_unlock(&pool->lock);
-    for (;;) {
-        uint32_t at = atomic_fetch_add_explicit(&worker->cursor, 1, memory_order_relaxed);
-        if (at >= limit)
-            break;
-        mine[count++] = &worker->batch[at];
+    while (go_on(worker, limit, &at, &is_wanted)) {
+        if (is_wanted || has_followers) {
+            platform_mutex_lock(&pool->lock);
+            hand_in_locked(worker, atomic_load_explicit(&worker->place, memory_order_relaxed));
+            platform_mutex_unlock(&pool->lock);
+        }
         run_task(&worker->batch[at]);
+        has_followers = worker->batch[at].has_followers;
     }
     platform_mutex_lock(&pool->lock);
-    for (uint32_t i = 0; i < count; i++)
-        tasks_end(&pool->tasks, mine[i]->index, mine[i]->status);
-    if (count > 0 && pool->waiters > 0)
-        platform_condition_wake_all(&pool->ended);
+    hand_in_locked(worker, atomic_load_explicit(&worker->place, memory_order_relaxed));
 }
 
 /* Looks around a little, then parks until there may be something to do. With the lock. */
@@ -190,7 +327,7 @@ static void rest_locked(struct task_pool *pool)
         platform_mutex_lock(&pool->lock);
     }
     pool->spinning--;
-    if (pool->must_stop || pool->tasks.ready.count > 0)
+    if (pool->must_stop || pool->tasks.ready.count > 0 || can_steal_locked(pool))
         return;
     pool->parked++;
     while (!pool->must_stop && pool->waking == 0)
@@ -203,6 +340,7 @@ static void work(void *argument)
 {
     struct worker *worker = argument;
     struct task_pool *pool = worker->pool;
+    is_in_task = true;
     platform_mutex_lock(&pool->lock);
     for (;;) {
         if (fill_locked(worker) > 0) {
@@ -219,18 +357,21 @@ static void work(void *argument)
 
 /* The pool. */
 
-static uint32_t count_workers(struct muster *m)
+static muster_status count_workers(struct muster *m, uint32_t *out, struct muster_error *err)
 {
     struct platform_node *nodes;
     uint32_t count, cores = 0;
-    if (m->options.cpu_workers > 0)
-        return m->options.cpu_workers;
-    if (platform_nodes_find(&m->allocator, &nodes, &count, NULL) != MUSTER_OK)
-        return 1;
+    *out = m->options.cpu_workers;
+    if (*out > 0)
+        return MUSTER_OK;
+    muster_status status = platform_nodes_find(&m->allocator, &nodes, &count, err);
+    if (status != MUSTER_OK)
+        return status;
     for (uint32_t i = 0; i < count; i++)
         cores += nodes[i].core_count;
     platform_nodes_free(&m->allocator, nodes, count);
-    return cores < WORKERS_MAX ? cores : WORKERS_MAX;
+    *out = cores < WORKERS_MAX ? cores : WORKERS_MAX;
+    return MUSTER_OK;
 }
 
 static void free_pool(struct task_pool *pool)
@@ -242,6 +383,7 @@ static void free_pool(struct task_pool *pool)
     platform_mutex_unlock(&pool->lock);
     for (uint32_t i = 0; i < pool->started; i++)
         platform_thread_join(&pool->workers[i].thread);
+    INVARIANT(pool->tasks.open_count == 0);
     platform_condition_deinit(&pool->ended);
     platform_condition_deinit(&pool->work);
     platform_mutex_deinit(&pool->lock);
@@ -271,7 +413,8 @@ static muster_status make_pool(struct muster *m, struct task_pool **out, struct 
     if (!pool)
         return run_no_memory(err, "tasks");
     pool->m = m;
-    pool->worker_count = count_workers(m);
+    if ((status = count_workers(m, &pool->worker_count, err)) != MUSTER_OK)
+        goto no_workers;
     pool->workers = allocator_take(&m->allocator, pool->worker_count, sizeof *pool->workers);
     pool->memory = allocator_take(&m->allocator, tasks_bytes(MUSTER_TASKS_MAX, EDGES_MAX), 1);
     if (!pool->workers || !pool->memory) {
@@ -298,6 +441,7 @@ no_work:
 no_memory:
     allocator_give(&m->allocator, pool->memory, tasks_bytes(MUSTER_TASKS_MAX, EDGES_MAX), 1);
     allocator_give(&m->allocator, pool->workers, pool->worker_count, sizeof *pool->workers);
+no_workers:
     allocator_give(&m->allocator, pool, 1, sizeof *pool);
     return status;
 }
@@ -356,60 +500,103 @@ static muster_status check_descs(const struct muster_task_desc *descs, size_t co
     return MUSTER_OK;
 }
 
-/* Makes room for `count` tasks: by running some, as long as there is none. */
-static void make_room_locked(struct task_pool *pool, size_t count)
+/* Parks until something has ended; not if something has already. False after the deadline. */
+static bool await_end_locked(struct task_pool *pool, bool is_for_all, uint64_t deadline_ns)
+{
+    if (!is_for_all && collect_locked(pool))
+        return true;
+    pool->waiters++;
+    pool->wanting += !is_for_all;
+    bool in_time = platform_condition_wait(&pool->ended, &pool->lock, deadline_ns);
+    pool->wanting -= !is_for_all;
+    pool->waiters--;
+    return in_time;
+}
+
+/*
+ * Makes room for `count` tasks: by running some, as long as there is none. What is run for that does
+ * not do the same on top of it, without end. A task never waits for room, since the others may wait
+ * for it: it has the places that keep how tasks ended.
+ */
+static muster_status make_room_locked(struct task_pool *pool, size_t count,
+                                      struct muster_error *err)
 {
     /* Half of the places keep how tasks ended, for those who ask. */
     if (pool->tasks.open_count + count <= MUSTER_TASKS_MAX / 2)
-        return;
-    while (pool->tasks.open_count + count > MUSTER_TASKS_MAX / 4) {
-        if (help_locked(pool))
-            continue;
-        pool->waiters++;
-        platform_condition_wait(&pool->ended, &pool->lock, UINT64_MAX);
-        pool->waiters--;
+        return MUSTER_OK;
+    while (!is_making_room && pool->tasks.open_count + count > MUSTER_TASKS_MAX / 4) {
+        is_making_room = true;
+        bool has_run = help_locked(pool);
+        is_making_room = false;
+        if (!has_run && is_in_task)
+            break;
+        if (!has_run)
+            await_end_locked(pool, false, UINT64_MAX);
     }
+    if (count <= pool->tasks.spare.count)
+        return MUSTER_OK;
+    return muster_error_fill(err, MUSTER_E_CAPACITY, 0, "submit less from within tasks",
+                             "%zu tasks more than the %u that have not ended; at most %u", count,
+                             pool->tasks.open_count, MUSTER_TASKS_MAX);
 }
 
-/* Lets the task follow those it is after. */
+/* Lets the task follow those it is after; how many it does. */
 static muster_status follow_locked(struct task_pool *pool, uint32_t index,
-                                   const struct muster_task_desc *desc, struct muster_error *err)
+                                   const struct muster_task_desc *desc, size_t *followed,
+                                   struct muster_error *err)
 {
-    for (size_t i = 0; i < desc->after_count; i++) {
-        muster_task before = desc->after[i];
-        muster_status status = tasks_find(&pool->tasks, before.index, before.generation);
+    struct tasks *tasks = &pool->tasks;
+    for (*followed = 0; *followed < desc->after_count; (*followed)++) {
+        muster_task before = desc->after[*followed];
+        muster_status status = tasks_find(tasks, before.index, before.generation);
         if (status == MUSTER_E_STALE)
             continue; /* ended long ago */
-        if (status != MUSTER_OK || before.index == index)
+        if (status != MUSTER_OK || !tasks->entries[before.index].is_released)
             return muster_error_fill(err, MUSTER_E_UNKNOWN, 0, "use handles as Muster gave them",
-                                     "a task is after one that was never submitted");
-        if (!tasks_follow(&pool->tasks, index, before.index))
+                                     "a task is after one that was not submitted before it");
+        if (tasks->entries[before.index].state == TASKS_TAKEN)
+            collect_locked(pool);
+        if (!tasks_follow(tasks, index, before.index))
             return muster_error_fill(err, MUSTER_E_CAPACITY, 0, "wait for some tasks first",
                                      "more than %u orders among unfinished tasks", EDGES_MAX);
     }
     return MUSTER_OK;
 }
 
+static void unfollow_locked(struct task_pool *pool, uint32_t index,
+                            const struct muster_task_desc *desc, size_t followed)
+{
+    while (followed-- > 0) {
+        muster_task before = desc->after[followed];
+        if (tasks_find(&pool->tasks, before.index, before.generation) == MUSTER_OK)
+            tasks_unfollow(&pool->tasks, index, before.index);
+    }
+}
+
 static muster_status submit_locked(struct task_pool *pool, const struct muster_task_desc *descs,
                                    size_t count, muster_task *out, struct muster_error *err)
 {
     muster_status status = MUSTER_OK;
-    size_t followed = 0;
+    size_t released = 0, followed = 0;
     for (size_t i = 0; i < count; i++) {
         uint32_t index = tasks_add(&pool->tasks);
         INVARIANT(index != TASKS_NONE);
         out[i] = (muster_task){ index, pool->tasks.entries[index].generation };
         keep_functions(&pool->tasks.entries[index], &descs[i]);
     }
-    while (followed < count && status == MUSTER_OK) {
-        status = follow_locked(pool, out[followed].index, &descs[followed], err);
-        followed++;
+    for (; released < count; released++) {
+        status = follow_locked(pool, out[released].index, &descs[released], &followed, err);
+        if (status != MUSTER_OK)
+            break;
+        tasks_release(&pool->tasks, out[released].index);
     }
-    for (size_t i = 0; i < count && status == MUSTER_OK; i++)
-        tasks_release(&pool->tasks, out[i].index);
     /* None is submitted, the last first: later ones may follow earlier ones. */
-    for (size_t i = status == MUSTER_OK ? 0 : count; i-- > 0;)
+    for (size_t i = status == MUSTER_OK ? 0 : count; i-- > 0;) {
+        if (i <= released)
+            unfollow_locked(pool, out[i].index, &descs[i],
+                            i < released ? descs[i].after_count : followed);
         tasks_withdraw(&pool->tasks, out[i].index);
+    }
     return status;
 }
 
@@ -426,8 +613,9 @@ muster_status muster_submit(struct muster *m, const struct muster_task_desc *des
     if (status != MUSTER_OK || count == 0)
         return status;
     platform_mutex_lock(&pool->lock);
-    make_room_locked(pool, count);
-    status = submit_locked(pool, descs, count, out ? out : unwanted, err);
+    status = make_room_locked(pool, count, err);
+    if (status == MUSTER_OK)
+        status = submit_locked(pool, descs, count, out ? out : unwanted, err);
     wake_locked(pool);
     platform_mutex_unlock(&pool->lock);
     return status;
@@ -456,18 +644,24 @@ static bool all_ended_locked(struct task_pool *pool, const muster_task *tasks, s
     return true;
 }
 
-/* Runs the task that is waited for, if nobody does, or another: false if there is nothing to run. */
+/*
+ * Runs the task that is waited for, if nobody does, or another: false if there is nothing to run.
+ * The newest is the likeliest to be what it waits for. The oldest may be one that waits in its turn,
+ * on top of this one, and so on until the stack is full.
+ */
 static bool help_with_locked(struct task_pool *pool, const muster_task *tasks, size_t count,
                              size_t first)
 {
     struct running task;
-    if (count == 0 || !tasks_take_this(&pool->tasks, tasks[first].index))
+    uint32_t index = count > 0 ? tasks[first].index : TASKS_NONE;
+    if (count == 0 || pool->tasks.ready.count == 0)
         return help_locked(pool);
-    load(&pool->tasks, tasks[first].index, &task);
-    platform_mutex_unlock(&pool->lock);
-    run_task(&task);
-    platform_mutex_lock(&pool->lock);
-    end_locked(pool, &task);
+    if (!tasks_take_this(&pool->tasks, index)) {
+        index = pool->tasks.ready.tail;
+        tasks_take_this(&pool->tasks, index);
+    }
+    load(&pool->tasks, index, &task);
+    run_aside_locked(pool, &task);
     return true;
 }
 
@@ -490,9 +684,7 @@ muster_status muster_wait(struct muster *m, const muster_task *tasks, size_t cou
         if (deadline_ns != UINT64_MAX && platform_clock_ns() >= deadline_ns) {
             in_time = false;
         } else if (!help_with_locked(pool, tasks, count, first)) {
-            pool->waiters++;
-            in_time = platform_condition_wait(&pool->ended, &pool->lock, deadline_ns);
-            pool->waiters--;
+            in_time = await_end_locked(pool, count == 0, deadline_ns);
         }
     }
     bool is_over = all_ended_locked(pool, tasks, count, &first, &status);
@@ -506,33 +698,39 @@ muster_status muster_wait(struct muster *m, const muster_task *tasks, size_t cou
     return status;
 }
 
+static muster_status cancel_locked(struct task_pool *pool, muster_task task)
+{
+    struct running running;
+    muster_status status = tasks_find(&pool->tasks, task.index, task.generation);
+    if (status != MUSTER_OK)
+        return status;
+    const struct tasks_entry *entry = &pool->tasks.entries[task.index];
+    if (entry->state == TASKS_TAKEN) {
+        recall_locked(pool, task.index);
+        collect_locked(pool);
+    }
+    if (entry->state == TASKS_WAITING) {
+        tasks_doom(&pool->tasks, task.index);
+    } else if (tasks_take_this(&pool->tasks, task.index)) {
+        load(&pool->tasks, task.index, &running);
+        running.is_doomed = true;
+        wake_locked(pool);
+        run_aside_locked(pool, &running);
+    } else {
+        return entry->state == TASKS_ENDED ? MUSTER_E_STALE : MUSTER_E_BUSY;
+    }
+    return MUSTER_OK;
+}
+
 muster_status muster_cancel(struct muster *m, muster_task task, struct muster_error *err)
 {
     if (!m)
         return run_bad_argument(err, "muster_cancel", "an argument is NULL");
     struct task_pool *pool = atomic_load_explicit(&m->task_pool, memory_order_acquire);
-    struct running running;
-    bool is_taken = false;
     muster_status status = MUSTER_E_UNKNOWN;
     if (pool) {
         platform_mutex_lock(&pool->lock);
-        status = tasks_find(&pool->tasks, task.index, task.generation);
-        const struct tasks_entry *entry =
-            &pool->tasks.entries[status == MUSTER_OK ? task.index : 0];
-        if (status == MUSTER_OK && entry->state == TASKS_WAITING) {
-            tasks_doom(&pool->tasks, task.index);
-        } else if (status == MUSTER_OK && tasks_take_this(&pool->tasks, task.index)) {
-            load(&pool->tasks, task.index, &running);
-            is_taken = running.is_doomed = true;
-        } else if (status == MUSTER_OK) {
-            status = entry->state == TASKS_ENDED ? MUSTER_E_STALE : MUSTER_E_BUSY;
-        }
-        platform_mutex_unlock(&pool->lock);
-    }
-    if (is_taken) {
-        run_task(&running);
-        platform_mutex_lock(&pool->lock);
-        end_locked(pool, &running);
+        status = cancel_locked(pool, task);
         platform_mutex_unlock(&pool->lock);
     }
     if (status != MUSTER_OK)
