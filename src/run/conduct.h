@@ -67,6 +67,7 @@ struct muster_job {
     uint32_t *unit_buffers; /* owns: whose results a unit's are, by unit */
     uint32_t outstanding;   /* slots that a device may still be working in */
     uint32_t lanes_inside;  /* lanes whose thread has not left */
+    bool is_known;          /* muster_start has given it out: the sink may cancel it */
     bool must_leave, is_over;
     bool has_given_up;   /* lanes leave, whatever their devices still do */
     uint64_t give_up_ns; /* when that is, UINT64_MAX: when the core finds them hung */

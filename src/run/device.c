@@ -503,6 +503,9 @@ const char *muster_health_name(enum muster_health health)
     return "?";
 }
 
+/* How long a cut waits for calls that only look at the device. */
+#define CUT_PATIENCE_NS 1000000000u
+
 /* Nothing of the device may be in use; from then on nothing new is. */
 static muster_status begin_cut(struct muster *m, muster_device handle, struct run_device **out,
                                struct muster_error *err)
@@ -512,6 +515,11 @@ static muster_status begin_cut(struct muster *m, muster_device handle, struct ru
     muster_status status = device_resolve_locked(m, handle, &device, err);
     bool is_known = status == MUSTER_OK;
     if (status == MUSTER_OK)
+        status = device_check_locked(device, err);
+    /* Calls that look at it, the poller's too, are over soon, if its driver answers at all. */
+    uint64_t deadline_ns = platform_deadline_ns(CUT_PATIENCE_NS);
+    while (status == MUSTER_OK && device->pins > 0 &&
+           platform_condition_wait(&m->changed, &m->lock, deadline_ns))
         status = device_check_locked(device, err);
     if (status == MUSTER_OK && device->parent) {
         status = muster_error_fill(err, MUSTER_E_INVALID, 0, "cut the whole device in one call",
@@ -523,7 +531,7 @@ static muster_status begin_cut(struct muster *m, muster_device handle, struct ru
     } else if (status == MUSTER_OK &&
                (device->pins > 0 || device->streams_acquired > 0 || device->block_count > 0 ||
                 device->zombies || device->streams_active > 0 || device->leases > 0 ||
-                device->streams[0].state || host_memory_used_by_locked(device))) {
+                host_memory_used_by_locked(device))) {
         status = muster_error_fill(err, MUSTER_E_BUSY, 0,
                                    "release its streams, blocks and pinned memory first",
                                    "%s is in use", device->info.id);

@@ -14,11 +14,11 @@
 #define DEPTH_MAX 64
 #define TRIES_DEFAULT 3
 /* What a buffer holds, if an item is not larger than that. */
-#define BUFFER_BYTES ((size_t)4 << 20)
+#define BUFFER_BYTES ((size_t)2 << 20)
 /* Written arguments begin at such multiples within a buffer. */
 #define OUTPUT_ALIGNMENT 64u
 /* Units that may be undelivered, for each slot of each lane. */
-#define UNITS_PER_SLOT 2
+#define UNITS_PER_SLOT 4
 
 void job_note_locked(struct muster_job *job, const struct muster_error *error)
 {
@@ -157,6 +157,14 @@ static muster_status lay_out(struct muster_job *job, struct muster_error *err)
     return MUSTER_OK;
 }
 
+static bool has_inout(const struct muster_job *job)
+{
+    size_t i = 0;
+    while (i < job->desc.arg_count && job->args[i].kind != MUSTER_ARG_INOUT)
+        i++;
+    return i < job->desc.arg_count;
+}
+
 static void set_core_options(struct muster_job *job)
 {
     const struct muster_run_options *options = &job->desc.options;
@@ -173,7 +181,8 @@ static void set_core_options(struct muster_job *job)
         .units_max = UNITS_PER_SLOT * slots,
         .tries = options->tries > 0 ? options->tries : TRIES_DEFAULT,
         .ordered = !options->unordered,
-        .speculate = !options->no_copies,
+        /* A late attempt would read what delivery has written in its place. */
+        .speculate = !options->no_copies && !has_inout(job),
         .timeout_ns = options->timeout_ns,
     };
     job->buffer_count = job->core_options.units_max + slots;
@@ -214,9 +223,13 @@ static muster_status find_devices(struct muster_job *job, struct muster_error *e
 {
     struct muster *m = job->m;
     size_t count;
-    muster_status status = muster_device_list(m, NULL, 0, &count, err);
-    if (status != MUSTER_OK && status != MUSTER_E_CAPACITY)
+    struct muster_error problem;
+    muster_status status = muster_device_list(m, NULL, 0, &count, &problem);
+    if (status != MUSTER_OK && status != MUSTER_E_CAPACITY) {
+        if (err)
+            *err = problem;
         return status;
+    }
     job->lanes = allocator_take(&m->allocator, MUSTER_JOB_DEVICES_MAX, sizeof *job->lanes);
     if (!job->lanes)
         return run_no_memory(err, "lanes");
@@ -394,13 +407,15 @@ static void conclude_locked(struct muster_job *job)
         job_note_locked(job, &problem);
         job->status = job->error.status;
     }
-    /* Hung slots may still read and write the caller's memory. */
-    if (job->outstanding > 0 && job->status != MUSTER_OK) {
-        job->status = muster_error_fill(&job->error, MUSTER_E_DEVICE_HUNG, 0,
-                                        "keep the job's arrays until the runtime is closed",
-                                        "a device does not answer and still holds %u units",
-                                        job->outstanding);
-    }
+    /* Hung slots may still read the caller's arrays, also of a job that others have finished. */
+    if (job->outstanding > 0)
+        job->status =
+            muster_error_fill(&job->error, MUSTER_E_DEVICE_HUNG, 0,
+                              "keep the job's arrays until the runtime is closed",
+                              "a device does not answer and still holds %u units; %llu "
+                              "of %llu items were delivered",
+                              job->outstanding, (unsigned long long)job_items_delivered(job->core),
+                              (unsigned long long)job->desc.items);
     if (job->status != MUSTER_OK)
         job->end_ns = platform_clock_ns();
 }
@@ -447,6 +462,8 @@ static void conduct(void *argument)
 {
     struct muster_job *job = argument;
     run_lock(job->m);
+    while (!job->is_known)
+        platform_condition_wait(&job->changed, &job->m->lock, UINT64_MAX);
     for (;;) {
         if (deliver_next_locked(job))
             continue;
@@ -511,8 +528,14 @@ static muster_status set_up(struct muster_job *job, struct muster_error *err)
     if ((status = allocate_buffers(job, err)) != MUSTER_OK ||
         (status = make_core(job, err)) != MUSTER_OK)
         return status;
-    for (uint32_t i = 0; i < job->lane_count && status == MUSTER_OK; i++)
+    for (uint32_t i = 0; i < job->lane_count && status == MUSTER_OK; i++) {
         status = lane_set_up(&job->lanes[i], err);
+        /* A device that turns out to be lost is one that was lost a moment later: others go on. */
+        if (muster_status_discards(status) == MUSTER_DISCARD_DEVICE) {
+            job_lane_lost(job->core, i, job->start_ns);
+            status = job_state(job->core) == JOB_FAILED ? status : MUSTER_OK;
+        }
+    }
     return status;
 }
 
@@ -563,11 +586,13 @@ muster_status muster_start(struct muster *m, const struct muster_job_desc *desc,
         free_job(job);
         return status;
     }
+    *out = job;
     run_lock(m);
     job->next = m->jobs;
     m->jobs = job;
+    job->is_known = true;
+    platform_condition_wake_all(&job->changed);
     run_unlock(m);
-    *out = job;
     return MUSTER_OK;
 }
 

@@ -72,6 +72,7 @@ struct picking {
     struct placement_hints hints;
     uint64_t *devices; /* owns: the set the hints point to */
     size_t words;
+    uint32_t capacity; /* a user's policy: how many candidates there is room for */
 };
 
 static bool is_built_in(const struct muster_policy *policy)
@@ -147,9 +148,13 @@ struct decision {
 static muster_status make_ready(struct muster *m, struct muster_error *err)
 {
     size_t count;
-    muster_status status = muster_device_list(m, NULL, 0, &count, err);
-    if (status != MUSTER_OK && status != MUSTER_E_CAPACITY)
+    struct muster_error problem;
+    muster_status status = muster_device_list(m, NULL, 0, &count, &problem);
+    if (status != MUSTER_OK && status != MUSTER_E_CAPACITY) {
+        if (err)
+            *err = problem;
         return status;
+    }
     struct decision *ring = allocator_take(&m->allocator, DECISIONS_KEPT, sizeof *ring);
     if (!ring)
         return run_no_memory(err, "the ring of decisions");
@@ -352,7 +357,8 @@ static size_t snapshot_locked(struct picking *picking, struct muster_candidate *
 {
     struct muster *m = picking->m;
     size_t count = 0;
-    for (uint32_t i = 0; i < m->device_count; i++) {
+    /* Devices that came after the room was made are for the next pick. */
+    for (uint32_t i = 0; i < picking->capacity; i++) {
         struct run_device *device = m->devices[i];
         if (placement_refusal(&m->views[i], i, &picking->hints) != MUSTER_REFUSED_NOT)
             continue;
@@ -416,8 +422,11 @@ static muster_status pick_by_user(struct picking *picking, muster_lease *lease,
                                   muster_device *device, struct muster_error *err)
 {
     struct muster *m = picking->m;
+    run_lock(m);
+    picking->capacity = m->device_count;
+    run_unlock(m);
     struct muster_candidate *candidates =
-        allocator_take(&m->allocator, DEVICES_MAX, sizeof *candidates);
+        allocator_take(&m->allocator, picking->capacity, sizeof *candidates);
     if (!candidates)
         return run_no_memory(err, "the candidates");
     run_lock(m);
@@ -430,7 +439,7 @@ static muster_status pick_by_user(struct picking *picking, muster_lease *lease,
     m->is_choosing = false;
     platform_condition_wake_all(&m->changed);
     run_unlock(m);
-    allocator_give(&m->allocator, candidates, DEVICES_MAX, sizeof *candidates);
+    allocator_give(&m->allocator, candidates, picking->capacity, sizeof *candidates);
     return status;
 }
 

@@ -209,36 +209,41 @@ def described_in_a_file(check):
 def wrong_values(check):
     version = "--min-cc takes two numbers as in 8.0, not"
     for options, part in [
-        (["--policy", "claim"], "there is no policy 'claim'"), (["--policy", "Weighted"], "there is no policy 'Weighted'"),
-        (["--policy", "adaptive,sticky"], "there is no policy 'adaptive,sticky'"), (["--policy="], "--policy cannot be empty"),
+        (["--policy", "claim"], "there is no policy 'claim'"),
+        (["--policy", "Weighted"], "there is no policy 'Weighted'"),
+        (["--policy", "adaptive,sticky"], "there is no policy 'adaptive,sticky'"),
+        (["--policy="], "--policy cannot be empty"),
         (["--min-free", "much"], '--min-free: "much" is not a number of bytes'),
         (["--min-free", "-1"], '"-1" is not a number of bytes'), (["--min-free", "1.5"], "is not a number of bytes"),
         (["--min-free", "0.1GiB"], '"0.1GiB" is not a number of bytes'), (["--min-free", "1 GiB"], "is not a number"),
         (["--min-free", "1gib"], "is not a number of bytes"), (["--min-free", "16EiB"], "is not a number of bytes"),
         (["--min-free="], "--min-free cannot be empty"),
-        (["--min-cc", "8"], f"{version} '8'"), (["--min-cc", "8."], f"{version} '8.'"), (["--min-cc", ".0"], f"{version} '.0'"),
-        (["--min-cc", "8.0.1"], f"{version} '8.0.1'"), (["--min-cc", "-8.0"], f"{version} '-8.0'"),
-        (["--min-cc", "8,0"], f"{version} '8,0'"), (["--min-cc", "65536.0"], f"{version} '65536.0'"),
-        (["--min-cc", "8.65536"], f"{version} '8.65536'"), (["--min-cc", f"{2**64 + 8}.0"], version),
-        (["--min-cc", " 8.0"], f"{version} ' 8.0'"), (["--min-cc="], "--min-cc cannot be empty"),
-        (["--backend="], "--backend cannot be empty"), (["--device="], "--device cannot be empty"),
+        (["--min-cc", "8"], f"{version} '8'"), (["--min-cc", "8."], f"{version} '8.'"),
+        (["--min-cc", ".0"], f"{version} '.0'"), (["--min-cc", "8.0.1"], f"{version} '8.0.1'"),
+        (["--min-cc", "-8.0"], f"{version} '-8.0'"), (["--min-cc", "8,0"], f"{version} '8,0'"),
+        (["--min-cc", "65536.0"], f"{version} '65536.0'"), (["--min-cc", "8.65536"], f"{version} '8.65536'"),
+        (["--min-cc", f"{2**64 + 8}.0"], version), (["--min-cc", " 8.0"], f"{version} ' 8.0'"),
+        (["--min-cc="], "--min-cc cannot be empty"), (["--backend="], "--backend cannot be empty"),
+        (["--device="], "--device cannot be empty"),
         (["--policy"], "--policy needs a value"), (["--min-free", "--json"], "--min-free needs a value"),
-        (["--json", "--json"], "--json is given twice"), (["--min-cc", "8.0", "--min-cc=8.0"], "--min-cc is given twice"),
+        (["--json", "--json"], "--json is given twice"),
+        (["--min-cc", "8.0", "--min-cc=8.0"], "--min-cc is given twice"),
         (["--json=yes"], "--json takes no value"), (["--devices", "cpu:0"], "has no option --devices"),
         (["cpu:0"], "does not take the argument 'cpu:0'"), (["-p"], "has no option -p"),
     ]:
         for command in COMMANDS:
             run = check.run(command, *options, environment=SIM)
             check.refused(f"{command} {options}", run, 2, part, f"\n  fix: muster {command} --help\n")
-    for options, name in [(["--backend", "gpu"], "gpu"), (["--backend", "cpu,gpu"], "gpu"), (["--backend", "cpu sim"], "cpu sim"),
-                          (["--device", "sim:3"], "sim:3"), (["--device", "sim:0,sim:00"], "sim:00"),
-                          (["--device", "sim"], "sim"), (["--device", "cpu:999999"], "cpu:999999")]:
+    for options, name in [(["--backend", "gpu"], "gpu"), (["--backend", "cpu,gpu"], "gpu"),
+                          (["--backend", "cpu sim"], "cpu sim"), (["--device", "sim:3"], "sim:3"),
+                          (["--device", "sim:0,sim:00"], "sim:00"), (["--device", "sim"], "sim"),
+                          (["--device", "cpu:999999"], "cpu:999999")]:
         for command in COMMANDS:
             run = check.run(command, *options, environment=SIM)
             check.refused(f"{command} {options}", run, 2, f'the hints name "{name}", which does not exist',
                           "\n  fix: look at `muster devices`\n")
-    check.equal("the largest numbers there are", pick(check, "--min-cc", "65535.65535", "--min-free", str(2**64 - 1)).code,
-                3)
+    run = pick(check, "--min-cc", "65535.65535", "--min-free", str(2**64 - 1))
+    check.equal("the largest numbers there are", run.code, 3)
 
 
 def wrong_machines(check):
@@ -246,8 +251,8 @@ def wrong_machines(check):
                       ('[{"items_per_s":-1}]', "items_per_s")]:
         for command in COMMANDS:
             for more in [[], ["--json"]]:
-                check.refused(f"{command} with MUSTER_SIM={sim}", check.run(command, *more, environment={"MUSTER_SIM": sim}),
-                              2, part)
+                run = check.run(command, *more, environment={"MUSTER_SIM": sim})
+                check.refused(f"{command} with MUSTER_SIM={sim}", run, 2, part)
     for command in COMMANDS:
         run = check.run(command, environment={"MUSTER_BACKENDS": "/nonexistent/backend.so"})
         check.true(f"{command}: a backend that is not there is no success", run.code in (1, 2), str(run.code))

@@ -41,7 +41,7 @@ struct account {
     uint64_t special; /* UINT64_MAX: nothing */
     muster_status (*act)(struct account *account);
     void *user;
-    _Atomic(struct muster_job *) job;
+    struct muster_job *job; /* set by muster_start before the sink is first called */
 };
 
 static inline void account_init(struct account *account, uint64_t items)
