@@ -110,20 +110,23 @@ find_highest(enum placement_policy policy, bool is_plain, const struct placement
              uint32_t count, const struct placement_hints *hints)
 {
     struct choice choice = { .index = PLACEMENT_NONE };
+    const bool uses_rates = policy == PLACEMENT_ADAPTIVE || policy == PLACEMENT_EARLIEST_FINISH;
     struct best best = { 0, 0 };
-    uint32_t unmeasured = PLACEMENT_NONE;
+    uint32_t unmeasured = PLACEMENT_NONE, unmeasured_queued = UINT32_MAX;
     for (uint32_t i = 0; i < count; i++) {
         const struct placement_device *device = &devices[i];
         if (!is_eligible(is_plain, device, i, hints))
             continue;
-        if (device->items_per_s > best.items_per_s)
+        if (uses_rates && device->items_per_s > best.items_per_s)
             best.items_per_s = device->items_per_s;
-        if (device->bytes_per_s > best.bytes_per_s)
+        if (policy == PLACEMENT_EARLIEST_FINISH && device->bytes_per_s > best.bytes_per_s)
             best.bytes_per_s = device->bytes_per_s;
-        if (!is_unmeasured(policy, device, hints))
+        if (!is_unmeasured(policy, device, hints)) {
             consider(&choice, i, score_of(policy, device, hints, best));
-        else if (unmeasured == PLACEMENT_NONE || device->queued < devices[unmeasured].queued)
+        } else if (device->queued < unmeasured_queued || unmeasured == PLACEMENT_NONE) {
             unmeasured = i;
+            unmeasured_queued = device->queued;
+        }
     }
     if (unmeasured != PLACEMENT_NONE && policy != PLACEMENT_EARLIEST_FINISH)
         consider(&choice, unmeasured, score_of(policy, &devices[unmeasured], hints, best));

@@ -288,9 +288,10 @@ muster_status muster_close(struct muster *m, struct muster_error *err)
     if (!m)
         return MUSTER_OK;
     uint64_t deadline_ns = platform_deadline_ns(m->options.close_ns);
-    bool have_ended = jobs_destroy_all(m, deadline_ns);
+    /* Half of the time for jobs, so that there is some left to see what else is unfinished. */
+    bool have_ended = jobs_destroy_all(m, platform_deadline_ns(m->options.close_ns / 2));
     tasks_destroy(m);
-    /* Callbacks took what time they wanted; a device that did not come back has had its own. */
+    /* Sinks and tasks took what time they wanted; a device that did not come back had its own. */
     if (have_ended)
         deadline_ns = platform_deadline_ns(m->options.close_ns);
     if (!poller_destroy(m, deadline_ns)) {

@@ -391,6 +391,14 @@ static void a_hung_device_is_left_behind(void)
 #define UNITS_BEFORE_HANG 8
 #define SIM_HANGS "[{\"items_per_s\": 4e6, \"faults\": [{\"kind\": \"hang\", \"at_launch\": 10}]}]"
 
+/* It has been given the unit that it hangs at, and the results before that are out. */
+static void wait_for_hang(struct muster *m, const struct account *account)
+{
+    while (load_of(m, find(m, "sim:0")).dispatched < 10 ||
+           atomic_load(&account->next) < UNITS_BEFORE_HANG * UNIT)
+        sched_yield();
+}
+
 static void check_before_hang(const struct account *account)
 {
     CHECK(account->next == UNITS_BEFORE_HANG * UNIT ||
@@ -431,8 +439,7 @@ static void a_cancelled_job_does_not_wait_for_a_hung_device(void)
     desc.options.unit_items = UNIT;
     desc.options.timeout_ns = 200 * MS;
     struct muster_job *job = start(m, &desc);
-    while (atomic_load(&account.next) < UNITS_BEFORE_HANG * UNIT)
-        sched_yield();
+    wait_for_hang(m, &account);
     muster_job_cancel(job);
     CHECK_STATUS(MUSTER_E_DEVICE_HUNG, muster_job_wait(job, NULL, &problem));
     muster_job_destroy(job);
@@ -451,8 +458,7 @@ static void closing_does_not_wait_for_a_hung_job(void)
     desc.options.unit_items = UNIT;
     desc.options.timeout_ns = 100 * SECOND;
     start(m, &desc);
-    while (atomic_load(&account.next) < UNITS_BEFORE_HANG * UNIT)
-        sched_yield();
+    wait_for_hang(m, &account);
     close_hanging(m);
     check_before_hang(&account);
     account_deinit(&account);
@@ -480,9 +486,7 @@ static void a_device_that_comes_back_late_gives_all_back(void)
     muster_job_destroy(job);
     check_before_hang(&account);
     CHECK_EQUAL(2, load_of(m, device).streams_acquired);
-    while (load_of(m, device).queue_depth > 0 || load_of(m, device).bytes_in_flight > 0)
-        sched_yield();
-    /* All sixteen streams can be had again once the next job has found the first one's ended. */
+    /* All sixteen streams can be had once the device is back; nobody has looked at them till then. */
     desc.options.depth = 16;
     desc.options.timeout_ns = 0;
     for (;;) {
