@@ -26,7 +26,7 @@
 /* Devices that exist, and do nothing. */
 static uint32_t device_count;
 
-static muster_status stub_open(void *backend, const struct muster_services *services,
+static muster_status idle_open(void *backend, const struct muster_services *services,
                                uint32_t *count, struct muster_error *err)
 {
     (void)backend, (void)services, (void)err;
@@ -34,12 +34,12 @@ static muster_status stub_open(void *backend, const struct muster_services *serv
     return MUSTER_OK;
 }
 
-static void stub_close(void *backend)
+static void idle_close(void *backend)
 {
     (void)backend;
 }
 
-static muster_status stub_device_open(void *backend, uint32_t index, void *device,
+static muster_status idle_device_open(void *backend, uint32_t index, void *device,
                                       struct muster_device_info *info, struct muster_error *err)
 {
     (void)backend, (void)device, (void)err;
@@ -49,7 +49,7 @@ static muster_status stub_device_open(void *backend, uint32_t index, void *devic
     return MUSTER_OK;
 }
 
-static muster_status stub_device_close(void *device)
+static muster_status idle_device_close(void *device)
 {
     (void)device;
     return MUSTER_OK;
@@ -136,14 +136,14 @@ static muster_status no_fill(void *stream, const struct muster_place *to, uint8_
     return refuse(err);
 }
 
-static const struct muster_backend stub = {
-    .size = sizeof stub,
+static const struct muster_backend idle = {
+    .size = sizeof idle,
     .abi = MUSTER_BACKEND_ABI,
-    .name = "stub",
-    .open = stub_open,
-    .close = stub_close,
-    .device_open = stub_device_open,
-    .device_close = stub_device_close,
+    .name = "idle",
+    .open = idle_open,
+    .close = idle_close,
+    .device_open = idle_device_open,
+    .device_close = idle_device_close,
     .device_sample = no_sample,
     .memory_allocate = no_allocate,
     .memory_free = no_free,
@@ -223,12 +223,12 @@ struct row {
 
 static void take_row(struct row *row)
 {
-    const struct muster_backend *const backends[] = { &stub };
+    const struct muster_backend *const backends[] = { &idle };
     struct muster_options options = MUSTER_OPTIONS_INIT;
     struct muster *m;
     double ours[REPETITIONS], raw[REPETITIONS];
     unsigned rounds = row->devices > 100 ? 20000 : 200000;
-    options.devices = "stub";
+    options.devices = "idle";
     options.backends = backends;
     options.backend_count = 1;
     device_count = row->devices;

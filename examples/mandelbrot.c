@@ -97,8 +97,9 @@ static void paint_row(uint64_t row, uint8_t *pixels)
     for (int column = 0; column < WIDTH; column++) {
         double rgb[3] = { 0, 0, 0 };
         for (int sample = 0; sample < SAMPLES * SAMPLES; sample++) {
-            double right = column + (sample % SAMPLES + 0.5) / SAMPLES;
-            double down = (double)row + (sample / SAMPLES + 0.5) / SAMPLES;
+            int across = sample % SAMPLES, deep = sample / SAMPLES;
+            double right = column + (across + 0.5) / SAMPLES;
+            double down = (double)row + (deep + 0.5) / SAMPLES;
             add_point(-2.45 + right * step, (HEIGHT / 2.0 - down) * step, rgb);
         }
         for (int i = 0; i < 3; i++)

@@ -145,7 +145,7 @@ struct job *job_init(void *memory, const struct job_options *options, uint64_t n
     job->units = (struct unit *)(at += aligned(sizeof *job));
     job->attempts = (struct attempt *)(at += aligned(options->units_max * sizeof(struct unit)));
     job->lanes = (struct lane *)(at += aligned(attempts * sizeof(struct attempt)));
-    job->domains = (struct domain *)(at += aligned(options->lane_count * sizeof(struct lane)));
+    job->domains = (struct domain *)(at + aligned(options->lane_count * sizeof(struct lane)));
     job->options = *options;
     job->oldest = job->newest = job->retry_first = JOB_NONE;
     job->done_first = job->done_last = job->draining = job->fastest = JOB_NONE;
