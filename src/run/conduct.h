@@ -76,6 +76,12 @@ struct muster_job {
     struct muster_error error; /* what made the job fail */
 };
 
+/* Whether the argument is written, and so has a place in the buffers. */
+static inline bool job_writes(const struct muster_arg *arg)
+{
+    return arg->kind == MUSTER_ARG_OUT || arg->kind == MUSTER_ARG_INOUT;
+}
+
 static inline char *job_buffer(const struct muster_job *job, uint32_t buffer)
 {
     return job->memory ? job->memory + (size_t)buffer * job->buffer_bytes : NULL;

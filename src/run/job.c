@@ -143,7 +143,7 @@ static muster_status lay_out(struct muster_job *job, struct muster_error *err)
     job->unit_max = find_unit_max(job);
     for (size_t i = 0; i < job->desc.arg_count; i++) {
         const struct muster_arg *arg = &job->args[i];
-        if (arg->kind != MUSTER_ARG_OUT && arg->kind != MUSTER_ARG_INOUT)
+        if (!job_writes(arg))
             continue;
         job->out_offsets[i] = job->buffer_bytes;
         /* No overflow in the product: all items together do not. */
@@ -348,7 +348,7 @@ static muster_status deliver(struct muster_job *job, uint32_t buffer, struct mus
     size_t count = 0;
     for (size_t i = 0; i < job->desc.arg_count; i++) {
         const struct muster_arg *arg = &job->args[i];
-        if (arg->kind != MUSTER_ARG_OUT && arg->kind != MUSTER_ARG_INOUT)
+        if (!job_writes(arg))
             continue;
         const char *from = job_buffer(job, buffer) + job->out_offsets[i];
         if (arg->out)

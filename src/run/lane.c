@@ -8,14 +8,9 @@
 #include "base/allocator.h"
 #include "base/invariant.h"
 
-static bool is_written(const struct muster_arg *arg)
-{
-    return arg->kind == MUSTER_ARG_OUT || arg->kind == MUSTER_ARG_INOUT;
-}
-
 static bool is_array(const struct muster_arg *arg)
 {
-    return arg->kind == MUSTER_ARG_IN || is_written(arg);
+    return arg->kind == MUSTER_ARG_IN || job_writes(arg);
 }
 
 static bool is_there(muster_block block)
@@ -174,7 +169,7 @@ static muster_status array_operand(struct lane_slot *slot, size_t arg, struct mu
     *out = (struct muster_operand){ .block = slot->blocks[arg], .access = accesses[given->kind] };
     if (!lane->uses_host_memory)
         return MUSTER_OK;
-    if (is_written(given))
+    if (job_writes(given))
         return find_buffer_block(lane, slot->buffer, arg, &out->block, err);
     out->block = lane->arrays[arg];
     out->offset = slot->claim.range.begin * given->bytes;
@@ -221,7 +216,7 @@ static muster_status copy_out(struct lane_slot *slot, struct muster_error *err)
 {
     struct muster_job *job = slot->lane->job;
     for (size_t i = 0; i < job->desc.arg_count && !slot->lane->uses_host_memory; i++) {
-        if (!is_written(&job->args[i]))
+        if (!job_writes(&job->args[i]))
             continue;
         char *to = job_buffer(job, slot->buffer) + job->out_offsets[i];
         muster_status status = muster_copy_out(job->m, slot->stream, to, slot->blocks[i], 0,
