@@ -15,7 +15,9 @@ static muster_status square(uint64_t begin, uint64_t end, void *const *args)
 
 static int run(struct muster *m, float *x, size_t count, struct muster_error *err)
 {
-    const struct muster_kernel_form form = { sizeof form, MUSTER_KERNEL_FUNCTION, square };
+    const struct muster_kernel_form form = { .size = sizeof form,
+                                             .kind = MUSTER_KERNEL_FUNCTION,
+                                             .function = square };
     struct muster_kernel *kernel;
     muster_device device;
     muster_stream stream;

@@ -20,7 +20,9 @@ static muster_status saxpy(uint64_t begin, uint64_t end, void *const *args)
 
 static muster_status run(struct muster *m, float a, struct muster_error *err)
 {
-    const struct muster_kernel_form form = { sizeof form, MUSTER_KERNEL_FUNCTION, saxpy };
+    const struct muster_kernel_form form = { .size = sizeof form,
+                                             .kind = MUSTER_KERNEL_FUNCTION,
+                                             .function = saxpy };
     const struct muster_arg args[] = { MUSTER_VALUE(a), MUSTER_IN(x), MUSTER_INOUT(y) };
     struct muster_kernel *kernel;
     muster_status status = muster_kernel_from(m, "saxpy", &form, 1, &kernel, err);

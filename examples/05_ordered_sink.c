@@ -49,7 +49,9 @@ static muster_status find_longest(void *user, const struct muster_result *result
 
 static muster_status run(struct muster *m, struct longest *longest, struct muster_error *err)
 {
-    const struct muster_kernel_form form = { sizeof form, MUSTER_KERNEL_FUNCTION, count_steps };
+    const struct muster_kernel_form form = { .size = sizeof form,
+                                             .kind = MUSTER_KERNEL_FUNCTION,
+                                             .function = count_steps };
     const struct muster_arg args[] = { MUSTER_FIRST,
                                        { .kind = MUSTER_ARG_OUT, .bytes = sizeof(uint32_t) } };
     struct muster_job_desc desc = { .size = sizeof desc,

@@ -14,7 +14,13 @@ struct muster_kernel;
 
 /* The forms a kernel can be given in. Bits, so that a device can say which it takes. */
 enum muster_kernel_kind {
-    MUSTER_KERNEL_FUNCTION = 1 << 0 /* a C function of this process */
+    MUSTER_KERNEL_FUNCTION = 1 << 0,      /* a C function of this process */
+    MUSTER_KERNEL_PORTABLE = 1 << 1,      /* source of the portable form (docs/kernels.md) */
+    MUSTER_KERNEL_SHARED_OBJECT = 1 << 2, /* an image that has a muster_kernel_function */
+    MUSTER_KERNEL_OPENCL = 1 << 3,        /* OpenCL C source */
+    MUSTER_KERNEL_CUDA = 1 << 4,          /* CUDA C++ source, for NVRTC */
+    MUSTER_KERNEL_PTX = 1 << 5,
+    MUSTER_KERNEL_CUBIN = 1 << 6 /* or a fat binary */
 };
 
 /*
@@ -24,10 +30,27 @@ enum muster_kernel_kind {
  */
 typedef muster_status (*muster_kernel_function)(uint64_t begin, uint64_t end, void *const *args);
 
+/*
+ * One form of a kernel. Forms for OpenCL and CUDA are functions that are started with at least one
+ * thread for each item, or with fewer that stride:
+ *
+ *     kernel void entry(ulong begin, ulong items, ...)                          OpenCL C
+ *     extern "C" __global__ void entry(uint64_t begin, uint64_t items, ...)     CUDA C++
+ *
+ * and do items [begin, begin + items). Arguments follow in order: a value as it is; for a block, in
+ * CUDA C++ a pointer, in OpenCL C a `global` pointer to the block and a `ulong` with the offset in
+ * bytes.
+ */
 struct muster_kernel_form {
     size_t size;
     enum muster_kernel_kind kind;
     muster_kernel_function function; /* MUSTER_KERNEL_FUNCTION */
+    /* All other kinds: source, or image. */
+    const void *code;
+    size_t code_bytes;
+    const char *entry;   /* the function's name in it */
+    uint32_t threads;    /* of a block or work-group, OpenCL and CUDA forms; 0: chosen */
+    uint16_t compute[2]; /* MUSTER_KERNEL_CUBIN: what it was made for; {0, 0}: not known */
 };
 
 /* Most arguments of one launch, and most bytes of their values together. */

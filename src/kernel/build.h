@@ -1,0 +1,37 @@
+/*
+ * From the form a kernel is given in to one that a device's backend takes: portable source becomes C,
+ * OpenCL C or CUDA C++, C becomes a shared object, CUDA C++ becomes machine code. What was compiled
+ * once is found again on disk by its content.
+ */
+#ifndef KERNEL_BUILD_H
+#define KERNEL_BUILD_H
+
+#include <muster/kernel.h>
+#include <stdbool.h>
+
+/* What a kernel is built for. */
+struct kernel_target {
+    uint32_t forms;      /* enum muster_kernel_kind, or-ed: what the backend takes itself */
+    uint16_t compute[2]; /* of a CUDA device, {0, 0} elsewhere */
+};
+
+/* A form that was built. */
+struct kernel_image {
+    struct muster_kernel_form form; /* of a kind in target.forms; borrows from the image */
+    void *memory;                   /* owns, from the allocator */
+    size_t bytes;
+    void *library; /* owns: a loaded shared object */
+};
+
+/* Whether the form can be made into one the target takes, with the compilers that this machine has. */
+bool kernel_can_build(const struct muster_kernel_form *form, const struct kernel_target *target);
+
+/* May take seconds: runs a compiler. The compiler's own words are in `err` on failure. Any thread. */
+muster_status kernel_build(const struct muster_kernel_form *form,
+                           const struct kernel_target *target,
+                           const struct muster_allocator *allocator, struct kernel_image *out,
+                           struct muster_error *err);
+
+void kernel_image_release(struct kernel_image *image, const struct muster_allocator *allocator);
+
+#endif
