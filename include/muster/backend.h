@@ -89,12 +89,18 @@ struct muster_launch_arg {
     size_t bytes;
 };
 
+enum muster_launch_flags {
+    /* May run before, beside or after the other launches of the same call. */
+    MUSTER_LAUNCH_UNORDERED = 1
+};
+
 struct muster_launch_desc {
     uint64_t begin, items; /* items is never 0 */
     const struct muster_launch_arg *args;
     size_t arg_count;      /* at most MUSTER_ARGS_MAX */
     muster_status *result; /* NULL, or where the kernel's failure goes; written before any later
                               event completes */
+    uint32_t flags;        /* enum muster_launch_flags, or-ed */
 };
 
 struct muster_device_sample {
@@ -215,7 +221,8 @@ struct muster_backend {
                                  struct muster_error *err);
     void (*kernel_deinit)(void *kernel);
     /*
-     * `count` launches of one kernel, in order; a backend that can gives them to its driver as one.
+     * `count` launches of one kernel, in order unless their flags say otherwise; a backend that can
+     * gives them to its driver as one.
      * On failure those before the one that failed may have been given.
      */
     muster_status (*launch)(void *stream, void *kernel, const struct muster_launch_desc *launches,
