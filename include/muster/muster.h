@@ -15,5 +15,6 @@
 #include <muster/status.h>
 #include <muster/stream.h>
 #include <muster/task.h>
+#include <muster/trace.h>
 
 #endif

@@ -271,6 +271,7 @@ muster_status device_note_locked(struct run_device *device, muster_status status
         device->health == MUSTER_HEALTH_LOST)
         return status;
     device->health = MUSTER_HEALTH_LOST;
+    trace_lost_locked(device);
     for (uint32_t i = 0; i < m->device_count; i++)
         if (m->devices[i]->info.domain == device->info.domain &&
             m->devices[i]->health < MUSTER_HEALTH_QUARANTINED)

@@ -368,6 +368,7 @@ static bool deliver_next_locked(struct muster_job *job)
     if (!job_next_result(job->core, &unit, &range))
         return false;
     uint32_t buffer = job->unit_buffers[unit];
+    uint64_t begin_ns = trace_clock(job->m);
     run_unlock(job->m);
     muster_status status = deliver(job, buffer, range);
     run_lock(job->m);
@@ -382,6 +383,7 @@ static bool deliver_next_locked(struct muster_job *job)
         job_note_locked(job, &problem);
         job_sink_failed(job->core, unit);
     }
+    trace_delivery_locked(job, range, begin_ns, status);
     job->free_buffers[job->free_count++] = buffer;
     platform_condition_wake_all(&job->changed);
     return true;
@@ -431,6 +433,7 @@ static void look_or_wait_locked(struct muster_job *job)
     bool was_running = job_state(job->core) == JOB_RUNNING;
     if (due_ns <= now_ns)
         job_look(job->core, now_ns);
+    trace_look_locked(job);
     if (was_running && job_state(job->core) == JOB_FAILED) {
         struct muster_error problem;
         muster_error_fill(&problem, MUSTER_E_DEVICE_HUNG, 0, NULL,
@@ -473,6 +476,7 @@ static void conduct(void *argument)
     }
     see_lanes_out_locked(job);
     conclude_locked(job);
+    trace_job_locked(job);
     job->is_over = true;
     platform_condition_wake_all(&job->changed);
     run_unlock(job->m);
@@ -577,6 +581,7 @@ muster_status muster_start(struct muster *m, const struct muster_job_desc *desc,
         allocator_give(&m->allocator, job, 1, sizeof *job);
         return status;
     }
+    job->number = (uint32_t)run_count(&m->counts.jobs_numbered, 1) + 1;
     status = set_up(job, err);
     if (status == MUSTER_OK)
         status = start_threads(job, err);
@@ -587,6 +592,7 @@ muster_status muster_start(struct muster *m, const struct muster_job_desc *desc,
         return status;
     }
     *out = job;
+    run_count(&m->counts.jobs_started, 1);
     run_lock(m);
     job->next = m->jobs;
     m->jobs = job;
@@ -623,8 +629,7 @@ muster_status muster_job_memory_estimate(struct muster *m, const struct muster_j
 
 static void report_lanes_locked(const struct muster_job *job, struct muster_report *report)
 {
-    uint64_t startup = 0, starved = 0, tail = 0;
-    double rate_sum = 0;
+    struct loss loss = { .rate = 0 };
     for (uint32_t i = 0; i < job->lane_count; i++) {
         const struct run_lane *lane = &job->lanes[i];
         struct muster_job_device *device = &report->devices[report->device_count++];
@@ -641,18 +646,9 @@ static void report_lanes_locked(const struct muster_job *job, struct muster_repo
                                         : MUSTER_HEALTH_OK;
         if (lane->busy_ns > 0)
             device->items_per_s = (double)core.items / (double)lane->busy_ns * 1e9;
-        rate_sum += device->items_per_s;
-        uint64_t begin_ns = lane->first_ns > 0 ? lane->first_ns : job->end_ns;
-        uint64_t end_ns = lane->last_ns > begin_ns ? lane->last_ns : begin_ns;
-        startup += begin_ns - job->start_ns;
-        starved += end_ns - begin_ns > lane->busy_ns ? end_ns - begin_ns - lane->busy_ns : 0;
-        tail += job->end_ns > end_ns ? job->end_ns - end_ns : 0;
+        loss_add_locked(&loss, lane, core.items);
     }
-    report->startup_ns = startup / job->lane_count;
-    report->starved_ns = starved / job->lane_count;
-    report->tail_ns = tail / job->lane_count;
-    if (rate_sum > 0)
-        report->bound_ns = (uint64_t)((double)report->delivered / rate_sum * 1e9);
+    loss_report(&loss, report);
 }
 
 static void report_locked(const struct muster_job *job, struct muster_report *report)

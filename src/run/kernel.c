@@ -139,6 +139,7 @@ static muster_status build(struct muster_kernel *kernel, struct run_device *devi
         allocator_give(&m->allocator, state, 1, table->kernel_bytes);
         return device_note(device, status, err);
     }
+    run_count(&m->counts.kernels_built, 1);
     *out = state;
     return MUSTER_OK;
 }

@@ -80,6 +80,7 @@ muster_status lane_set_up(struct run_lane *lane, struct muster_error *err)
         if (!lane->uses_host_memory && (status = allocate_blocks(slot, err)) != MUSTER_OK)
             return status;
     }
+    timing_set_up(lane);
     return lane->uses_host_memory ? declare_arrays(lane, err) : MUSTER_OK;
 }
 
@@ -125,6 +126,7 @@ void lane_tear_down(struct run_lane *lane)
             continue;
         slot->has_stream = false;
         see_flights_end(slot);
+        timing_give_back(slot);
         for (size_t i = 0; i < MUSTER_ARGS_MAX; i++)
             free_block(lane, slot->stream, slot->blocks[i]);
         /* What was declared for the whole lane goes with its first slot. */
@@ -236,8 +238,10 @@ static muster_status give_unit(struct lane_slot *slot, struct muster_error *err)
         if (status != MUSTER_OK)
             return status;
     }
+    timing_mark(slot, 0);
     muster_status status = muster_launch(job->m, slot->stream, job->desc.kernel, 0, items_of(slot),
                                          operands, job->desc.arg_count, &slot->result, err);
+    timing_mark(slot, 1);
     return status == MUSTER_OK ? copy_out(slot, err) : status;
 }
 
@@ -248,6 +252,7 @@ static void on_end(void *user, muster_status status)
     struct muster *m = slot->lane->job->m;
     run_lock(m);
     slot->ended = status;
+    slot->ended_ns = platform_clock_ns();
     slot->stage = STAGE_FINISHED;
     slot->lane->job->outstanding--;
     platform_condition_wake_all(&slot->lane->job->changed);
@@ -281,8 +286,11 @@ static void watch(struct lane_slot *slot)
 static void start_unit(struct lane_slot *slot)
 {
     slot->result = slot->ended = MUSTER_OK;
+    slot->marked = 0;
     slot->given = give_unit(slot, &slot->problem);
+    timing_mark(slot, 2);
     watch(slot);
+    slot->given_ns = platform_clock_ns();
 }
 
 /* Taking back what finished. */
@@ -342,16 +350,20 @@ static void finish_slot_locked(struct lane_slot *slot)
     see_flights_end(slot);
     if (slot->ended == MUSTER_E_STREAM_FAILED)
         renew_stream(slot);
+    timing_read(slot);
     run_lock(m);
     uint64_t now_ns = platform_clock_ns();
     enum job_end end = judge(slot);
     bool was_running = job_state(job->core) == JOB_RUNNING;
-    if (job_finish(job->core, slot->claim.ticket, end, now_ns) == JOB_ACCEPTED)
+    enum job_verdict verdict = job_finish(job->core, slot->claim.ticket, end, now_ns);
+    if (verdict == JOB_ACCEPTED)
         job->unit_buffers[slot->claim.unit] = slot->buffer;
     else
         job->free_buffers[job->free_count++] = slot->buffer;
     if (was_running && job_state(job->core) == JOB_FAILED)
         note_failure_locked(slot, end);
+    loss_attempt_locked(slot);
+    trace_attempt_locked(slot, end, verdict, now_ns);
     slot->stage = STAGE_FREE;
     lane->last_ns = now_ns;
     if (--lane->running == 0)
@@ -372,6 +384,7 @@ static bool start_next_locked(struct run_lane *lane)
     INVARIANT(job->free_count > 0);
     slot->buffer = job->free_buffers[--job->free_count];
     slot->stage = STAGE_RUNNING;
+    trace_kick_locked(slot, now_ns);
     job->outstanding++;
     if (lane->running++ == 0)
         lane->busy_since_ns = now_ns;

@@ -325,6 +325,7 @@ muster_status muster_close(struct muster *m, struct muster_error *err)
     table_destroy(m, &m->data);
     table_destroy(m, &m->leases);
     decisions_destroy(m);
+    trace_destroy(m);
     allocator_give(&m->allocator, m->views, m->view_capacity, sizeof *m->views);
     /* A backend that could not be closed goes on using what the runtime lent it. */
     if (!is_complete)

@@ -76,6 +76,7 @@ struct task_pool {
     uint32_t worker_count, started;
     uint32_t parked, spinning, waking; /* threads, and wakes that nobody has heard yet */
     uint32_t waiters;                  /* threads that wait on `ended` */
+    uint64_t submitted;                /* tasks, so far */
     uint32_t wanting;                  /* of them: for some tasks to end, not for all */
     bool must_stop;
 };
@@ -104,9 +105,12 @@ static void load(const struct tasks *tasks, uint32_t index, struct running *out)
 }
 
 /* Runs a task that was taken. No lock is held. */
-static void run_task(struct running *task)
+static void run_task(struct muster *m, struct running *task)
 {
+    uint64_t begin_ns = trace_clock(m);
     task->status = task->is_doomed ? MUSTER_E_CANCELLED : task->fn(task->user);
+    if (begin_ns > 0)
+        trace_task(m, begin_ns, task->status);
     if (task->done)
         task->done(task->user, task->handle, task->status);
 }
@@ -147,7 +151,7 @@ static void run_aside_locked(struct task_pool *pool, struct running *task)
     bool was_in_task = is_in_task;
     platform_mutex_unlock(&pool->lock);
     is_in_task = true;
-    run_task(task);
+    run_task(pool->m, task);
     is_in_task = was_in_task;
     platform_mutex_lock(&pool->lock);
     end_locked(pool, task);
@@ -309,7 +313,7 @@ static void run_batch_locked(struct worker *worker)
             hand_in_locked(worker, atomic_load_explicit(&worker->place, memory_order_relaxed));
             platform_mutex_unlock(&pool->lock);
         }
-        run_task(&worker->batch[at]);
+        run_task(pool->m, &worker->batch[at]);
         has_followers = worker->batch[at].has_followers;
     }
     platform_mutex_lock(&pool->lock);
@@ -616,9 +620,23 @@ muster_status muster_submit(struct muster *m, const struct muster_task_desc *des
     status = make_room_locked(pool, count, err);
     if (status == MUSTER_OK)
         status = submit_locked(pool, descs, count, out ? out : unwanted, err);
+    pool->submitted += status == MUSTER_OK ? count : 0;
     wake_locked(pool);
     platform_mutex_unlock(&pool->lock);
     return status;
+}
+
+void tasks_count(struct muster *m, uint64_t *submitted, uint64_t *ended)
+{
+    struct task_pool *pool = atomic_load_explicit(&m->task_pool, memory_order_acquire);
+    *submitted = *ended = 0;
+    if (!pool)
+        return;
+    platform_mutex_lock(&pool->lock);
+    collect_locked(pool);
+    *submitted = pool->submitted;
+    *ended = pool->submitted - pool->tasks.open_count;
+    platform_mutex_unlock(&pool->lock);
 }
 
 /* Waiting. */
