@@ -261,10 +261,18 @@ static void put_name(struct muster_trace_writer *writer, const struct muster_tra
     put(writer, ",\"cat\":\"%s\"", kind_names[event->kind]);
 }
 
+static bool is_span(enum muster_trace_kind kind)
+{
+    return kind <= MUSTER_TRACE_TASK;
+}
+
 static void put_args(struct muster_trace_writer *writer, const struct muster_trace_event *event)
 {
     bool has_range = event->range.end > 0;
-    put(writer, ",\"args\":{\"outcome\":\"%s\"", outcome_names[event->outcome]);
+    if (is_span(event->kind))
+        put(writer, ",\"args\":{\"outcome\":\"%s\"", outcome_names[event->outcome]);
+    else
+        put(writer, ",\"args\":{\"device\":%u", event->device);
     if (event->status != MUSTER_OK)
         put(writer, ",\"status\":\"%s\"", muster_status_name(event->status));
     if (has_range)
@@ -278,11 +286,6 @@ static void put_args(struct muster_trace_writer *writer, const struct muster_tra
     if (event->job > 0)
         put(writer, ",\"job\":%u", event->job);
     put(writer, "}}");
-}
-
-static bool is_span(enum muster_trace_kind kind)
-{
-    return kind <= MUSTER_TRACE_TASK;
 }
 
 static bool is_known(const struct muster_trace_event *event)
