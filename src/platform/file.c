@@ -53,6 +53,8 @@ muster_status platform_file_create(struct platform_file *file, const char *path,
     struct stat status;
     char target[PLATFORM_PATH_MAX];
     *file = (struct platform_file){ .descriptor = -1, .path = path };
+    if (path[0] == '\0')
+        return fail(file, ENOENT, err);
     bool exists = stat(path, &status) == 0;
     if (exists && S_ISDIR(status.st_mode))
         return fail(file, EISDIR, err);
