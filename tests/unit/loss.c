@@ -59,6 +59,20 @@ static void transfers_behind_kernels_are_no_loss(void)
     CHECK(hidden.makespan_ns < alone.makespan_ns);
 }
 
+/* Three units at a time, each at its kernel or waiting for another's most of the time. */
+static void kernels_that_wait_for_each_other_count_once(void)
+{
+    struct muster_report report;
+    run_job("sim",
+            "[{\"items_per_s\": 1e6, \"h2d_bytes_per_s\": 1.6e7, \"d2h_bytes_per_s\": 1.6e7}]", 3,
+            &report);
+    check_sum(&report);
+    CHECK(report.bound_ns >= 19 * MS);
+    /* The first way in and the last way out take 1 ms each. */
+    CHECK(report.transfer_ns + report.overhead_ns >= 18 * MS / 10);
+    CHECK(report.transfer_ns >= MS / 2);
+}
+
 static void a_device_on_host_memory_has_no_transfers(void)
 {
     struct muster_report report;
@@ -82,6 +96,7 @@ int main(int argc, char **argv)
     static const struct test tests[] = {
         TEST(transfers_that_nothing_hides_are_found),
         TEST(transfers_behind_kernels_are_no_loss),
+        TEST(kernels_that_wait_for_each_other_count_once),
         TEST(a_device_on_host_memory_has_no_transfers),
         TEST(unequal_devices_share_the_loss_by_rate),
     };

@@ -93,6 +93,24 @@ static void all_are_kept_or_counted(void)
     CHECK_EQUAL(0, recording_dropped(&recording));
 }
 
+static void it_can_be_read_while_others_add(void)
+{
+    pthread_t threads[THREADS];
+    uint32_t numbers[THREADS];
+    struct seen seen;
+    CHECK(recording_start(&recording, &allocator, THREADS * PER_THREAD, 0));
+    start_threads(threads, numbers);
+    do {
+        seen = (struct seen){ .count = 0 };
+        recording_read(&recording, look, &seen);
+        CHECK_EQUAL(0, seen.torn);
+    } while (seen.count < THREADS * PER_THREAD);
+    join_threads(threads);
+    CHECK_EQUAL(0, recording_dropped(&recording));
+    recording_stop(&recording);
+    recording_discard(&recording, &allocator);
+}
+
 /* What a thread adds to a recording that is gone is memory that is somebody else's. */
 static void it_may_be_discarded_under_those_who_add(void)
 {
@@ -134,6 +152,7 @@ int main(int argc, char **argv)
 {
     static const struct test tests[] = {
         TEST(all_are_kept_or_counted),
+        TEST(it_can_be_read_while_others_add),
         TEST(it_may_be_discarded_under_those_who_add),
         TEST(nothing_is_added_while_it_is_off),
     };
