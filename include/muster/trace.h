@@ -88,7 +88,10 @@ MUSTER_API muster_status muster_trace_events(
     struct muster *m, void (*event)(void *user, const struct muster_trace_event *event), void *user,
     uint64_t *dropped, struct muster_error *err);
 
-/* Events of any origin, written as they come: memory grows with the devices, not with the events. */
+/*
+ * Events of any origin, written as they come: memory grows with the devices, not with the events.
+ * One thread at a time.
+ */
 struct muster_trace_writer;
 
 struct muster_trace_writer_options {

@@ -55,7 +55,7 @@ static void tell_health_locked(struct run_lane *lane)
 
 void trace_look_locked(struct muster_job *job)
 {
-    for (uint32_t i = 0; i < job->lane_count; i++)
+    for (uint32_t i = 0; recording_is_on(&job->m->recording) && i < job->lane_count; i++)
         tell_health_locked(&job->lanes[i]);
 }
 

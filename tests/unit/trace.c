@@ -177,13 +177,15 @@ static void a_device_that_hangs_and_comes_back_is_in_the_trace(void)
 {
     struct muster *m =
         open_sim("sim", "[{\"items_per_s\": 1e6}, {\"items_per_s\": 1e6, \"faults\":"
-                        " [{\"kind\": \"hang\", \"at_launch\": 2, \"for_ms\": 120}]}]");
+                        " [{\"kind\": \"hang\", \"at_launch\": 2, \"for_ms\": 600}]}]");
     struct account account;
     struct muster_report report = { .size = sizeof report };
-    account_init(&account, 4000 * UNIT);
+    /* The other has work for 1.5 s: some is left when the device comes back. */
+    account_init(&account, 1500000);
     struct muster_job_desc desc = account_desc(&account, kernel_of(m, compute));
-    desc.options.unit_items = UNIT;
-    desc.options.timeout_ns = 30 * MS;
+    desc.options.unit_items = 2000;
+    desc.options.timeout_ns = 400 * MS;
+    desc.options.no_copies = 1;
     begin(m, 0);
     struct muster_job *job = start(m, &desc);
     MUST(muster_job_wait(job, &report, &problem));
