@@ -106,15 +106,13 @@ static bool put_in_place(struct platform_file *file)
 
 muster_status platform_file_commit(struct platform_file *file, struct muster_error *err)
 {
-    int descriptor = file->descriptor, code = 0;
+    int descriptor = file->descriptor;
     file->descriptor = -1;
-    /* Some file systems tell of a full disk only here. */
-    if (close(descriptor) != 0 && errno != EINTR)
-        code = errno;
-    else if (file->temporary[0] && !put_in_place(file))
-        code = errno;
-    if (code == 0)
+    /* Some file systems tell of a full disk only when a file is closed. */
+    bool is_whole = close(descriptor) == 0 || errno == EINTR;
+    if (is_whole && (!file->temporary[0] || put_in_place(file)))
         return MUSTER_OK;
+    int code = errno;
     platform_file_discard(file);
     return fail(file, code, err);
 }
