@@ -5,7 +5,7 @@
  */
 #include "run/conduct.h"
 
-#include "platform/file.h"
+#include "platform/aside.h"
 
 #include <muster/trace.h>
 
@@ -303,26 +303,26 @@ muster_status muster_trace_events(struct muster *m,
 
 /* A file, and why it could not be written, which the writer does not keep. */
 struct target {
-    struct platform_file file;
+    struct platform_aside file;
     struct muster_error problem;
 };
 
 static muster_status write_to_file(void *user, const char *text, size_t bytes)
 {
     struct target *target = user;
-    return platform_file_write(&target->file, text, bytes, &target->problem);
+    return platform_aside_write(&target->file, text, bytes, &target->problem);
 }
 
 static muster_status save(struct muster *m, const char *path, struct muster_error *err)
 {
     struct target target = { .problem = { .status = MUSTER_OK } };
-    muster_status status = platform_file_create(&target.file, path, err);
+    muster_status status = platform_aside_open(&target.file, path, err);
     if (status != MUSTER_OK)
         return status;
     status = write_trace(m, write_to_file, &target, err);
     if (status == MUSTER_OK)
-        return platform_file_commit(&target.file, err);
-    platform_file_discard(&target.file);
+        return platform_aside_commit(&target.file, err);
+    platform_aside_discard(&target.file);
     if (err && target.problem.status != MUSTER_OK)
         *err = target.problem;
     return status;

@@ -1,4 +1,4 @@
-#include "platform/file.h"
+#include "platform/aside.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 #define MODE_NEW 0666 /* less the caller's umask */
 _Static_assert(PLATFORM_PATH_MAX >= PATH_MAX, "what realpath writes fits");
 
-static muster_status fail(const struct platform_file *file, int code, struct muster_error *err)
+static muster_status fail(const struct platform_aside *file, int code, struct muster_error *err)
 {
     const char *fix = code == ENOSPC || code == EDQUOT ? "make room, or choose another place"
                                                        : "choose another path";
@@ -23,7 +23,7 @@ static muster_status fail(const struct platform_file *file, int code, struct mus
 }
 
 /* Beside the target, so that it can be renamed, and unlike any other of this process or another. */
-static int open_aside(struct platform_file *file, const char *target)
+static int open_aside(struct platform_aside *file, const char *target)
 {
     static _Atomic unsigned number;
     int length = snprintf(file->temporary, sizeof file->temporary, "%s.muster-%ld-%u", target,
@@ -47,12 +47,12 @@ static bool find_target(const char *path, bool exists, char *target)
     return length >= 0 && length < PLATFORM_PATH_MAX;
 }
 
-muster_status platform_file_create(struct platform_file *file, const char *path,
-                                   struct muster_error *err)
+muster_status platform_aside_open(struct platform_aside *file, const char *path,
+                                  struct muster_error *err)
 {
     struct stat status;
     char target[PLATFORM_PATH_MAX];
-    *file = (struct platform_file){ .descriptor = -1, .path = path };
+    *file = (struct platform_aside){ .descriptor = -1, .path = path };
     if (path[0] == '\0')
         return fail(file, ENOENT, err);
     bool exists = stat(path, &status) == 0;
@@ -74,14 +74,14 @@ muster_status platform_file_create(struct platform_file *file, const char *path,
         return fail(file, errno, err);
     if (exists && file->temporary[0] && fchmod(file->descriptor, status.st_mode & 07777) != 0) {
         int code = errno;
-        platform_file_discard(file);
+        platform_aside_discard(file);
         return fail(file, code, err);
     }
     return MUSTER_OK;
 }
 
-muster_status platform_file_write(struct platform_file *file, const char *bytes, size_t count,
-                                  struct muster_error *err)
+muster_status platform_aside_write(struct platform_aside *file, const char *bytes, size_t count,
+                                   struct muster_error *err)
 {
     while (count > 0) {
         ssize_t written = write(file->descriptor, bytes, count);
@@ -96,7 +96,7 @@ muster_status platform_file_write(struct platform_file *file, const char *bytes,
 }
 
 /* Renames what was written aside; the temporary name begins with the target's. */
-static bool put_in_place(struct platform_file *file)
+static bool put_in_place(struct platform_aside *file)
 {
     char target[PLATFORM_PATH_MAX];
     memcpy(target, file->temporary, file->target_length);
@@ -104,7 +104,7 @@ static bool put_in_place(struct platform_file *file)
     return rename(file->temporary, target) == 0;
 }
 
-muster_status platform_file_commit(struct platform_file *file, struct muster_error *err)
+muster_status platform_aside_commit(struct platform_aside *file, struct muster_error *err)
 {
     int descriptor = file->descriptor;
     file->descriptor = -1;
@@ -113,11 +113,11 @@ muster_status platform_file_commit(struct platform_file *file, struct muster_err
     if (is_whole && (!file->temporary[0] || put_in_place(file)))
         return MUSTER_OK;
     int code = errno;
-    platform_file_discard(file);
+    platform_aside_discard(file);
     return fail(file, code, err);
 }
 
-void platform_file_discard(struct platform_file *file)
+void platform_aside_discard(struct platform_aside *file)
 {
     if (file->descriptor >= 0)
         close(file->descriptor);

@@ -2,15 +2,15 @@
  * A file that is written aside and put in its place when it is whole: a failure leaves what was
  * there before, and nothing half done beside it.
  */
-#ifndef PLATFORM_FILE_H
-#define PLATFORM_FILE_H
+#ifndef PLATFORM_ASIDE_H
+#define PLATFORM_ASIDE_H
 
 #include <muster/status.h>
 #include <stdbool.h>
 
 #define PLATFORM_PATH_MAX 4096
 
-struct platform_file {
+struct platform_aside {
     int descriptor;
     const char *path;                  /* borrowed until commit or discard */
     char temporary[PLATFORM_PATH_MAX]; /* what it is called meanwhile; "": it is written in place */
@@ -18,12 +18,12 @@ struct platform_file {
 };
 
 /* On failure there is nothing to discard. A link is followed; a pipe or socket is refused. */
-muster_status platform_file_create(struct platform_file *file, const char *path,
-                                   struct muster_error *err);
-muster_status platform_file_write(struct platform_file *file, const char *bytes, size_t count,
+muster_status platform_aside_open(struct platform_aside *file, const char *path,
                                   struct muster_error *err);
+muster_status platform_aside_write(struct platform_aside *file, const char *bytes, size_t count,
+                                   struct muster_error *err);
 /* Puts it in its place; on failure it is discarded. */
-muster_status platform_file_commit(struct platform_file *file, struct muster_error *err);
-void platform_file_discard(struct platform_file *file);
+muster_status platform_aside_commit(struct platform_aside *file, struct muster_error *err);
+void platform_aside_discard(struct platform_aside *file);
 
 #endif
