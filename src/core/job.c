@@ -184,6 +184,12 @@ static void end_if_over(struct job *job)
         job->state = JOB_DONE;
 }
 
+/* Whether something is still to be run; else there is only to be delivered. */
+static bool has_work(const struct job *job)
+{
+    return job->unfinished > 0 || job->next_claim < job->options.items;
+}
+
 /* A new unit at the end of the range; the caller has made sure that there is room. */
 static uint32_t make_unit(struct job *job, uint64_t items)
 {
@@ -1111,6 +1117,8 @@ void job_cancel(struct job *job)
 
 void job_fail(struct job *job)
 {
+    if (!has_work(job))
+        return;
     job->is_cut_short = job->is_cut_short || job->state == JOB_RUNNING;
     fail_job(job);
 }
@@ -1346,7 +1354,7 @@ const char *job_check(const struct job *job)
     }
     if (usable != job->usable || out != job->out || out != in_domains)
         return "usable lanes or attempts are miscounted";
-    if (job->state == JOB_RUNNING && job->usable == 0)
+    if (job->state == JOB_RUNNING && job->usable == 0 && has_work(job))
         return "the job runs without a lane";
     if ((job->delivered_items == job->options.items) != (job->state == JOB_DONE) &&
         job->state != JOB_CANCELLED)

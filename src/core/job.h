@@ -157,7 +157,7 @@ void job_delivered(struct job *job, uint32_t unit);
 void job_sink_failed(struct job *job, uint32_t unit);
 
 void job_cancel(struct job *job);
-/* What cannot be had from outside makes the job fail: nothing more is claimed. */
+/* What cannot be had from outside makes the job fail, unless all is done: nothing more is claimed. */
 void job_fail(struct job *job);
 
 enum job_state job_state(const struct job *job);
