@@ -80,6 +80,12 @@ struct muster_run_options {
     uint64_t timeout_ns; /* a unit that takes longer makes its device hung; 0: by expectation */
     int unordered;       /* not 0: results are delivered as they come */
     int no_copies;       /* not 0: no unit is run twice to get ahead of a straggler */
+    /*
+     * Who is given the next unit. NULL or "claim": whichever device has room takes it. Else the device
+     * that "round-robin", "least-loaded", "weighted", "adaptive" or "earliest-finish" chooses, which is
+     * waited for if it has no room; units that are run again go to whoever has.
+     */
+    const char *policy;
 };
 
 /* A unit's results, in the order of the arguments that are written. Valid during the call. */

@@ -56,12 +56,14 @@ struct lane_slot {
     struct muster_range part;
     struct muster_range parts[SLOT_PARTS_MAX];
     uint32_t part_count;
+    bool is_broken_off; /* there were parts left when the job ended, or another attempt was first */
 };
 
 /* One device working on one job. */
 struct run_lane {
     struct muster_job *job;
-    struct run_device *device; /* pinned until the lane is torn down */
+    struct run_device *device; /* pinned until the job is over; there as long as the lane has streams */
+    bool has_device_pin;
     uint32_t index;
     struct platform_thread thread;
     struct lane_slot *slots;                  /* owns: `depth` */
@@ -98,6 +100,8 @@ struct muster_job {
     unsigned char values[MUSTER_ARG_BYTES_MAX]; /* of scalars */
     size_t out_offsets[MUSTER_ARGS_MAX];        /* of written arguments, within a buffer */
     size_t status_offset;                       /* of the items' statuses, likewise */
+    enum job_policy policy;
+    bool places; /* by `policy`; else lanes take */
     struct job_options core_options;
     struct job *core; /* owns */
     struct platform_condition changed;
@@ -115,7 +119,8 @@ struct muster_job {
     uint32_t *unit_buffers;       /* owns: whose results a unit's are, by unit */
     muster_status *unit_failures; /* owns: why a unit has no result, by unit */
     struct run_source source;
-    struct muster_range failed[MUSTER_JOB_FAILED_MAX]; /* items that were delivered as failed */
+    /* Items that were delivered as failed. The conductor's alone until the job is over. */
+    struct muster_range failed[MUSTER_JOB_FAILED_MAX];
     size_t failed_count;
     uint64_t failed_items;
     struct muster_error first_failed; /* the first of them that was delivered */

@@ -307,6 +307,8 @@ muster_status muster_close(struct muster *m, struct muster_error *err)
                                  "a driver does not answer; the runtime is abandoned as it is");
     }
     muster_status status = drain_devices(m, deadline_ns, err);
+    /* What came back meanwhile can still be told that job memory goes. */
+    jobs_free_left(m, false);
     data_destroy_all(m);
     blocks_destroy(m);
     kernels_destroy_all(m);
