@@ -58,7 +58,8 @@ static muster_status read_directive(struct reading *reading, const struct word *
         rest++;
     size_t length = strlen(KERNEL_PRELUDE_NAME);
     bool is_prelude = (size_t)(end - rest) >= length + 2 && (*rest == '"' || *rest == '<') &&
-                      memcmp(rest + 1, KERNEL_PRELUDE_NAME, length) == 0;
+                      memcmp(rest + 1, KERNEL_PRELUDE_NAME, length) == 0 &&
+                      rest[length + 1] == (*rest == '<' ? '>' : '"');
     if (!is_prelude)
         return wrong(reading, word, "leave headers out; docs/kernels.md lists what the prelude has",
                      "a portable kernel may include only " KERNEL_PRELUDE_NAME);
