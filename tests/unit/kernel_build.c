@@ -465,6 +465,64 @@ static void cuda_source_becomes_machine_code(void)
     CHECK_CONTAINS("undefined_name", problem.text);
 }
 
+/* The n-th allocation fails, and all after it if `is_lasting`. */
+struct failing {
+    struct counting counting;
+    unsigned countdown;
+    bool is_lasting, has_failed;
+};
+
+static void *failing_allocate(void *user, size_t bytes, size_t alignment)
+{
+    struct failing *failing = user;
+    if (failing->countdown > 0)
+        failing->countdown--;
+    if (failing->countdown == 0 && (!failing->has_failed || failing->is_lasting)) {
+        failing->has_failed = true;
+        return NULL;
+    }
+    return counting_allocate(&failing->counting, bytes, alignment);
+}
+
+static void failing_release(void *user, void *memory, size_t bytes)
+{
+    struct failing *failing = user;
+    counting_release(&failing->counting, memory, bytes);
+}
+
+/* Gives whether all allocations went well. */
+static bool build_failing(const struct muster_kernel_form *form, const struct kernel_target *target,
+                          unsigned n, bool is_lasting)
+{
+    struct failing failing = { .counting = COUNTING_INIT,
+                               .countdown = n,
+                               .is_lasting = is_lasting };
+    const struct muster_allocator allocator = { failing_allocate, failing_release, &failing };
+    struct kernel_image image;
+    muster_status status = kernel_build(form, target, &allocator, &image, &problem);
+    CHECK(status == MUSTER_OK || (failing.has_failed && status == MUSTER_E_NO_MEMORY));
+    if (status == MUSTER_OK)
+        kernel_image_release(&image, &allocator);
+    CHECK_EQUAL(0, failing.counting.bytes);
+    CHECK_EQUAL(0, failing.counting.wrong);
+    return !failing.has_failed;
+}
+
+static void any_allocation_may_fail(void)
+{
+    static const struct kernel_target targets[] = { { MUSTER_KERNEL_FUNCTION, { 0, 0 } },
+                                                    { MUSTER_KERNEL_SHARED_OBJECT, { 0, 0 } },
+                                                    { MUSTER_KERNEL_OPENCL, { 0, 0 } },
+                                                    { MUSTER_KERNEL_CUBIN, { 9, 0 } } };
+    const struct muster_kernel_form form = form_of(MUSTER_KERNEL_PORTABLE, saxpy, "saxpy");
+    use_cache("allocations");
+    for (size_t t = 0; t < COUNT_OF(targets); t++)
+        for (int is_lasting = 0; is_lasting < 2 && kernel_can_build(&form, &targets[t]);
+             is_lasting++)
+            for (unsigned n = 1; !build_failing(&form, &targets[t], n, is_lasting); n++)
+                CHECK(n < 100);
+}
+
 static void remove_all(void)
 {
     char command[PLATFORM_PATH_BYTES + 32];
@@ -490,6 +548,7 @@ int main(int argc, char **argv)
         TEST(forms_for_opencl_need_no_compiler),
         TEST(machine_code_fits_its_generation),
         TEST(cuda_source_becomes_machine_code),
+        TEST(any_allocation_may_fail),
     };
     if (platform_folder_make_temporary(folder, NULL) != MUSTER_OK)
         return 1;
