@@ -256,6 +256,17 @@ muster_status kernel_signature_read(struct kernel_signature *signature, const ch
     return status;
 }
 
+bool kernel_signature_is_in(const char *code, size_t bytes)
+{
+    struct scanner scanner;
+    struct word word;
+    scanner_init(&scanner, code, bytes);
+    while (scanner_next(&scanner, &word))
+        if (word.kind == WORD_NAME && word_is(&word, MARK))
+            return true;
+    return false;
+}
+
 const struct kernel_entry *kernel_signature_find(const struct kernel_signature *signature,
                                                  const char *entry)
 {
