@@ -40,6 +40,8 @@ uint64_t platform_deadline_ns(uint64_t timeout_ns);
 muster_status platform_mutex_init(struct platform_mutex *mutex, struct muster_error *err);
 void platform_mutex_deinit(struct platform_mutex *mutex);
 void platform_mutex_lock(struct platform_mutex *mutex);
+/* False if somebody has it. */
+bool platform_mutex_try_lock(struct platform_mutex *mutex);
 void platform_mutex_unlock(struct platform_mutex *mutex);
 
 muster_status platform_condition_init(struct platform_condition *condition,

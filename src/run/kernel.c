@@ -152,8 +152,7 @@ static struct built *find_built_locked(struct muster_kernel *kernel,
     return built;
 }
 
-/* The kernel as the device has it; built by the first who asks, while the others wait. */
-static muster_status get_built(struct muster_kernel *kernel, struct run_device *device, void **out,
+muster_status kernel_get_built(struct muster_kernel *kernel, struct run_device *device, void **out,
                                struct muster_error *err)
 {
     struct muster *m = kernel->m;
@@ -261,7 +260,7 @@ muster_status muster_launch(struct muster *m, muster_stream stream, struct muste
     void *built = NULL;
     status = resolve_operands(&run, args, arg_count, resolved, err);
     if (status == MUSTER_OK)
-        status = get_built(kernel, device, &built, err);
+        status = kernel_get_built(kernel, device, &built, err);
     if (status == MUSTER_OK && result)
         *result = MUSTER_OK;
     if (status == MUSTER_OK && items > 0) {

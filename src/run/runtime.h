@@ -405,10 +405,23 @@ bool jobs_destroy_all(struct muster *m, uint64_t deadline_ns);
 void jobs_free_left(struct muster *m, bool all);
 
 /* task.c */
-/* Runs what was submitted to its end, and ends the threads. */
+/*
+ * Runs what was submitted to its end, and ends the threads. What a device has not finished by then
+ * is left to it.
+ */
 void tasks_destroy(struct muster *m);
+/* After the devices are gone: frees what they may have written to. */
+void tasks_free(struct muster *m);
 
 /* pick.c */
+#define PICK_WORDS (DEVICES_MAX / 64)
+/*
+ * The hints as placement wants them, with all backends probed and free memory known where it is
+ * asked for. `devices` has PICK_WORDS words and is what out->devices points to, if the hints name
+ * devices. `given` may be NULL.
+ */
+muster_status pick_read_hints(struct muster *m, const struct muster_hints *given, uint64_t *devices,
+                              struct placement_hints *out, struct muster_error *err);
 void decisions_destroy(struct muster *m);
 
 /* Is `name` one of a list's entries, which are separated by commas? */
@@ -418,6 +431,11 @@ bool run_list_names(const char *list, const char *name);
 bool kernel_is_of(const struct muster_kernel *kernel, const struct muster *m);
 /* Whether the kernel has a form that the device can use. */
 bool kernel_has_form(const struct muster_kernel *kernel, const struct run_device *device);
+/*
+ * The kernel's state on the device, built by the first who asks, while others wait. May take long.
+ */
+muster_status kernel_get_built(struct muster_kernel *kernel, struct run_device *device, void **out,
+                               struct muster_error *err);
 void kernels_destroy_all(struct muster *m);
 
 /* host_memory.c */
