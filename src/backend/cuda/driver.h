@@ -20,6 +20,7 @@ typedef unsigned long long cuda_pointer;
 typedef unsigned int cuda_attribute;
 typedef unsigned int cuda_pool_attribute;
 typedef unsigned int cuda_jit_option;
+typedef unsigned int cuda_pointer_attribute;
 typedef unsigned int cuda_library_option;
 typedef unsigned int cuda_function_attribute;
 typedef unsigned int cuda_resource_type;
@@ -87,6 +88,9 @@ typedef struct {
     X(CUDA_ATTRIBUTE_WAIT_VALUE_64, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, 122)        \
     X(CUDA_ATTRIBUTE_HOST_NUMA, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, 134)                             \
     X(CUDA_POOL_RELEASE_THRESHOLD, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, 4)                           \
+    X(CUDA_POOL_REUSE_BY_WAITING, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, 3)            \
+    X(CUDA_POINTER_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 2)                               \
+    X(CUDA_MEMORY_TYPE_HOST, CU_MEMORYTYPE_HOST, 1)                                                \
     X(CUDA_ALLOCATION_PINNED, CU_MEM_ALLOCATION_TYPE_PINNED, 1)                                    \
     X(CUDA_LOCATION_DEVICE, CU_MEM_LOCATION_TYPE_DEVICE, 1)                                        \
     X(CUDA_JIT_ERROR_LOG, CU_JIT_ERROR_LOG_BUFFER, 5)                                              \
@@ -189,6 +193,7 @@ enum cuda_constant {
     X(host_pointer, cuMemHostGetDevicePointer_v2, (cuda_pointer *, void *, unsigned int))          \
     X(host_register, cuMemHostRegister_v2, (void *, size_t, unsigned int))                         \
     X(host_unregister, cuMemHostUnregister, (void *))                                              \
+    X(pointer_attribute, cuPointerGetAttribute, (void *, cuda_pointer_attribute, cuda_pointer))    \
     X(stream_create, cuStreamCreateWithPriority, (cuda_stream_handle *, unsigned int, int))        \
     X(stream_destroy, cuStreamDestroy_v2, (cuda_stream_handle))                                    \
     X(stream_query, cuStreamQuery, (cuda_stream_handle))                                           \
