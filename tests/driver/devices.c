@@ -209,11 +209,11 @@ API(cuDeviceGetAttribute, int *value, unsigned attribute, CUdevice device)
         unsigned attribute;
         int value;
     } attributes[] = {
-        { 1, 1024 },                          /* threads of a block */
-        { 2, 1024 },                          /* block, x y z */
+        { 1, 1024 }, /* threads of a block */
+        { 2, 1024 }, /* block, x y z */
         { 3, 1024 },
         { 4, 64 },
-        { 5, 2147483647 },                    /* grid, x y z */
+        { 5, 2147483647 }, /* grid, x y z */
         { 6, 65535 },
         { 7, 65535 },
         { 13, 1980000 },                      /* clock, kHz */
@@ -223,11 +223,11 @@ API(cuDeviceGetAttribute, int *value, unsigned attribute, CUdevice device)
         { 41, 1 },                            /* unified addressing */
         { 75, (int)(settings.compute / 10) }, /* compute capability */
         { 76, (int)(settings.compute % 10) },
-        { 78, 1 },                            /* stream priorities */
-        { 99, 1 },                            /* host memory can be registered */
-        { 115, settings.has_pools },          /* memory pools */
-        { 122, settings.has_gates },          /* 64-bit waits on values */
-        { 134, -1 },                          /* NUMA node of the host */
+        { 78, 1 },                   /* stream priorities */
+        { 99, 1 },                   /* host memory can be registered */
+        { 115, settings.has_pools }, /* memory pools */
+        { 122, settings.has_gates }, /* 64-bit waits on values */
+        { 134, -1 },                 /* NUMA node of the host */
     };
     *value = 0;
     for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++)
@@ -407,8 +407,9 @@ struct green {
 typedef struct {
     unsigned type; /* 1: multiprocessors */
     uint32_t device;
-    uint32_t is_whole;
-    unsigned char internal[84];
+    uint32_t split; /* the number of the call that made it; 0: the whole device */
+    uint32_t is_rest;
+    unsigned char internal[80];
     struct {
         unsigned count, least, step;
     } sm;
@@ -417,11 +418,12 @@ typedef struct {
 _Static_assert(sizeof(CUdevResource) == 144, "the layout of CUDA");
 _Static_assert(offsetof(CUdevResource, sm) == 96, "the layout of CUDA");
 
-static CUdevResource resource_of(uint32_t device, uint32_t count)
+static CUdevResource resource_of(uint32_t device, uint32_t count, uint32_t split)
 {
-    return (CUdevResource){
-        .type = 1, .device = device, .sm = { .count = count, .least = PART_STEP, .step = PART_STEP }
-    };
+    return (CUdevResource){ .type = 1,
+                            .device = device,
+                            .split = split,
+                            .sm = { .count = count, .least = PART_STEP, .step = PART_STEP } };
 }
 
 API(cuDeviceGetDevResource, CUdevice number, CUdevResource *resource, unsigned type)
@@ -433,35 +435,41 @@ API(cuDeviceGetDevResource, CUdevice number, CUdevResource *resource, unsigned t
         return CUDA_ERROR_NOT_SUPPORTED;
     if (type != 1)
         return CUDA_ERROR_INVALID_RESOURCE_TYPE;
-    *resource = resource_of((uint32_t)number, settings.sms);
+    *resource = resource_of((uint32_t)number, settings.sms, 0);
     return CUDA_SUCCESS;
 }
 
 /*
- * Parts of one size: what was asked, rounded up to the step. As many as fit, at most those asked; the
- * rest stays in `remaining`.
+ * As measured on an H200: parts of one size, what was asked rounded up to the step; as many as fit, at
+ * most those asked; the rest stays in `remaining` and cannot be cut again. Its clusters are not all of
+ * one size, and the step keeps to clusters, so that of 132 multiprocessors 12 are in no part of 8.
  */
 API(cuDevSmResourceSplitByCount, CUdevResource *result, unsigned *count, const CUdevResource *input,
     CUdevResource *remaining, unsigned flags, unsigned least)
 {
+    static _Atomic uint32_t splits;
     BEGIN(CHECK_INIT);
-    if (!count || !input || input->type != 1 || flags != 0 || least > input->sm.count)
+    if (!count || !input || input->type != 1 || flags > 1 || least > input->sm.count)
         return CUDA_ERROR_INVALID_VALUE;
-    unsigned size = least < PART_STEP ? PART_STEP : (least + PART_STEP - 1) / PART_STEP * PART_STEP;
-    unsigned fit = input->sm.count / size;
-    if (fit == 0)
+    unsigned step = flags == 1 ? 2 : PART_STEP, total = input->sm.count;
+    unsigned size = least < step ? step : (least + step - 1) / step * step;
+    unsigned in_steps = total / step - (total % step != 0 && total > step);
+    unsigned fit = in_steps * step / size;
+    if (fit == 0 || input->is_rest)
         return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
     if (!result) {
         *count = fit;
         return CUDA_SUCCESS;
     }
     *count = *count < fit ? *count : fit;
-    uint32_t device = input->device, rest = input->sm.count - *count * size;
+    uint32_t device = input->device, rest = total - *count * size;
+    uint32_t split = atomic_fetch_add(&splits, 1) + 1;
     for (unsigned i = 0; i < *count; i++)
-        result[i] = resource_of(device, size);
+        result[i] = resource_of(device, size, split);
     if (remaining) {
-        *remaining = resource_of(device, rest);
+        *remaining = resource_of(device, rest, split);
         remaining->type = rest > 0 ? 1 : 0;
+        remaining->is_rest = 1;
     }
     return CUDA_SUCCESS;
 }
@@ -479,6 +487,9 @@ API(cuDevResourceGenerateDesc, struct CUdevResourceDesc_st **desc, CUdevResource
     BEGIN(CHECK_INIT);
     if (!desc || count == 0)
         return CUDA_ERROR_INVALID_VALUE;
+    for (unsigned i = 0; i < count; i++)
+        if (resources[i].type != 1 || resources[i].split != resources[0].split)
+            return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
     struct CUdevResourceDesc_st *made = calloc(1, sizeof *made);
     if (!made)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -539,6 +550,5 @@ API(cuGreenCtxStreamCreate, CUstream *stream, CUgreenCtx green, unsigned flags, 
     if (flags != 1)
         return CUDA_ERROR_INVALID_VALUE;
     CUresult sticky = atomic_load_explicit(&green->context.device->sticky, memory_order_relaxed);
-    return sticky != CUDA_SUCCESS ? sticky
-                                  : stream_make(&green->context, flags, priority, stream);
+    return sticky != CUDA_SUCCESS ? sticky : stream_make(&green->context, flags, priority, stream);
 }

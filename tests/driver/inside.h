@@ -137,7 +137,7 @@ struct device {
     uint32_t index;
     struct context primary;
     pthread_mutex_t lifecycle; /* held while the context is made or ended */
-    pthread_mutex_t mutex; /* of the list and the references; for calls of the host only */
+    pthread_mutex_t mutex;     /* of the list and the references; for calls of the host only */
     uint32_t references;
     struct object *objects;
     _Atomic CUresult sticky; /* the error that ended the context */
@@ -198,7 +198,7 @@ struct operation {
     void *user;
     void (*run)(void *payload);  /* OPERATION_LAUNCH */
     void (*drop)(void *payload); /* also when the operation is not done */
-    void *payload; /* owns */
+    void *payload;               /* owns */
 };
 
 struct stream {

@@ -279,9 +279,9 @@ API(cuMemFreeAsync, CUdeviceptr address, CUstream handle)
         return CUDA_ERROR_INVALID_VALUE;
     unreserve(range->object.device, range->bytes);
     object_remove(&range->object);
-    return stream_give(stream, &(struct operation){ .kind = OPERATION_NOTHING,
-                                                    .drop = free_in_order,
-                                                    .payload = range });
+    return stream_give(
+        stream,
+        &(struct operation){ .kind = OPERATION_NOTHING, .drop = free_in_order, .payload = range });
 }
 
 /* --- host memory ------------------------------------------------------------------------------- */
@@ -291,9 +291,8 @@ static CUresult learn_host(void *memory, size_t bytes, bool is_owned)
     struct range *range = calloc(1, sizeof *range);
     if (!range)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    *range = (struct range){
-        .memory = memory, .bytes = bytes, .is_host = true, .is_owned = is_owned
-    };
+    *range =
+        (struct range){ .memory = memory, .bytes = bytes, .is_host = true, .is_owned = is_owned };
     object_add(&range->object, KIND_REGISTRATION, context_current()->device);
     learn(range);
     return CUDA_SUCCESS;
@@ -348,8 +347,7 @@ API(cuMemHostRegister_v2, void *memory, size_t bytes, unsigned flags)
     for (struct range *range = known; range && !is_taken; range = range->next_known)
         is_taken = overlaps(range, memory, bytes);
     pthread_rwlock_unlock(&known_lock);
-    return is_taken ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
-                    : learn_host(memory, bytes, false);
+    return is_taken ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED : learn_host(memory, bytes, false);
 }
 
 API(cuMemHostUnregister, void *memory)
@@ -364,6 +362,19 @@ API(cuMemHostGetDevicePointer_v2, CUdeviceptr *out, void *memory, unsigned flags
     if (!out || flags != 0 || !is_known(memory, 1, true))
         return CUDA_ERROR_INVALID_VALUE;
     *out = (uintptr_t)memory;
+    return CUDA_SUCCESS;
+}
+
+/* The kind of memory only; what the driver does not know is pageable, which is an error here. */
+API(cuPointerGetAttribute, void *out, unsigned attribute, CUdeviceptr address)
+{
+    enum { MEMORY_TYPE = 2, TYPE_HOST = 1, TYPE_DEVICE = 2 };
+    BEGIN(CHECK_CONTEXT);
+    void *memory = (void *)(uintptr_t)address;
+    bool is_host = is_known(memory, 1, true);
+    if (!out || attribute != MEMORY_TYPE || (!is_host && !is_known(memory, 1, false)))
+        return CUDA_ERROR_INVALID_VALUE;
+    *(unsigned *)out = is_host ? TYPE_HOST : TYPE_DEVICE;
     return CUDA_SUCCESS;
 }
 
@@ -470,8 +481,7 @@ API(cuMemsetD8Async, CUdeviceptr to, unsigned char value, size_t bytes, CUstream
         return result;
     if (!is_reachable(to, bytes))
         return CUDA_ERROR_INVALID_VALUE;
-    return give_copy(stream, &(struct operation){ .kind = OPERATION_FILL,
-                                                  .to = pointer(to),
-                                                  .value = value,
-                                                  .bytes = bytes });
+    return give_copy(
+        stream, &(struct operation){
+                    .kind = OPERATION_FILL, .to = pointer(to), .value = value, .bytes = bytes });
 }

@@ -92,7 +92,8 @@ static CUresult find_image(const void *given, unsigned count, const unsigned *op
         char *end;
         unsigned long version = strtoul(text + strlen(TEST_PTX_MARK), &end, 10);
         if (version > settings.ptx) {
-            say(count, options, values, "ptxas fatal   : Unsupported .version; current version is older");
+            say(count, options, values,
+                "ptxas fatal   : Unsupported .version; current version is older");
             return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
         }
         text = end + 1;
@@ -102,7 +103,8 @@ static CUresult find_image(const void *given, unsigned count, const unsigned *op
         return CUDA_SUCCESS;
     if (memcmp(given, "\177ELF", 4) == 0)
         return CUDA_ERROR_NO_BINARY_FOR_GPU;
-    say(count, options, values, "ptxas application ptx input, line 1; fatal   : Parsing error near 'this'");
+    say(count, options, values,
+        "ptxas application ptx input, line 1; fatal   : Parsing error near 'this'");
     return CUDA_ERROR_INVALID_PTX;
 }
 
@@ -286,8 +288,8 @@ static size_t aligned(size_t bytes)
 /* Copies the parameters: they are the caller's again when the call returns. */
 static struct launch *copy_launch(const struct test_kernel *kernel, void *const *parameters)
 {
-    size_t bytes = aligned(sizeof(struct launch)) +
-                   aligned(sizeof(void *) * (kernel->parameter_count + 1));
+    size_t bytes =
+        aligned(sizeof(struct launch)) + aligned(sizeof(void *) * (kernel->parameter_count + 1));
     for (unsigned long i = 0; i < kernel->parameter_count; i++)
         bytes += aligned(kernel->sizes[i]);
     unsigned char *memory = aligned_alloc(16, aligned(bytes));

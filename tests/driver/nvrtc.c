@@ -183,8 +183,15 @@ static uint64_t digest(const struct text *text, uint64_t seed)
 
 static int compile(const char *from, const char *to, const char *log, char *const *defines)
 {
-    char *arguments[OPTIONS_MAX + 32] = { "g++", "-shared", "-fPIC",        "-O1",   "-w",
-                                          "-x",  "c++",     "-std=gnu++17", "-fvisibility=hidden",
+    char *arguments[OPTIONS_MAX + 32] = { "g++",
+                                          "-shared",
+                                          "-fPIC",
+                                          "-O1",
+                                          "-w",
+                                          "-x",
+                                          "c++",
+                                          "-std=gnu++17",
+                                          "-fvisibility=hidden",
                                           "-ffp-contract=off" };
     int count = 10;
     char flags[256] = FLAGS, *rest = NULL;
@@ -203,8 +210,7 @@ static int compile(const char *from, const char *to, const char *log, char *cons
     posix_spawn_file_actions_destroy(&actions);
     if (error != 0)
         return -1;
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-    }
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
@@ -243,11 +249,19 @@ static bool begins(const char *text, const char *with)
 static bool take_option(struct _nvrtcProgram *program, const char *option, char **defines,
                         int *count)
 {
-    static const char *const known[] = { "--std=",      "-std=",      "--fmad=",       "-fmad=",
-                                         "-default-device", "--device-as-default-execution-space",
-                                         "-lineinfo",   "--generate-line-info",
-                                         "-dopt=",      "--extra-device-vectorization", "-w",
-                                         "--disable-warnings", "--define-macro=" };
+    static const char *const known[] = { "--std=",
+                                         "-std=",
+                                         "--fmad=",
+                                         "-fmad=",
+                                         "-default-device",
+                                         "--device-as-default-execution-space",
+                                         "-lineinfo",
+                                         "--generate-line-info",
+                                         "-dopt=",
+                                         "--extra-device-vectorization",
+                                         "-w",
+                                         "--disable-warnings",
+                                         "--define-macro=" };
     if (begins(option, "--gpu-architecture=") || begins(option, "-arch=")) {
         const char *name = strchr(option, '=') + 1;
         program->is_for_a_device = begins(name, "sm_");
@@ -273,8 +287,8 @@ static int build(struct _nvrtcProgram *program, char *const *defines)
         for (char *const *define = defines; *define; define++)
             append_text(&key, *define);
         mkdir(CACHE, 0755);
-        snprintf(path, sizeof path, "%s/%016llx%016llx", CACHE,
-                 (unsigned long long)digest(&key, 0), (unsigned long long)digest(&key, 1));
+        snprintf(path, sizeof path, "%s/%016llx%016llx", CACHE, (unsigned long long)digest(&key, 0),
+                 (unsigned long long)digest(&key, 1));
         result = read_file(path, &program->image) ? NVRTC_SUCCESS
                                                   : compile_into(program, &source, path, defines);
     }

@@ -51,10 +51,9 @@ static bool names(const char *wanted, const char *function)
 static bool is_hit(struct fault *fault)
 {
     uint64_t left = atomic_load_explicit(&fault->left, memory_order_relaxed);
-    while (left > 0 && !atomic_compare_exchange_weak_explicit(
-                           &fault->left, &left, left - 1, memory_order_relaxed,
-                           memory_order_relaxed)) {
-    }
+    while (left > 0 &&
+           !atomic_compare_exchange_weak_explicit(&fault->left, &left, left - 1,
+                                                  memory_order_relaxed, memory_order_relaxed)) {}
     return left == 1 || (left == 0 && fault->kind == FAULT_CALLS_FROM);
 }
 
@@ -106,8 +105,7 @@ static void list_site(struct site *site, const char *name)
     site->name = name;
     site->next = atomic_load_explicit(&sites, memory_order_relaxed);
     while (!atomic_compare_exchange_weak_explicit(&sites, &site->next, site, memory_order_release,
-                                                  memory_order_relaxed)) {
-    }
+                                                  memory_order_relaxed)) {}
 }
 
 CUresult site_begin(struct site *site, const char *name, enum check check)

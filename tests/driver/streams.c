@@ -158,8 +158,8 @@ static void perform(const struct operation *operation, struct device *device)
 
 static void work_off(struct operation *operation, struct device *device)
 {
-    while (operation->hangs && !fault_hang_is_released(operation->hang_ticket) &&
-           !device_is_over(device))
+    /* Also when the context is to end: cuDevicePrimaryCtxRelease waits for such work for ever. */
+    while (operation->hangs && !fault_hang_is_released(operation->hang_ticket))
         pause_a_little();
     if (!device_is_over(device) && operation->poison != CUDA_SUCCESS)
         device_poison(device, operation->poison);
@@ -263,8 +263,7 @@ static void reap(struct device *device)
         pthread_mutex_lock(&device->mutex);
         for (struct object *object = device->objects; object && !found; object = object->next) {
             struct stream *stream = (struct stream *)object;
-            if (object->kind == KIND_STREAM && stream->is_zombie &&
-                atomic_load(&stream->is_done)) {
+            if (object->kind == KIND_STREAM && stream->is_zombie && atomic_load(&stream->is_done)) {
                 stream->is_zombie = false;
                 found = stream;
             }
@@ -421,8 +420,8 @@ API(cuLaunchHostFunc, CUstream handle, CUhostFn function, void *user)
         return result;
     if (!function)
         return CUDA_ERROR_INVALID_VALUE;
-    return stream_give(stream, &(struct operation){
-                                   .kind = OPERATION_HOST, .function = function, .user = user });
+    return stream_give(
+        stream, &(struct operation){ .kind = OPERATION_HOST, .function = function, .user = user });
 }
 
 /* --- events ------------------------------------------------------------------------------------ */
@@ -472,8 +471,8 @@ API(cuEventRecord, CUevent event, CUstream handle)
     struct record *record = record_make();
     if (!record)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    result = stream_give(stream, &(struct operation){ .kind = OPERATION_RECORD,
-                                                      .record = record_hold(record) });
+    result = stream_give(
+        stream, &(struct operation){ .kind = OPERATION_RECORD, .record = record_hold(record) });
     if (result != CUDA_SUCCESS) {
         record_drop(record);
         return result;
