@@ -11,6 +11,7 @@
 
 #include "platform/library.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -177,7 +178,6 @@ enum cuda_constant {
     X(context_pop, cuCtxPopCurrent_v2, (cuda_context *))                                           \
     X(context_current, cuCtxGetCurrent, (cuda_context *))                                          \
     X(context_priorities, cuCtxGetStreamPriorityRange, (int *, int *))                             \
-    X(context_enable_peer, cuCtxEnablePeerAccess, (cuda_context, unsigned int))                    \
     X(memory_info, cuMemGetInfo_v2, (size_t *, size_t *))                                          \
     X(memory_allocate, cuMemAlloc_v2, (cuda_pointer *, size_t))                                    \
     X(memory_free, cuMemFree_v2, (cuda_pointer))                                                   \
@@ -263,6 +263,6 @@ void cuda_driver_close(struct cuda_driver *driver);
 muster_status cuda_driver_error(const struct cuda_driver *driver, cuda_result result,
                                 const char *what, struct muster_error *err);
 /* Whether every further call in the context will answer the same. */
-int cuda_driver_is_loss(cuda_result result);
+bool cuda_driver_is_loss(cuda_result result);
 
 #endif
