@@ -140,6 +140,38 @@ void platform_processor_name(char *out, size_t bytes)
     snprintf(out, bytes, "%.*s", (int)strcspn(at, "\n"), at);
 }
 
+void platform_processor_features(char *out, size_t bytes)
+{
+    /* The first processor's list, under its x86 or its ARM name. */
+    char text[16384];
+    out[0] = '\0';
+    if (read_small("/proc/cpuinfo", text, sizeof text) <= 0)
+        return;
+    char *at = strstr(text, "\nflags");
+    at = at ? at : strstr(text, "\nFeatures");
+    at = at ? strchr(at, ':') : NULL;
+    if (at)
+        snprintf(out, bytes, "%.*s", (int)strcspn(at, "\n"), at);
+}
+
+static void *heap_allocate(void *user, size_t bytes, size_t alignment)
+{
+    (void)user;
+    size_t rounded;
+    if (__builtin_add_overflow(bytes, alignment - 1, &rounded))
+        return NULL;
+    return aligned_alloc(alignment, rounded & ~(alignment - 1));
+}
+
+static void heap_release(void *user, void *memory, size_t bytes)
+{
+    (void)user;
+    (void)bytes;
+    free(memory);
+}
+
+const struct muster_allocator platform_heap = { heap_allocate, heap_release, NULL };
+
 size_t platform_page_bytes(void)
 {
     return (size_t)sysconf(_SC_PAGESIZE);

@@ -94,6 +94,17 @@ static muster_status check_desc(const struct muster_job_desc *desc, struct muste
     return MUSTER_OK;
 }
 
+/* What the kernel's source says it takes, where there is one. */
+static muster_status check_kernel(const struct muster_job_desc *desc, struct muster_error *err)
+{
+    struct kernel_argument given[MUSTER_ARGS_MAX];
+    for (size_t i = 0; i < desc->arg_count; i++) {
+        size_t bytes = value_bytes(&desc->args[i]);
+        given[i] = (struct kernel_argument){ bytes == 0, bytes };
+    }
+    return kernel_check_arguments(desc->kernel, given, desc->arg_count, err);
+}
+
 /* What it refers to must be this runtime's, and still be there. */
 static muster_status check_owners(struct muster *m, const struct muster_job_desc *desc,
                                   struct muster_error *err)
@@ -102,6 +113,7 @@ static muster_status check_owners(struct muster *m, const struct muster_job_desc
     void *entry;
     if (!kernel_is_of(desc->kernel, m))
         return run_bad_argument(err, "a job", "the kernel is another runtime's");
+    status = check_kernel(desc, err);
     run_lock(m);
     for (size_t i = 0; i < desc->arg_count && status == MUSTER_OK; i++)
         if (desc->args[i].kind == MUSTER_ARG_ALL)
@@ -199,6 +211,20 @@ static bool takes_part_locked(const struct muster_job *job, const struct run_dev
     return !devices || run_list_names(devices, device->info.id);
 }
 
+/* A device that would take part if it could run the kernel; NULL if there is none. */
+static const struct run_device *find_without_form_locked(const struct muster_job *job)
+{
+    const char *devices = job->desc.options.devices;
+    for (uint32_t i = 0; i < job->m->device_count; i++) {
+        const struct run_device *device = job->m->devices[i];
+        if (device_check_locked(device, NULL) == MUSTER_OK &&
+            !kernel_has_form(job->desc.kernel, device) &&
+            (!devices || run_list_names(devices, device->info.id)))
+            return device;
+    }
+    return NULL;
+}
+
 /* Names that no device has are mistakes, to be told at once. */
 static muster_status check_devices_locked(const struct muster_job *job, struct muster_error *err)
 {
@@ -233,6 +259,7 @@ static muster_status find_devices(struct muster_job *job, struct muster_error *e
     job->lanes = allocator_take(&m->allocator, MUSTER_JOB_DEVICES_MAX, sizeof *job->lanes);
     if (!job->lanes)
         return run_no_memory(err, "lanes");
+    kernel_find_compilers(job->desc.kernel);
     run_lock(m);
     status = check_devices_locked(job, err);
     for (uint32_t i = 0;
@@ -247,9 +274,16 @@ static muster_status find_devices(struct muster_job *job, struct muster_error *e
         memcpy(job->lane_ids[job->lane_count], device->info.id, sizeof job->lane_ids[0]);
         job->lane_count++;
     }
+    const struct run_device *without_form =
+        job->lane_count == 0 ? find_without_form_locked(job) : NULL;
     run_unlock(m);
     if (status != MUSTER_OK || job->lane_count > 0)
         return status;
+    if (without_form) {
+        kernel_explain_no_form(job->desc.kernel, without_form, &problem);
+        return muster_error_fill(err, MUSTER_E_NO_DEVICE, 0, problem.fix,
+                                 "no device can run the job: %s", problem.text);
+    }
     return muster_error_fill(
         err, MUSTER_E_NO_DEVICE, 0, "look at `muster devices`", "no device can run the job: %s",
         job->desc.options.devices ? job->desc.options.devices : "all were asked");

@@ -397,6 +397,8 @@ void lane_run(void *argument)
 {
     struct run_lane *lane = argument;
     struct muster_job *job = lane->job;
+    /* Before any unit's clock runs: a compiler may take longer than all units together. */
+    kernel_prepare(job->desc.kernel, lane->device);
     run_lock(job->m);
     for (;;) {
         struct lane_slot *finished = find_slot(lane, STAGE_FINISHED);
