@@ -139,6 +139,15 @@ static muster_status read_array(struct kernel_task *task, uint32_t i, const stru
     return MUSTER_OK;
 }
 
+/* What was read against what the kernel takes, where that is known. */
+static muster_status check_args(const struct kernel_task *task, struct muster_error *err)
+{
+    struct kernel_argument args[MUSTER_ARGS_MAX];
+    for (uint32_t i = 0; i < task->arg_count; i++)
+        args[i] = (struct kernel_argument){ task->args[i].bytes == 0, task->args[i].bytes };
+    return kernel_check_arguments(task->kernel, args, task->arg_count, err);
+}
+
 static muster_status read_args(struct kernel_task *task, const struct muster_task_desc *desc,
                                struct muster_error *err)
 {
@@ -168,7 +177,7 @@ static muster_status read_args(struct kernel_task *task, const struct muster_tas
             status = say_bad(err, "an argument is of no known kind");
         }
     }
-    return status;
+    return status == MUSTER_OK ? check_args(task, err) : status;
 }
 
 /* Where it may run. */
@@ -223,6 +232,7 @@ static muster_status find_devices(struct task_pool *pool, struct kernel_task *ta
         pick_read_hints(m, has_hints(&desc->hints) ? &desc->hints : NULL, named, &hints, err);
     if (status != MUSTER_OK)
         return status;
+    kernel_find_compilers(task->kernel);
     task->allowed = (struct device_set){ { 0 } };
     run_lock(m);
     for (uint32_t i = 0; i < count_devices_locked(m); i++) {
