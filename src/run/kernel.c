@@ -215,6 +215,7 @@ void muster_kernel_destroy(struct muster_kernel *kernel)
         return;
     struct muster *m = kernel->m;
     run_lock(m);
+    atomic_fetch_add_explicit(&m->epoch, 1, memory_order_relaxed);
     if (kernel->previous)
         kernel->previous->next = kernel->next;
     else

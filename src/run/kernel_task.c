@@ -148,8 +148,21 @@ static muster_status check_args(const struct kernel_task *task, struct muster_er
     return kernel_check_arguments(task->kernel, args, task->arg_count, err);
 }
 
-static muster_status read_args(struct kernel_task *task, const struct muster_task_desc *desc,
-                               struct muster_error *err)
+static muster_status read_data(struct muster *m, struct kernel_task *task, uint32_t i,
+                               muster_data data, struct muster_error *err)
+{
+    void *entry;
+    task->args[i] = (struct muster_launch_arg){ .value = NULL };
+    task->has_data = true;
+    run_lock(m);
+    muster_status status =
+        table_find_locked(&m->data, data.index, data.generation, "piece of data", &entry, err);
+    run_unlock(m);
+    return status;
+}
+
+static muster_status read_args(struct muster *m, struct kernel_task *task,
+                               const struct muster_task_desc *desc, struct muster_error *err)
 {
     static const uint64_t first = 0;
     muster_status status = MUSTER_OK;
@@ -167,8 +180,7 @@ static muster_status read_args(struct kernel_task *task, const struct muster_tas
             status = read_array(task, i, arg, err);
             break;
         case MUSTER_ARG_ALL:
-            task->args[i] = (struct muster_launch_arg){ .value = NULL };
-            task->has_data = true;
+            status = read_data(m, task, i, arg->data, err);
             break;
         case MUSTER_ARG_FIRST:
             task->args[i] = (struct muster_launch_arg){ .value = &first, .bytes = sizeof first };
@@ -182,18 +194,11 @@ static muster_status read_args(struct kernel_task *task, const struct muster_tas
 
 /* Where it may run. */
 
-/* By pointer, not by text: only the tasks of one call are compared. */
-static bool are_same(const struct muster_hints *a, const struct muster_hints *b)
-{
-    return a->size == b->size && a->min_free == b->min_free && a->min_cc[0] == b->min_cc[0] &&
-           a->min_cc[1] == b->min_cc[1] && a->backends == b->backends && a->devices == b->devices &&
-           a->affinity == b->affinity && a->items == b->items && a->bytes == b->bytes;
-}
-
 static bool has_hints(const struct muster_hints *hints)
 {
-    static const struct muster_hints none;
-    return !are_same(hints, &none);
+    return hints->size > 0 || hints->min_free > 0 || hints->min_cc[0] > 0 || hints->min_cc[1] > 0 ||
+           hints->backends || hints->devices || hints->affinity > 0 || hints->items > 0 ||
+           hints->bytes > 0;
 }
 
 static uint32_t count_devices_locked(const struct muster *m)
@@ -250,10 +255,26 @@ static muster_status find_devices(struct task_pool *pool, struct kernel_task *ta
     return status;
 }
 
+/* The same for a task that asks for nothing: what is known of its kernel, if it still holds. */
+static muster_status find_known(struct task_pool *pool, struct kernel_task *task,
+                                const struct muster_task_desc *desc, struct kernel_devices *known,
+                                struct muster_error *err)
+{
+    uint64_t epoch = atomic_load_explicit(&pool->m->epoch, memory_order_relaxed);
+    if (known->kernel == task->kernel && known->epoch == epoch) {
+        task->allowed = known->allowed;
+        task->hints = (struct placement_hints){ .backends = UINT32_MAX };
+        return MUSTER_OK;
+    }
+    muster_status status = find_devices(pool, task, desc, err);
+    if (status == MUSTER_OK)
+        *known = (struct kernel_devices){ task->kernel, epoch, task->allowed };
+    return status;
+}
+
 muster_status kernel_task_fill(struct task_pool *pool, struct kernel_task *task,
-                               const struct muster_task_desc *desc,
-                               const struct kernel_task *before,
-                               const struct muster_task_desc *before_desc, struct muster_error *err)
+                               const struct muster_task_desc *desc, struct kernel_devices *known,
+                               struct muster_error *err)
 {
     if (!kernel_is_of(desc->kernel, pool->m))
         return say_bad(err, "the kernel is another runtime's");
@@ -273,18 +294,13 @@ muster_status kernel_task_fill(struct task_pool *pool, struct kernel_task *task,
     task->arg_count = (uint32_t)desc->arg_count;
     task->has_data = task->has_arrays = task->has_output = task->has_update = false;
     task->is_counted = false;
-    muster_status status = MUSTER_OK;
-    if (before && before->kernel == task->kernel && are_same(&before_desc->hints, &desc->hints)) {
-        task->allowed = before->allowed;
-        task->hints = before->hints;
-    } else {
-        status = find_devices(pool, task, desc, err);
-    }
+    muster_status status = has_hints(&desc->hints) ? find_devices(pool, task, desc, err)
+                                                   : find_known(pool, task, desc, known, err);
     if (status != MUSTER_OK)
         return status;
     task->hints.items = desc->hints.items > 0 ? desc->hints.items : desc->items;
     task->hints.bytes = desc->hints.bytes;
-    return read_args(task, desc, err);
+    return read_args(pool->m, task, desc, err);
 }
 
 /* Placing. */

@@ -214,6 +214,11 @@ struct muster {
         *jobs_left; /* list, owns: destroyed, but a hung device still works for them */
     _Atomic(struct task_pool *) task_pool; /* owns; NULL before the first task */
     bool is_making_pool;
+    /*
+     * Moves on, with the lock, when a device becomes fit for work or unfit, and when a kernel goes:
+     * whoever keeps what may run where looks whether it did. Relaxed: that is out of date at once.
+     */
+    _Atomic uint64_t epoch;
     struct muster_kernel *kernels; /* list, owns */
     struct poller *poller;         /* owns */
 };

@@ -757,7 +757,8 @@ static muster_status make_room_locked(struct task_pool *pool, size_t count,
 
 /* Records for the kernels of a call, filled. Waits for some to come free, as for places. */
 static muster_status prepare_kernels(struct task_pool *pool, const struct muster_task_desc *descs,
-                                     size_t count, uint32_t kernel_count, struct kernel_task **out,
+                                     size_t count, uint32_t kernel_count,
+                                     struct kernel_devices *known, struct kernel_task **out,
                                      struct muster_error *err)
 {
     muster_status status;
@@ -772,20 +773,15 @@ static muster_status prepare_kernels(struct task_pool *pool, const struct muster
             break;
         make_progress_locked(pool);
     }
+    *known = pool->known;
     platform_mutex_unlock(&pool->lock);
-    if (status != MUSTER_OK)
-        return status;
-    struct muster_task_desc copies[2];
-    const struct muster_task_desc *before_desc = NULL;
-    const struct kernel_task *before = NULL;
-    struct kernel_task *task = *out;
+    struct muster_task_desc copy;
+    struct kernel_task *task = status == MUSTER_OK ? *out : NULL;
     for (size_t i = 0; i < count && status == MUSTER_OK; i++) {
-        const struct muster_task_desc *desc = desc_at(descs, i, &copies[i % 2]);
+        const struct muster_task_desc *desc = desc_at(descs, i, &copy);
         if (!desc->kernel)
             continue;
-        status = kernel_task_fill(pool, task, desc, before, before_desc, err);
-        before = task;
-        before_desc = desc;
+        status = kernel_task_fill(pool, task, desc, known, err);
         task = task->next;
     }
     return status;
@@ -908,6 +904,7 @@ muster_status muster_submit(struct muster *m, const struct muster_task_desc *des
 {
     struct task_pool *pool;
     struct kernel_task *kernels = NULL;
+    struct kernel_devices known;
     muster_task unwanted[MUSTER_SUBMIT_MAX];
     uint32_t kernel_count = 0;
     if (!m || (!descs && count > 0))
@@ -918,8 +915,10 @@ muster_status muster_submit(struct muster *m, const struct muster_task_desc *des
     if (status != MUSTER_OK || count == 0)
         return status;
     if (kernel_count > 0)
-        status = prepare_kernels(pool, descs, count, kernel_count, &kernels, err);
+        status = prepare_kernels(pool, descs, count, kernel_count, &known, &kernels, err);
     platform_mutex_lock(&pool->lock);
+    if (kernel_count > 0)
+        pool->known = known;
     if (status == MUSTER_OK)
         status = make_room_locked(pool, count, err);
     if (status == MUSTER_OK)

@@ -25,6 +25,8 @@
 /* How long it goes on looking after the last task before it parks. */
 #define NAPS_MAX 20u
 #define SPIN_NS 20000u
+/* Tasks after which whoever gives looks what is over. */
+#define LOOK_EVERY 64u
 
 struct lane_stream {
     muster_stream handle;
@@ -35,6 +37,7 @@ struct lane_stream {
     uint64_t given;    /* sequence of the newest that was ever given */
     uint64_t recorded; /* the event stands behind this one */
     uint64_t busy_ns;  /* when it was last seen to be unfinished */
+    uint64_t looked;   /* what was given when somebody last looked */
     bool is_recorded;  /* and not seen to be complete */
     bool is_claimed;   /* somebody gives to it, without the lock */
     bool has_failed;   /* to be replaced when it is empty */
@@ -182,8 +185,7 @@ static void renew_stream(struct task_lane *lane, struct lane_stream *stream)
 {
     struct muster *m = lane->pool->m;
     struct lane_stream fresh = { .given = stream->given };
-    if (!stream->has_failed || stream->oldest || stream->is_claimed ||
-        open_stream(lane, &fresh, NULL) != MUSTER_OK)
+    if (stream->oldest || stream->is_claimed || open_stream(lane, &fresh, NULL) != MUSTER_OK)
         return;
     run_lock(m);
     event_unreference_locked(lane->device, stream->event);
@@ -204,7 +206,8 @@ static struct lane_stream *choose_stream(struct task_lane *lane, bool to_claim)
         return NULL;
     for (uint32_t i = to_claim && lane->stream_count > 1; i < lane->stream_count; i++) {
         struct lane_stream *stream = &lane->streams[i];
-        renew_stream(lane, stream);
+        if (stream->has_failed)
+            renew_stream(lane, stream);
         if (!stream->is_claimed && !stream->has_failed && (!best || stream->count < best->count))
             best = stream;
     }
@@ -249,6 +252,82 @@ static struct kernel_task *take_oldest(struct task_lane *lane, struct lane_strea
     stream->count--;
     atomic_fetch_sub_explicit(&lane->outstanding, 1, memory_order_relaxed);
     return task;
+}
+
+/* Hearing how it ended. With the lane's lock. */
+
+/* One try is over. Bad luck is tried again, unless what it read has been written over. */
+static void judge(struct kernel_task *task, muster_status ended)
+{
+    bool is_device = muster_status_discards(ended) == MUSTER_DISCARD_DEVICE;
+    bool is_luck = ended != MUSTER_OK || task->accepted != MUSTER_OK ||
+                   task->result == MUSTER_E_FAILED || task->result == MUSTER_E_STREAM_FAILED;
+    task->status = is_device                     ? ended
+                   : task->accepted != MUSTER_OK ? task->accepted
+                   : task->result != MUSTER_OK   ? task->result
+                                                 : ended;
+    task->outcome = KERNEL_ENDS;
+    if (++task->tries < KERNEL_TRIES && is_luck && !task->has_update) {
+        task->outcome = KERNEL_AGAIN;
+        device_set_add(&task->avoided, task->device->index);
+    }
+}
+
+/* Whether the stream is over up to `covered`, and how that went. */
+static muster_status ask(struct task_lane *lane, struct lane_stream *stream, uint64_t *covered)
+{
+    const struct muster_backend *table = &lane->device->backend->table;
+    if (!stream->is_recorded && stream->is_claimed)
+        return MUSTER_E_BUSY;
+    if (!stream->is_recorded &&
+        table->event_record(stream->event->state, stream->stream->state, NULL) == MUSTER_OK) {
+        stream->is_recorded = true;
+        stream->recorded = stream->given;
+    }
+    *covered = stream->is_recorded ? stream->recorded : stream->given;
+    /* A device that takes no record, a lost one for instance, may still be working. */
+    return stream->is_recorded ? table->event_query(stream->event->state, NULL)
+                               : table->stream_query(stream->stream->state, NULL);
+}
+
+static void look_at_stream(struct task_lane *lane, struct lane_stream *stream, uint64_t now_ns,
+                           struct kernel_task ***tail)
+{
+    uint64_t covered = 0;
+    if (!stream->oldest)
+        return;
+    stream->looked = stream->given;
+    muster_status status = ask(lane, stream, &covered);
+    if (!run_is_over(status)) {
+        stream->busy_ns = now_ns;
+        return;
+    }
+    device_note(lane->device, status, NULL);
+    stream->is_recorded = false;
+    stream->has_failed |= muster_status_discards(status) == MUSTER_DISCARD_STREAM;
+    if (stream->has_copies)
+        flights_retire(stream->stream);
+    while (stream->oldest && stream->oldest->sequence <= covered) {
+        struct kernel_task *task = take_oldest(lane, stream);
+        task->was_prompt = now_ns - stream->busy_ns < (now_ns - task->mark.begin_ns) / 4;
+        judge(task, status);
+        **tail = task;
+        *tail = &task->next;
+    }
+    stream->has_copies = stream->has_copies && stream->oldest;
+    lane->progress_ns = now_ns;
+}
+
+/* Counts what has ended, all on one device. No lock is held. */
+static void count_ended(struct task_lane *lane, struct kernel_task *chain)
+{
+    struct muster *m = lane->pool->m;
+    uint64_t now_ns = platform_clock_ns();
+    run_lock(m);
+    for (struct kernel_task *task = chain; task; task = task->next)
+        kernel_task_finish_locked(task, now_ns);
+    device_view_locked(lane->device);
+    run_unlock(m);
 }
 
 /* Giving. */
@@ -316,6 +395,7 @@ static void give_values(struct task_lane *lane, struct group *group, void *built
                         struct kernel_task **left)
 {
     muster_status status = MUSTER_E_STREAM_FAILED;
+    struct kernel_task *ended = NULL, **tail = &ended;
     platform_mutex_lock(&lane->lock);
     struct lane_stream *stream = choose_stream(lane, false);
     bool has_hope = may_wait(lane);
@@ -324,7 +404,16 @@ static void give_values(struct task_lane *lane, struct group *group, void *built
     bool is_kept = stream && (status == MUSTER_OK || group->count > 1);
     if (is_kept)
         keep(lane, stream, group, status, now_ns);
+    /* So that one who only gives holds no more than what is unfinished. */
+    if (is_kept && stream->given - stream->looked >= LOOK_EVERY)
+        look_at_stream(lane, stream, now_ns, &tail);
+    *tail = NULL;
     platform_mutex_unlock(&lane->lock);
+    if (ended) {
+        count_ended(lane, ended);
+        *tail = *left;
+        *left = ended;
+    }
     if (!is_kept)
         hand_back(group, !stream && has_hope ? KERNEL_WAITS : KERNEL_AGAIN, status, left);
 }
@@ -609,68 +698,7 @@ struct kernel_task *lanes_give(struct task_pool *pool, struct kernel_task *chain
     return left;
 }
 
-/* Hearing how it ended. With the lane's lock. */
-
-/* One try is over. Bad luck is tried again, unless what it read has been written over. */
-static void judge(struct kernel_task *task, muster_status ended)
-{
-    bool is_device = muster_status_discards(ended) == MUSTER_DISCARD_DEVICE;
-    bool is_luck = ended != MUSTER_OK || task->accepted != MUSTER_OK ||
-                   task->result == MUSTER_E_FAILED || task->result == MUSTER_E_STREAM_FAILED;
-    task->status = is_device                     ? ended
-                   : task->accepted != MUSTER_OK ? task->accepted
-                   : task->result != MUSTER_OK   ? task->result
-                                                 : ended;
-    task->outcome = KERNEL_ENDS;
-    if (++task->tries < KERNEL_TRIES && is_luck && !task->has_update) {
-        task->outcome = KERNEL_AGAIN;
-        device_set_add(&task->avoided, task->device->index);
-    }
-}
-
-/* Whether the stream is over up to `covered`, and how that went. */
-static muster_status ask(struct task_lane *lane, struct lane_stream *stream, uint64_t *covered)
-{
-    const struct muster_backend *table = &lane->device->backend->table;
-    if (!stream->is_recorded && stream->is_claimed)
-        return MUSTER_E_BUSY;
-    if (!stream->is_recorded &&
-        table->event_record(stream->event->state, stream->stream->state, NULL) == MUSTER_OK) {
-        stream->is_recorded = true;
-        stream->recorded = stream->given;
-    }
-    *covered = stream->is_recorded ? stream->recorded : stream->given;
-    /* A device that takes no record, a lost one for instance, may still be working. */
-    return stream->is_recorded ? table->event_query(stream->event->state, NULL)
-                               : table->stream_query(stream->stream->state, NULL);
-}
-
-static void look_at_stream(struct task_lane *lane, struct lane_stream *stream, uint64_t now_ns,
-                           struct kernel_task ***tail)
-{
-    uint64_t covered = 0;
-    if (!stream->oldest)
-        return;
-    muster_status status = ask(lane, stream, &covered);
-    if (!run_is_over(status)) {
-        stream->busy_ns = now_ns;
-        return;
-    }
-    device_note(lane->device, status, NULL);
-    stream->is_recorded = false;
-    stream->has_failed |= muster_status_discards(status) == MUSTER_DISCARD_STREAM;
-    if (stream->has_copies)
-        flights_retire(stream->stream);
-    while (stream->oldest && stream->oldest->sequence <= covered) {
-        struct kernel_task *task = take_oldest(lane, stream);
-        task->was_prompt = now_ns - stream->busy_ns < (now_ns - task->mark.begin_ns) / 4;
-        judge(task, status);
-        **tail = task;
-        *tail = &task->next;
-    }
-    stream->has_copies = stream->has_copies && stream->oldest;
-    lane->progress_ns = now_ns;
-}
+/* Looking, and giving up. */
 
 /* All tasks are taken from a device that hangs; what it may still write to is not used again. */
 static void give_up(struct task_lane *lane, struct kernel_task ***tail)
@@ -708,16 +736,11 @@ static bool is_overdue(struct task_lane *lane, uint64_t now_ns)
     return now_ns >= first_ns;
 }
 
-/* Counts what has ended, all on one device, and settles it. No lock is held. */
 static void settle(struct task_lane *lane, struct kernel_task *chain)
 {
-    struct muster *m = lane->pool->m;
-    uint64_t now_ns = platform_clock_ns();
-    run_lock(m);
-    for (struct kernel_task *task = chain; task; task = task->next)
-        kernel_task_finish_locked(task, now_ns);
-    device_view_locked(lane->device);
-    run_unlock(m);
+    if (!chain)
+        return;
+    count_ended(lane, chain);
     task_settle(lane->pool, chain);
 }
 
@@ -735,8 +758,7 @@ static bool look(struct task_lane *lane)
         give_up(lane, &tail);
     *tail = NULL;
     platform_mutex_unlock(&lane->lock);
-    if (chain)
-        settle(lane, chain);
+    settle(lane, chain);
     return chain != NULL;
 }
 
@@ -761,8 +783,7 @@ void lanes_give_up(struct task_pool *pool, uint64_t since_ns, uint64_t patience_
             give_up(lane, &tail);
         *tail = NULL;
         platform_mutex_unlock(&lane->lock);
-        if (chain)
-            settle(lane, chain);
+        settle(lane, chain);
     }
 }
 
@@ -819,10 +840,11 @@ static void watch(void *argument)
             platform_thread_yield();
         platform_mutex_lock(&pool->lock);
         naps = 0;
-        if (has_ended || must_spin) {
+        if (has_ended || must_spin)
             pause_ns = SHORT_NAP_NS;
+        /* Who gives and waits looks as well, and is not to be disturbed. */
+        if (is_hurried && (has_ended || must_spin))
             continue;
-        }
         sleep_locked(lane, is_hurried ? SLEEP_SHORTLY : SLEEP_NAPS, is_hurried ? pause_ns : NAP_NS);
         pause_ns = pause_ns * 2 < NAP_NS ? pause_ns * 2 : NAP_NS;
     }

@@ -36,6 +36,13 @@ static inline void device_set_add(struct device_set *set, uint32_t device)
     set->words[device / 64] |= (uint64_t)1 << (device % 64);
 }
 
+/* Where a kernel may run if nothing is asked of the device, and how old that knowledge is. */
+struct kernel_devices {
+    const struct muster_kernel *kernel;
+    uint64_t epoch;
+    struct device_set allowed;
+};
+
 /* What becomes of a kernel task that somebody has in hand. */
 enum kernel_outcome {
     KERNEL_ENDS,  /* with its status */
@@ -107,6 +114,7 @@ struct task_pool {
     uint32_t kernels_open;                   /* submitted and not ended */
     uint32_t kernels_wanted; /* of them: somebody hears of their end without waiting */
     bool lanes_must_stop;
+    struct kernel_devices known; /* of the kernel that was asked for last */
 
     struct platform_mutex opening; /* held by who opens a lane; no other lock is held then */
     /* Release when it is set and acquire when it is read: the lane is whole for whoever sees it. */
@@ -136,13 +144,11 @@ void kernel_task_give_locked(struct task_pool *pool, struct kernel_task *task);
 struct kernel_task *kernel_task_renew_locked(struct task_pool *pool,
                                              const struct kernel_task *task);
 /*
- * Reads one task, and finds the devices that may run it. `before` is the one before it in the same
- * call, NULL if it is the first.
+ * Reads one task, and finds the devices that may run it, unless it is in `known`, which is brought
+ * up to date.
  */
 muster_status kernel_task_fill(struct task_pool *pool, struct kernel_task *task,
-                               const struct muster_task_desc *desc,
-                               const struct kernel_task *before,
-                               const struct muster_task_desc *before_desc,
+                               const struct muster_task_desc *desc, struct kernel_devices *known,
                                struct muster_error *err);
 /* Chooses a device and counts the task against it, or ends it; false then. With m->lock. */
 bool kernel_task_place_locked(struct muster *m, struct kernel_task *task, uint64_t now_ns);
@@ -152,7 +158,10 @@ void kernel_task_finish_locked(struct kernel_task *task, uint64_t now_ns);
 void kernel_chunks_free(struct task_pool *pool);
 
 /* task_lane.c */
-/* Gives the tasks of a chain to devices; those that were not given come back, a chain. No lock. */
+/*
+ * Gives the tasks of a chain to devices; those that were not given come back, a chain, and with them
+ * others that were seen to end. No lock is held.
+ */
 struct kernel_task *lanes_give(struct task_pool *pool, struct kernel_task *chain);
 /* Looks what devices have finished, and settles it; whether there was anything. No lock. */
 bool lanes_look(struct task_pool *pool);

@@ -238,6 +238,7 @@ static void mistakes_are_told(void)
     REFUSED(MUSTER_E_INVALID,
             { .kind = MUSTER_ARG_INOUT, .in = &number, .out = &another, .bytes = 4 });
     REFUSED(MUSTER_E_INVALID, { .kind = (enum muster_arg_kind)99 });
+    REFUSED(MUSTER_E_UNKNOWN, { .kind = MUSTER_ARG_ALL, .data = { 7, 7 } });
     struct muster_arg in[] = { MUSTER_IN(&number) };
     bad = task_of(kernel, in, 1, NULL);
     bad.items = UINT64_MAX / 2;
