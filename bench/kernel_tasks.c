@@ -30,8 +30,8 @@
 #define REPETITIONS_MAX 101
 
 /* One kernel for all: begin, items, and two values. The second entry does many at once. */
-static const char ptx[] = ".version 6.0\n"
-                          ".target sm_50\n"
+static const char ptx[] = ".version 7.0\n"
+                          ".target sm_75\n"
                           ".address_size 64\n"
                           ".visible .entry nothing(.param .u64 begin, .param .u64 items,\n"
                           "                        .param .u64 a, .param .u32 b) { ret; }\n"
@@ -202,8 +202,9 @@ static void raw_make_graph(struct raw *raw, void *library)
 static void raw_open(struct raw *raw, int number)
 {
     int (*init)(unsigned), (*device_get)(int *, int), (*retain)(void **, int);
-    int (*set_current)(void *), (*stream_create)(void **, unsigned);
-    int (*module_load)(void **, const void *), (*get_function)(void **, void *, const char *);
+    int (*set_current)(void *), (*stream_create)(void **, unsigned, int);
+    int (*module_load)(void **, const void *, unsigned, void *, void *),
+        (*get_function)(void **, void *, const char *);
     void *library = dlopen("libcuda.so.1", RTLD_NOW), *context, *module;
     int device;
     if (!library)
@@ -212,14 +213,15 @@ static void raw_open(struct raw *raw, int number)
     NEED(device_get, "cuDeviceGet");
     NEED(retain, "cuDevicePrimaryCtxRetain");
     NEED(set_current, "cuCtxSetCurrent");
-    NEED(stream_create, "cuStreamCreate");
-    NEED(module_load, "cuModuleLoadData");
+    NEED(stream_create, "cuStreamCreateWithPriority");
+    NEED(module_load, "cuModuleLoadDataEx");
     NEED(get_function, "cuModuleGetFunction");
     NEED(raw->launch, "cuLaunchKernel");
     NEED(raw->synchronize, "cuStreamSynchronize");
     if (init(0) != 0 || device_get(&device, number) != 0 || retain(&context, device) != 0 ||
-        set_current(context) != 0 || stream_create(&raw->stream, 1) != 0 ||
-        module_load(&module, ptx) != 0 || get_function(&raw->function, module, "nothing") != 0)
+        set_current(context) != 0 || stream_create(&raw->stream, 1, 0) != 0 ||
+        module_load(&module, ptx, 0, NULL, NULL) != 0 ||
+        get_function(&raw->function, module, "nothing") != 0)
         stop("the driver refused what the raw limit needs");
     raw_make_graph(raw, library);
 }
