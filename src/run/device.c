@@ -128,6 +128,9 @@ void device_view_locked(struct run_device *device)
     uint32_t backend = 0;
     while (m->backends[backend] != device->backend)
         backend++;
+    bool is_usable = device_check_locked(device, NULL) == MUSTER_OK;
+    if (is_usable != m->views[device->index].is_usable)
+        atomic_fetch_add_explicit(&m->epoch, 1, memory_order_relaxed);
     m->views[device->index] = (struct placement_device){
         .weight = (float)device->info.weight,
         .items_per_s = (float)device->items.per_s,
@@ -140,7 +143,7 @@ void device_view_locked(struct run_device *device)
         .streams_active = device->streams_active,
         .compute = { device->info.compute[0], device->info.compute[1] },
         .backend = (uint8_t)backend,
-        .is_usable = device_check_locked(device, NULL) == MUSTER_OK,
+        .is_usable = is_usable,
     };
 }
 

@@ -317,6 +317,7 @@ muster_status muster_close(struct muster *m, struct muster_error *err)
     if (!is_complete)
         return status;
     jobs_free_left(m, true);
+    tasks_free(m);
     platform_condition_deinit(&m->changed);
     platform_mutex_deinit(&m->lock);
     free_texts(m);

@@ -224,6 +224,11 @@ struct muster {
         *jobs_left; /* list, owns: destroyed, but a hung device still works for them */
     _Atomic(struct task_pool *) task_pool; /* owns; NULL before the first task */
     bool is_making_pool;
+    /*
+     * Moves on, with the lock, when a device becomes fit for work or unfit, and when a kernel goes:
+     * whoever keeps what may run where looks whether it did. Relaxed: that is out of date at once.
+     */
+    _Atomic uint64_t epoch;
     struct muster_kernel *kernels; /* list, owns */
     struct poller *poller;         /* owns */
     struct run_counts counts;
@@ -443,10 +448,23 @@ void timing_marks_destroy(struct run_device *device);
 /* task.c */
 /* How many were submitted so far, and how many of them have ended. */
 void tasks_count(struct muster *m, uint64_t *submitted, uint64_t *ended);
-/* Runs what was submitted to its end, and ends the threads. */
+/*
+ * Runs what was submitted to its end, and ends the threads. What a device has not finished by then
+ * is left to it.
+ */
 void tasks_destroy(struct muster *m);
+/* After the devices are gone: frees what they may have written to. */
+void tasks_free(struct muster *m);
 
 /* pick.c */
+#define PICK_WORDS (DEVICES_MAX / 64)
+/*
+ * The hints as placement wants them, with all backends probed and free memory known where it is
+ * asked for. `devices` has PICK_WORDS words and is what out->devices points to, if the hints name
+ * devices. `given` may be NULL.
+ */
+muster_status pick_read_hints(struct muster *m, const struct muster_hints *given, uint64_t *devices,
+                              struct placement_hints *out, struct muster_error *err);
 void decisions_destroy(struct muster *m);
 
 /* Is `name` one of a list's entries, which are separated by commas? */
@@ -456,6 +474,11 @@ bool run_list_names(const char *list, const char *name);
 bool kernel_is_of(const struct muster_kernel *kernel, const struct muster *m);
 /* Whether the kernel has a form that the device can use. Cheap after kernel_find_compilers. */
 bool kernel_has_form(const struct muster_kernel *kernel, const struct run_device *device);
+/*
+ * The kernel's state on the device, built by the first who asks, while others wait. May take long.
+ */
+muster_status kernel_get_built(struct muster_kernel *kernel, struct run_device *device, void **out,
+                               struct muster_error *err);
 /* Looks, with no lock held, for what its forms may need on the devices there are. */
 void kernel_find_compilers(const struct muster_kernel *kernel);
 /* Says why not: MUSTER_E_NOT_SUPPORTED. */
