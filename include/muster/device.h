@@ -34,6 +34,15 @@ enum muster_health {
     MUSTER_HEALTH_LOST = 3
 };
 
+/* What a device is, whichever backend drives it. */
+enum muster_device_kind {
+    MUSTER_KIND_OTHER = 0,
+    MUSTER_KIND_CPU = 1,
+    MUSTER_KIND_GPU = 2,
+    MUSTER_KIND_ACCELERATOR = 3,
+    MUSTER_KIND_SIMULATED = 4
+};
+
 /* Fixed facts. The caller sets `size`. Text is always terminated. */
 struct muster_device_info {
     size_t size;
@@ -54,6 +63,7 @@ struct muster_device_info {
     uint32_t forms;        /* enum muster_kernel_kind (kernel.h), as bits: the kernels it can run */
     uint64_t memory_total; /* bytes */
     double weight; /* how much work it should get beside others, before anything is measured */
+    enum muster_device_kind kind;
 };
 
 /*
