@@ -1,6 +1,8 @@
 #include "rig.h"
+#include "rig_source.h"
 
 #include "backend/registry.h"
+#include "kernel/build.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -17,6 +19,7 @@ struct rig_object {
     void *device; /* borrowed */
     void *state;  /* owns; for RIG_MEMORY a struct muster_memory */
     size_t bytes;
+    struct kernel_image image; /* of a kernel that was built from source */
     struct rig_object *next;
 };
 
@@ -53,6 +56,24 @@ static void counting_release(void *user, void *memory, size_t bytes)
     atomic_fetch_sub_explicit(&rig->bytes_taken, bytes, memory_order_relaxed);
     free(memory);
 }
+
+/* What is not the backend's is not counted. */
+static void *plain_allocate(void *user, size_t bytes, size_t alignment)
+{
+    void *memory;
+    (void)user;
+    size_t least = alignment < sizeof(void *) ? sizeof(void *) : alignment;
+    return posix_memalign(&memory, least, bytes) == 0 ? memory : NULL;
+}
+
+static void plain_release(void *user, void *memory, size_t bytes)
+{
+    (void)user, (void)bytes;
+    free(memory);
+}
+
+static const struct muster_allocator image_allocator = { .allocate = plain_allocate,
+                                                         .release = plain_release };
 
 static void ignore_log(const struct muster_services *services, enum muster_log_level level,
                        const char *text)
@@ -155,6 +176,7 @@ static void delete_object(struct rig_object *object)
 {
     memset(object->state, 0xa5, object->bytes);
     free(object->state);
+    kernel_image_release(&object->image, &image_allocator);
     free(object);
 }
 
@@ -224,6 +246,45 @@ void *rig_kernel(struct rig *rig, muster_kernel_function function)
     struct rig_object *object = make(RIG_KERNEL, rig->device, rig->table.kernel_bytes);
     DO(rig, kernel_init, rig->device, &form, object->state);
     return keep(rig, object);
+}
+
+/* What the device takes, from source: machine code for CUDA, the source itself for OpenCL. */
+static muster_status build(struct rig *rig, const struct rig_code *code, struct rig_object *object)
+{
+    uint32_t forms = rig->info->forms;
+    bool is_cuda = forms & (MUSTER_KERNEL_CUDA | MUSTER_KERNEL_CUBIN | MUSTER_KERNEL_PTX);
+    char *source = rig_source(code->source, is_cuda);
+    const struct muster_kernel_form form = { .size = sizeof form,
+                                             .kind = is_cuda ? MUSTER_KERNEL_CUDA
+                                                             : MUSTER_KERNEL_OPENCL,
+                                             .code = source,
+                                             .code_bytes = strlen(source),
+                                             .entry = code->entry };
+    const struct kernel_target target = {
+        .forms = forms, .compute = { rig->info->compute[0], rig->info->compute[1] }
+    };
+    muster_status status = MUSTER_E_NOT_SUPPORTED;
+    if (kernel_can_build(&form, &target)) {
+        status = kernel_build(&form, &target, &image_allocator, &object->image, &rig->err);
+        if (status != MUSTER_OK)
+            test_fail(__FILE__, __LINE__, "%s does not compile: %s", code->entry, rig->err.text);
+        DO(rig, kernel_init, rig->device, &object->image.form, object->state);
+    }
+    free(source);
+    return status;
+}
+
+void *rig_kernel_of(struct rig *rig, const struct rig_code *code)
+{
+    const uint32_t sources =
+        MUSTER_KERNEL_CUDA | MUSTER_KERNEL_CUBIN | MUSTER_KERNEL_PTX | MUSTER_KERNEL_OPENCL;
+    if (rig->info->forms & MUSTER_KERNEL_FUNCTION || !(rig->info->forms & sources))
+        return rig_kernel(rig, code->function);
+    struct rig_object *object = make(RIG_KERNEL, rig->device, rig->table.kernel_bytes);
+    if (build(rig, code, object) == MUSTER_OK)
+        return keep(rig, object);
+    delete_object(object);
+    return NULL;
 }
 
 void *rig_host(struct rig *rig, size_t bytes)

@@ -86,6 +86,21 @@ struct muster_memory *rig_memory_on(struct rig *rig, void *device, uint64_t byte
 void *rig_gate(struct rig *rig);
 /* NULL on a device that runs no C functions. */
 void *rig_kernel(struct rig *rig, muster_kernel_function function);
+/*
+ * A kernel for every device that runs any: a C function, and a source that is CUDA C++ and OpenCL C
+ * with the words of rig_source.c. NULL on a device that takes none of them, or whose sources nobody
+ * here can compile.
+ */
+struct rig_code {
+    const char *entry;
+    muster_kernel_function function;
+    const char *source;
+};
+void *rig_kernel_of(struct rig *rig, const struct rig_code *code);
+#define RIG_CODE(function_, source_)                                                               \
+    static const struct rig_code function_##_code = { .entry = #function_,                         \
+                                                      .function = function_,                       \
+                                                      .source = source_ }
 /* Zeroed host memory. */
 void *rig_host(struct rig *rig, size_t bytes);
 
