@@ -5,6 +5,7 @@
 #ifndef MUSTER_MUSTER_H
 #define MUSTER_MUSTER_H
 
+#include <muster/bundle.h>
 #include <muster/device.h>
 #include <muster/job.h>
 #include <muster/kernel.h>

@@ -36,6 +36,11 @@ uint64_t platform_deadline_ns(uint64_t timeout_ns)
     return deadline_ns;
 }
 
+void platform_once_run(struct platform_once *once, void (*function)(void))
+{
+    pthread_once(&once->once, function);
+}
+
 static muster_status refused(struct muster_error *err, const char *what, int code)
 {
     return muster_error_fill(

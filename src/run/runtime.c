@@ -15,22 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void *default_allocate(void *user, size_t bytes, size_t alignment)
-{
-    (void)user;
-    size_t rounded;
-    if (__builtin_add_overflow(bytes, alignment - 1, &rounded))
-        return NULL;
-    return aligned_alloc(alignment, rounded & ~(alignment - 1));
-}
-
-static void default_release(void *user, void *memory, size_t bytes)
-{
-    (void)user;
-    (void)bytes;
-    free(memory);
-}
-
 void run_log(const struct muster *m, enum muster_log_level level, const char *format, ...)
 {
     if (!m->options.log || level > m->options.log_level)
@@ -102,7 +86,7 @@ static muster_status read_options(const struct muster_options *given, struct mus
     if (!out->allocator.allocate != !out->allocator.release)
         return run_bad_argument(err, "muster_open", "an allocator needs both of its functions");
     if (!out->allocator.allocate)
-        out->allocator = (struct muster_allocator){ default_allocate, default_release, NULL };
+        out->allocator = platform_heap;
     if (out->streams_max > STREAMS_MAX_LIMIT)
         return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, NULL, "streams_max is %u; at most %u",
                                  out->streams_max, STREAMS_MAX_LIMIT);

@@ -34,7 +34,6 @@ SAME_PLACE(cuda_resource, of.sm.alignment, CUdevResource, sm.smCoscheduledAlignm
 #define cuda_pool_attribute CUmemPool_attribute
 #define cuda_jit_option CUjit_option
 #define cuda_pointer_attribute CUpointer_attribute
-#define cuda_library_option CUlibraryOption
 #define cuda_function_attribute CUfunction_attribute
 #define cuda_resource_type CUdevResourceType
 #define cuda_context CUcontext
@@ -42,8 +41,6 @@ SAME_PLACE(cuda_resource, of.sm.alignment, CUdevResource, sm.smCoscheduledAlignm
 #define cuda_stream_handle CUstream
 #define cuda_event_handle CUevent
 #define cuda_module CUmodule
-#define cuda_library CUlibrary
-#define cuda_kernel_handle CUkernel
 #define cuda_function CUfunction
 #define cuda_pool CUmemoryPool
 #define cuda_resource_desc CUdevResourceDesc

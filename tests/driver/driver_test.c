@@ -129,14 +129,12 @@ static void a_kernel_is_compiled_and_run(void)
     for (int as_ptx = 0; as_ptx < 2; as_ptx++) {
         char *image = compile(add_source, as_ptx, NULL, 0);
         CHECK(image);
-        cuda_library library;
-        cuda_kernel_handle kernel;
+        cuda_module module;
         cuda_function function;
-        WORKS(cuda.library_load(&library, image, NULL, NULL, 0, NULL, NULL, 0));
+        WORKS(cuda.module_load(&module, image, 0, NULL, NULL));
         free(image);
-        CHECK_EQUAL(CUDA_NOT_FOUND, cuda.library_kernel(&kernel, library, "mangled"));
-        WORKS(cuda.library_kernel(&kernel, library, "add"));
-        WORKS(cuda.kernel_function(&function, kernel));
+        CHECK_EQUAL(CUDA_NOT_FOUND, cuda.module_function(&function, module, "mangled"));
+        WORKS(cuda.module_function(&function, module, "add"));
         size_t offset, bytes;
         WORKS(cuda.function_parameter(function, 3, &offset, &bytes));
         CHECK_EQUAL(24, offset);
@@ -160,7 +158,7 @@ static void a_kernel_is_compiled_and_run(void)
         free(host);
         WORKS(cuda.memory_free(values));
         WORKS(cuda.stream_destroy(stream));
-        WORKS(cuda.library_unload(library));
+        WORKS(cuda.module_unload(module));
     }
     end();
 }

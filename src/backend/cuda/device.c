@@ -79,10 +79,13 @@ static bool has_peer(const struct cuda_domain *domain)
     return false;
 }
 
-static bool can_slice(const struct cuda_driver *driver)
+static bool can_slice(const struct cuda_domain *domain)
 {
+    const struct cuda_driver *driver = &domain->backend->driver;
+    cuda_resource whole;
     return driver->device_resource && driver->resource_split && driver->resource_describe &&
-           driver->green_create && driver->green_destroy && driver->green_stream;
+           driver->green_create && driver->green_destroy && driver->green_stream &&
+           driver->device_resource(domain->number, &whole, CUDA_RESOURCE_SM) == CUDA_SUCCESS_;
 }
 
 static uint32_t capabilities_of(const struct cuda_domain *domain)
@@ -93,7 +96,7 @@ static uint32_t capabilities_of(const struct cuda_domain *domain)
         can |= MUSTER_CAN_WAIT_VALUE;
     if (domain->pool)
         can |= MUSTER_CAN_STREAM_MEMORY;
-    if (can_slice(driver))
+    if (can_slice(domain))
         can |= MUSTER_CAN_SLICE;
     if (has_peer(domain))
         can |= MUSTER_CAN_PEER_COPY;

@@ -22,7 +22,6 @@ typedef unsigned int cuda_attribute;
 typedef unsigned int cuda_pool_attribute;
 typedef unsigned int cuda_jit_option;
 typedef unsigned int cuda_pointer_attribute;
-typedef unsigned int cuda_library_option;
 typedef unsigned int cuda_function_attribute;
 typedef unsigned int cuda_resource_type;
 typedef struct CUctx_st *cuda_context;
@@ -30,8 +29,6 @@ typedef struct CUgreenCtx_st *cuda_green_context;
 typedef struct CUstream_st *cuda_stream_handle;
 typedef struct CUevent_st *cuda_event_handle;
 typedef struct CUmod_st *cuda_module;
-typedef struct CUlib_st *cuda_library;
-typedef struct CUkern_st *cuda_kernel_handle;
 typedef struct CUfunc_st *cuda_function;
 typedef struct CUmemPoolHandle_st *cuda_pool;
 typedef struct CUdevResourceDesc_st *cuda_resource_desc;
@@ -156,10 +153,10 @@ enum cuda_constant {
 };
 
 /*
- * X(member, symbol, (parameters)): the symbol as the library exports it. A driver of CUDA 12.0 or
- * later has all that are required; the optional ones came with 12.5.
+ * X(member, symbol, (parameters)): the symbol as the library exports it. A driver of CUDA 11.2 or
+ * later has all that are required; the last of the optional ones came with 12.5.
  */
-#define CUDA_DRIVER_WANTED "12.0"
+#define CUDA_DRIVER_WANTED "11.2"
 #define CUDA_REQUIRED(X)                                                                           \
     X(init, cuInit, (unsigned int))                                                                \
     X(driver_version, cuDriverGetVersion, (int *))                                                 \
@@ -213,12 +210,7 @@ enum cuda_constant {
     X(module_load, cuModuleLoadDataEx,                                                             \
       (cuda_module *, const void *, unsigned int, cuda_jit_option *, void **))                     \
     X(module_unload, cuModuleUnload, (cuda_module))                                                \
-    X(library_load, cuLibraryLoadData,                                                             \
-      (cuda_library *, const void *, cuda_jit_option *, void **, unsigned int,                     \
-       cuda_library_option *, void **, unsigned int))                                              \
-    X(library_unload, cuLibraryUnload, (cuda_library))                                             \
-    X(library_kernel, cuLibraryGetKernel, (cuda_kernel_handle *, cuda_library, const char *))      \
-    X(kernel_function, cuKernelGetFunction, (cuda_function *, cuda_kernel_handle))                 \
+    X(module_function, cuModuleGetFunction, (cuda_function *, cuda_module, const char *))          \
     X(function_attribute, cuFuncGetAttribute, (int *, cuda_function_attribute, cuda_function))     \
     X(launch, cuLaunchKernel,                                                                      \
       (cuda_function, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,        \

@@ -1,7 +1,6 @@
 /*
- * Kernels and launches. A kernel is loaded as a library, which belongs to no context: its function
- * in the primary context serves the whole device, and on a slice the kernel itself is launched,
- * which the driver resolves by the stream.
+ * Kernels and launches. A kernel is a module of the primary context, on slices too: where it runs is
+ * a matter of the stream it is launched on.
  *
  * Launches that need no order among themselves are given as one where the image has a function for
  * that, muster_batch_ENTRY(const unsigned char *records, uint32_t count): row blockIdx.y of the
@@ -35,23 +34,22 @@ static char *terminated(const struct muster_allocator *allocator,
     return copy;
 }
 
-/* A library may be loaded late and then keeps the compiler's words to itself: a module does not. */
-static muster_status say_why(struct cuda_domain *domain, const void *image, cuda_result result,
-                             struct muster_error *err)
+/* Compiles and loads; what the compiler has to say is the error's words. */
+static muster_status load(struct cuda_kernel *kernel, const void *image, struct muster_error *err)
 {
-    const struct cuda_driver *driver = &domain->backend->driver;
+    struct cuda_domain *domain = kernel->device->domain;
     char log[200] = "";
     cuda_jit_option options[] = { CUDA_JIT_ERROR_LOG, CUDA_JIT_ERROR_LOG_BYTES };
     void *values[] = { log, (void *)(uintptr_t)(sizeof log - 1) };
-    cuda_module module = NULL;
-    if (driver->module_load(&module, image, 2, options, values) == CUDA_SUCCESS_)
-        driver->module_unload(module);
     struct muster_error words = { .size = sizeof words };
+    cuda_result result =
+        domain->backend->driver.module_load(&kernel->module, image, 2, options, values);
+    if (result == CUDA_SUCCESS_)
+        return MUSTER_OK;
     muster_status status = cuda_fail(domain, result, "loading a kernel", &words);
     log[strcspn(log, "\r\n")] = 0;
-    return *log
-               ? muster_error_fill(err, status, (int)result, words.fix, "loading a kernel: %s", log)
-               : muster_error_fill(err, status, (int)result, words.fix, "%s", words.text);
+    return muster_error_fill(err, status, (int)result, words.fix, "%.120s%s%.100s", words.text,
+                             *log ? ": " : "", log);
 }
 
 static muster_status check_form(const struct cuda_device *device,
@@ -75,26 +73,13 @@ static muster_status check_form(const struct cuda_device *device,
     return MUSTER_OK;
 }
 
-/* NULL in `out` and MUSTER_E_NOT_FOUND if the library has no such function. */
-static cuda_result find_function(struct cuda_kernel *kernel, const char *name, cuda_function *out,
-                                 cuda_function *primary)
-{
-    const struct cuda_driver *driver = &kernel->device->domain->backend->driver;
-    cuda_kernel_handle handle = NULL;
-    cuda_result result = driver->library_kernel(&handle, kernel->library, name);
-    if (result == CUDA_SUCCESS_)
-        result = driver->kernel_function(primary, handle);
-    if (result == CUDA_SUCCESS_)
-        *out = kernel->device->green ? (cuda_function)(void *)handle : *primary;
-    return result;
-}
-
-static muster_status choose_threads(struct cuda_kernel *kernel, cuda_function primary,
-                                    uint32_t asked, struct muster_error *err)
+static muster_status choose_threads(struct cuda_kernel *kernel, uint32_t asked,
+                                    struct muster_error *err)
 {
     const struct cuda_driver *driver = &kernel->device->domain->backend->driver;
     int most = 0;
-    if (driver->function_attribute(&most, CUDA_FUNCTION_THREADS_MAX, primary) != CUDA_SUCCESS_ ||
+    if (driver->function_attribute(&most, CUDA_FUNCTION_THREADS_MAX, kernel->function) !=
+            CUDA_SUCCESS_ ||
         most <= 0)
         most = THREADS_DEFAULT;
     if (asked > (uint32_t)most)
@@ -106,7 +91,7 @@ static muster_status choose_threads(struct cuda_kernel *kernel, cuda_function pr
 }
 
 /* So that a launch with other arguments is refused and not read beyond them. */
-static void learn_parameters(struct cuda_kernel *kernel, cuda_function primary)
+static void learn_parameters(struct cuda_kernel *kernel)
 {
     const struct cuda_driver *driver = &kernel->device->domain->backend->driver;
     size_t offset, bytes;
@@ -115,31 +100,32 @@ static void learn_parameters(struct cuda_kernel *kernel, cuda_function primary)
     if (!driver->function_parameter)
         return;
     while (count < sizeof kernel->parameter_bytes / sizeof *kernel->parameter_bytes &&
-           driver->function_parameter(primary, count, &offset, &bytes) == CUDA_SUCCESS_)
+           driver->function_parameter(kernel->function, count, &offset, &bytes) == CUDA_SUCCESS_)
         kernel->parameter_bytes[count++] = bytes < UINT16_MAX ? (uint16_t)bytes : UINT16_MAX;
     kernel->parameter_count = count;
 }
 
 static muster_status find_entry(struct cuda_kernel *kernel, const struct muster_kernel_form *form,
-                                const void *image, struct muster_error *err)
+                                struct muster_error *err)
 {
     struct cuda_domain *domain = kernel->device->domain;
-    cuda_function primary = NULL, unused;
+    const struct cuda_driver *driver = &domain->backend->driver;
     char name[256];
-    cuda_result result = find_function(kernel, form->entry, &kernel->function, &primary);
+    cuda_result result = driver->module_function(&kernel->function, kernel->module, form->entry);
     if (result == CUDA_NOT_FOUND)
         return muster_error_fill(err, MUSTER_E_NOT_FOUND, (int)result,
                                  "declare it extern \"C\" __global__, and name it so",
                                  "the image has no kernel called %.64s", form->entry);
     if (result != CUDA_SUCCESS_)
-        return say_why(domain, image, result, err);
-    muster_status status = choose_threads(kernel, primary, form->threads, err);
+        return cuda_fail(domain, result, "finding a kernel in its image", err);
+    muster_status status = choose_threads(kernel, form->threads, err);
     if (status != MUSTER_OK)
         return status;
-    learn_parameters(kernel, primary);
+    learn_parameters(kernel);
     int length = snprintf(name, sizeof name, BATCH_PREFIX "%s", form->entry);
-    if ((size_t)length < sizeof name)
-        find_function(kernel, name, &kernel->batch, &unused);
+    if ((size_t)length >= sizeof name ||
+        driver->module_function(&kernel->batch, kernel->module, name) != CUDA_SUCCESS_)
+        kernel->batch = NULL;
     return MUSTER_OK;
 }
 
@@ -148,7 +134,6 @@ muster_status cuda_kernel_init(void *state, const struct muster_kernel_form *for
 {
     struct cuda_kernel *kernel = kernel_state;
     struct cuda_domain *domain = ((struct cuda_device *)state)->domain;
-    const struct cuda_driver *driver = &domain->backend->driver;
     const struct muster_allocator *allocator = &domain->backend->services->allocator;
     struct cuda_scope scope;
     kernel->device = state;
@@ -161,12 +146,12 @@ muster_status cuda_kernel_init(void *state, const struct muster_kernel_form *for
     status = cuda_enter(&scope, domain, err);
     if (status != MUSTER_OK)
         goto done;
-    cuda_result result =
-        driver->library_load(&kernel->library, image, NULL, NULL, 0, NULL, NULL, 0);
-    status = result == CUDA_SUCCESS_ ? find_entry(kernel, form, image, err)
-                                     : say_why(domain, image, result, err);
-    if (status != MUSTER_OK && kernel->library)
-        driver->library_unload(kernel->library);
+    status = load(kernel, image, err);
+    if (status == MUSTER_OK) {
+        status = find_entry(kernel, form, err);
+        if (status != MUSTER_OK)
+            domain->backend->driver.module_unload(kernel->module);
+    }
     cuda_leave(&scope, CUDA_SUCCESS_, "", NULL);
 done:
     allocator_give(allocator, image, form->code_bytes + 1, 1);
@@ -179,7 +164,7 @@ void cuda_kernel_deinit(void *state)
     struct cuda_domain *domain = kernel->device->domain;
     struct cuda_scope scope;
     if (cuda_enter(&scope, domain, NULL) == MUSTER_OK)
-        cuda_leave(&scope, domain->backend->driver.library_unload(kernel->library), "", NULL);
+        cuda_leave(&scope, domain->backend->driver.module_unload(kernel->module), "", NULL);
 }
 
 static muster_status check_arguments(const struct cuda_kernel *kernel,

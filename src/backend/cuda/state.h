@@ -27,6 +27,17 @@ struct cuda_backend {
     int device_count;
 };
 
+/* How a device is cut: groups of multiprocessors, dealt out to the slices in turn. */
+struct cuda_cut {
+    cuda_resource *groups; /* owns; the last is the rest, which makes no whole group */
+    uint32_t capacity;
+    uint32_t group_count, step;
+    uint32_t slice_count;
+    struct cuda_cut_slice {
+        uint32_t size, first, count; /* groups */
+    } slices[CUDA_SLICES_MAX];
+};
+
 /* Host memory of the driver's that devices can see, kept for the next who needs some. */
 enum cuda_pinned_kind {
     CUDA_PINNED_STAGE,
@@ -81,8 +92,7 @@ struct cuda_device {
     cuda_green_context green;          /* owns; NULL: the whole device */
     cuda_stream_handle default_stream; /* of a slice: owns */
     /* Of a whole device that is cut: */
-    cuda_resource slices[CUDA_SLICES_MAX];
-    size_t slice_count;
+    struct cuda_cut *cut; /* owns */
 };
 
 /*
@@ -124,7 +134,7 @@ struct cuda_gate {
 
 struct cuda_kernel {
     struct cuda_device *device;
-    cuda_library library; /* owns */
+    cuda_module module; /* owns */
     cuda_function function, batch;
     uint32_t threads;
     uint32_t parameter_count; /* UINT32_MAX: the driver does not tell */
