@@ -10,8 +10,8 @@
 
 /* Work-items of a group where nobody says; enough for any GPU, few for a CPU to set up. */
 #define LOCAL_CHOSEN 256u
-/* Longer ranges are given in pieces: no driver counts further than this in one. */
-#define ITEMS_PER_COMMAND (UINT64_C(1) << 30)
+/* No driver counts further; of a range with more items each work-item strides. */
+#define GROUPS_MAX ((UINT64_C(1) << 31) - 1)
 #define MESSAGE_BYTES 168
 #define RESULTS_LOOKED_AT 4
 
@@ -217,10 +217,10 @@ static muster_status check_args(const struct opencl_kernel_state *kernel,
     return MUSTER_OK;
 }
 
-/* One command over items [begin, begin + items); the kernel's lock is held. */
+/* The kernel's lock is held. */
 static muster_status enqueue(struct opencl_stream *stream, struct opencl_kernel_state *kernel,
-                             opencl_ulong begin, opencl_ulong items, bool wants_event,
-                             bool *is_skipped, struct muster_error *err)
+                             const struct muster_launch_desc *launch, bool *is_skipped,
+                             struct muster_error *err)
 {
     const struct opencl_driver *driver = opencl_of(stream->device);
     struct opencl_command command;
@@ -228,9 +228,11 @@ static muster_status enqueue(struct opencl_stream *stream, struct opencl_kernel_
     *is_skipped = command.is_skipped;
     if (status != MUSTER_OK || command.is_skipped)
         return status;
-    command.wants_event |= wants_event;
+    command.wants_event |= launch->result != NULL;
+    const opencl_ulong begin = launch->begin, items = launch->items;
     const size_t local = kernel->local;
-    const size_t global = (size_t)((items + local - 1) / local) * local;
+    uint64_t groups = items / local + (items % local != 0);
+    const size_t global = (size_t)(groups < GROUPS_MAX ? groups : GROUPS_MAX) * local;
     opencl_int code = driver->clSetKernelArg(kernel->kernel, 0, sizeof begin, &begin);
     if (code == OPENCL_SUCCESS)
         code = driver->clSetKernelArg(kernel->kernel, 1, sizeof items, &items);
@@ -298,24 +300,6 @@ static void follow(struct opencl_stream *stream, struct opencl_result *result)
         opencl_settle_results(device);
 }
 
-static muster_status enqueue_all(struct opencl_stream *stream, struct opencl_kernel_state *kernel,
-                                 const struct muster_launch_desc *launch, bool *is_skipped,
-                                 struct muster_error *err)
-{
-    platform_mutex_lock(&kernel->lock);
-    muster_status status = set_args(kernel, launch, err);
-    *is_skipped = false;
-    for (uint64_t done = 0; done < launch->items && status == MUSTER_OK && !*is_skipped;) {
-        uint64_t left = launch->items - done;
-        uint64_t items = left < ITEMS_PER_COMMAND ? left : ITEMS_PER_COMMAND;
-        status = enqueue(stream, kernel, launch->begin + done, items,
-                         launch->result && items == left, is_skipped, err);
-        done += items;
-    }
-    platform_mutex_unlock(&kernel->lock);
-    return status;
-}
-
 static muster_status launch_one(struct opencl_stream *stream, struct opencl_kernel_state *kernel,
                                 const struct muster_launch_desc *launch, struct muster_error *err)
 {
@@ -332,7 +316,11 @@ static muster_status launch_one(struct opencl_stream *stream, struct opencl_kern
         *launch->result = MUSTER_OK;
     }
     bool is_skipped = false;
-    status = enqueue_all(stream, kernel, launch, &is_skipped, err);
+    platform_mutex_lock(&kernel->lock);
+    status = set_args(kernel, launch, err);
+    if (status == MUSTER_OK)
+        status = enqueue(stream, kernel, launch, &is_skipped, err);
+    platform_mutex_unlock(&kernel->lock);
     if (!result)
         return status;
     if (status == MUSTER_OK && !is_skipped) {
