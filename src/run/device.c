@@ -47,10 +47,20 @@ static void free_device(struct run_device *device)
 /* Whether two devices of different backends are the same silicon. A machine has one processor. */
 static bool is_same_silicon(const struct muster_device_info *a, const struct muster_device_info *b)
 {
-    if (strcmp(a->backend, b->backend) == 0 || *a->parent || *b->parent)
+    if (*a->parent || *b->parent)
         return false;
     return (*a->pci && strcmp(a->pci, b->pci) == 0) ||
            (a->kind == MUSTER_KIND_CPU && b->kind == MUSTER_KIND_CPU);
+}
+
+/* Whether a backend stands before another in the list, and so has the first claim. */
+static bool goes_first(const struct muster *m, const struct run_backend *backend,
+                       const struct run_backend *other)
+{
+    uint32_t i = 0;
+    while (m->backends[i] != backend && m->backends[i] != other)
+        i++;
+    return m->backends[i] == backend && backend != other;
 }
 
 void device_find_double(struct run_device *device)
@@ -58,7 +68,8 @@ void device_find_double(struct run_device *device)
     struct muster *m = device->m;
     run_lock(m);
     for (uint32_t i = 0; i < m->device_count && !*device->info.same_as; i++)
-        if (is_same_silicon(&device->info, &m->devices[i]->info))
+        if (goes_first(m, m->devices[i]->backend, device->backend) &&
+            is_same_silicon(&device->info, &m->devices[i]->info))
             memcpy(device->info.same_as, m->devices[i]->info.id, sizeof device->info.same_as);
     run_unlock(m);
 }
