@@ -99,21 +99,22 @@ muster_status opencl_refused(struct opencl_device *device, opencl_int code, cons
     }
 }
 
-static muster_status make_context(struct opencl_device *device, struct muster_error *err)
+/* The lock is held; what the driver answers is looked into without it. */
+static opencl_int make_context(struct opencl_device *device)
 {
     const struct opencl_driver *driver = opencl_of(device);
     opencl_int code = OPENCL_SUCCESS;
     opencl_context context = driver->clCreateContext(NULL, 1, &device->id, NULL, NULL, &code);
     if (!context)
-        return opencl_refused(device, code, "making a context", err);
+        return code;
     opencl_queue queue = driver->clCreateCommandQueue(context, device->id, 0, &code);
     if (!queue) {
         driver->clReleaseContext(context);
-        return opencl_refused(device, code, "making a command queue", err);
+        return code;
     }
     device->context = context;
     device->queue = queue;
-    return MUSTER_OK;
+    return OPENCL_SUCCESS;
 }
 
 muster_status opencl_ready(struct opencl_device *device, struct muster_error *err)
@@ -122,10 +123,10 @@ muster_status opencl_ready(struct opencl_device *device, struct muster_error *er
     if (status != MUSTER_OK)
         return status;
     platform_mutex_lock(&device->lock);
-    if (!device->context)
-        status = make_context(device, err);
+    opencl_int code = device->context ? OPENCL_SUCCESS : make_context(device);
     platform_mutex_unlock(&device->lock);
-    return status;
+    return code == OPENCL_SUCCESS ? MUSTER_OK
+                                  : opencl_refused(device, code, "making a context", err);
 }
 
 /* Facts. */

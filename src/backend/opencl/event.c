@@ -205,24 +205,32 @@ muster_status opencl_event_record(void *state, void *stream_state, struct muster
     return MUSTER_OK;
 }
 
-/* A reference to the last record, which a record in the meantime does not take away. */
-static opencl_event hold(struct opencl_event_state *event)
+/*
+ * A reference to the last record, which a record in the meantime does not take away; NULL if there
+ * was none.
+ */
+static muster_status hold(struct opencl_event_state *event, opencl_event *out,
+                          struct muster_error *err)
 {
+    opencl_int code = OPENCL_SUCCESS;
     platform_mutex_lock(&event->device->lock);
-    opencl_event last = event->event;
-    if (last && opencl_of(event->device)->clRetainEvent(last) != OPENCL_SUCCESS)
-        last = NULL;
+    if (event->event)
+        code = opencl_of(event->device)->clRetainEvent(event->event);
+    *out = code == OPENCL_SUCCESS ? event->event : NULL;
     platform_mutex_unlock(&event->device->lock);
-    return last;
+    return code == OPENCL_SUCCESS
+               ? MUSTER_OK
+               : opencl_refused(event->device, code, "looking at an event", err);
 }
 
 muster_status opencl_event_query(void *state, struct muster_error *err)
 {
     struct opencl_event_state *event = state;
-    opencl_event last = hold(event);
+    opencl_event last = NULL;
+    muster_status status = hold(event, &last, err);
     if (!last)
-        return MUSTER_OK;
-    muster_status status = opencl_observe(event->device, last, err);
+        return status;
+    status = opencl_observe(event->device, last, err);
     opencl_release(event->device, last);
     return status;
 }
@@ -269,10 +277,11 @@ muster_status opencl_event_wait(void *state, uint64_t timeout_ns, struct muster_
     struct opencl_event_state *event = state;
     struct opencl_device *device = event->device;
     uint64_t begin_ns = platform_clock_ns(), deadline_ns = platform_deadline_ns(timeout_ns);
-    opencl_event last = hold(event);
+    opencl_event last = NULL;
+    muster_status status = hold(event, &last, err);
     if (!last)
-        return MUSTER_OK;
-    muster_status status = opencl_observe(device, last, err);
+        return status;
+    status = opencl_observe(device, last, err);
     while (status == MUSTER_E_BUSY) {
         uint64_t now_ns = platform_clock_ns();
         if (now_ns >= deadline_ns || now_ns - begin_ns >= SPIN_NS)
@@ -312,10 +321,12 @@ muster_status opencl_event_elapsed(void *begin_state, void *end_state, uint64_t 
     if (begin->device != end->device)
         return muster_error_fill(err, MUSTER_E_INVALID, 0, NULL,
                                  "the events belong to two devices");
-    opencl_event first = hold(begin), last = hold(end);
-    muster_status status = MUSTER_OK;
+    opencl_event first = NULL, last = NULL;
+    muster_status status = hold(begin, &first, err);
+    if (status == MUSTER_OK)
+        status = hold(end, &last, err);
     opencl_ulong from_ns = 0, to_ns = 0;
-    if (!first || !last)
+    if (status == MUSTER_OK && (!first || !last))
         status = muster_error_fill(err, MUSTER_E_INVALID, 0, "record both events",
                                    "an event was never recorded");
     if (status == MUSTER_OK)
