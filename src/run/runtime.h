@@ -45,6 +45,9 @@ struct run_backend {
     enum probe_state probe;
     uint32_t device_count;
     uint32_t first_domain; /* the backend's domains count from here */
+    bool is_built_in;
+    uint32_t hidden_count; /* devices that another backend has too */
+    char hidden[128];      /* which and why, for people */
     bool is_abandoned;     /* a device of it hangs and was not closed: neither is the backend */
     struct muster_error error;
 };
@@ -297,6 +300,8 @@ void backends_end_probe(struct muster *m, struct run_backend *backend);
 struct run_backend *backends_find(struct muster *m, const char *name, size_t length);
 
 /* device.c */
+/* Fills info.same_as from the devices that are known. */
+void device_find_double(struct run_device *device);
 /* Opens a device that nobody knows of until it is added. */
 muster_status device_create(struct muster *m, struct run_backend *backend, uint32_t index,
                             struct run_device **out, struct muster_error *err);
