@@ -119,6 +119,20 @@ static double muster_wait_for(void)
     return muster_measure_round(muster_round_wait);
 }
 
+static void muster_round_awaited(void *user)
+{
+    struct muster_task_desc desc = { .size = sizeof desc, .fn = nothing, .is_awaited = 1 };
+    muster_task task;
+    if (muster_submit(user, &desc, 1, &task, NULL) != MUSTER_OK ||
+        muster_wait(user, &task, 1, UINT64_MAX, NULL) != MUSTER_OK)
+        stop("a task failed");
+}
+
+static double muster_awaited(void)
+{
+    return muster_measure_round(muster_round_awaited);
+}
+
 static sem_t told;
 
 static void tell(void *user, muster_task task, muster_status status)
@@ -236,12 +250,38 @@ static void raw_round_wait(void *user)
     taken(user);
 }
 
-static double raw_wait_for(void)
+static double raw_awaited(void)
 {
     return median_round(raw_round_wait, NULL);
 }
 
 static sem_t asked;
+
+static void *raw_sleep(void *user)
+{
+    for (int i = 0; i < ROUNDS; i++)
+        while (sem_wait(&asked) != 0)
+            continue;
+    return user;
+}
+
+/* The same, and a thread is woken for nothing. */
+static void raw_round_wait_and_wake(void *user)
+{
+    sem_post(&asked);
+    raw_round_wait(user);
+}
+
+static double raw_wait_for(void)
+{
+    pthread_t thread;
+    sem_init(&asked, 0, 0);
+    if (pthread_create(&thread, NULL, raw_sleep, NULL) != 0)
+        stop("no thread");
+    double ns = median_round(raw_round_wait_and_wake, NULL);
+    pthread_join(thread, NULL);
+    return ns;
+}
 
 static void *raw_answer(void *user)
 {
@@ -275,14 +315,11 @@ static const struct measurement {
     const char *name;
     double (*measure)(void);
 } measurements[] = {
-    { "muster-one", muster_one },
-    { "muster-batch", muster_batch },
-    { "muster-wait", muster_wait_for },
-    { "muster-wake", muster_wake },
-    { "raw-one", raw_one },
-    { "raw-batch", raw_batch },
-    { "raw-wait", raw_wait_for },
-    { "raw-wake", raw_wake },
+    { "muster-one", muster_one },       { "muster-batch", muster_batch },
+    { "muster-wait", muster_wait_for }, { "muster-awaited", muster_awaited },
+    { "muster-wake", muster_wake },     { "raw-one", raw_one },
+    { "raw-batch", raw_batch },         { "raw-wait", raw_wait_for },
+    { "raw-awaited", raw_awaited },     { "raw-wake", raw_wake },
 };
 
 static int measure_here(const char *name)
@@ -339,7 +376,7 @@ static void become(enum party party, const char *kind)
     if (party == OURS || party == RAW)
         execl("/proc/self/exe", "tasks", "--measure", name, (char *)NULL);
     else if (find_peer(party, path, sizeof path))
-        execl(path, path, kind, (char *)NULL);
+        execl(path, path, strcmp(kind, "awaited") == 0 ? "wait" : kind, (char *)NULL);
     _exit(127);
 }
 
@@ -407,7 +444,7 @@ static const char *verdict(const struct row *row)
 
 static void print_row(const struct row *row)
 {
-    printf("%-36s", row->what);
+    printf("%-40s", row->what);
     for (int party = 0; party < PARTIES; party++) {
         const struct sample *sample = &row->samples[party];
         char text[64] = "-";
@@ -481,6 +518,7 @@ int main(int argc, char **argv)
         { "one at a time, ns a task", "one", "ns", 1, 100, 0, { { 0 } } },
         { "250 at a time, ns a task", "batch", "ns", 1, 60, 0, { { 0 } } },
         { "idle, the caller waits, us", "wait", "us", 1e-3, 1, 0, { { 0 } } },
+        { "idle, the caller says he will wait, us", "awaited", "us", 1e-3, 1, 0, { { 0 } } },
         { "idle, the caller is told, us", "wake", "us", 1e-3, 0, 1.3, { { 0 } } },
     };
     const size_t count = sizeof rows / sizeof *rows;
@@ -501,7 +539,7 @@ int main(int argc, char **argv)
         "median (least-greatest) of %d; raw: a ring under a lock, a thread woken and back%s%s\n\n",
         repetitions, has_peer(STARPU) ? "" : "; StarPU is not installed",
         has_peer(TBB) ? "" : "; oneTBB is not installed");
-    printf("%-36s  %-22s  %-22s  %-22s  %-22s  %-8s %s\n", "empty tasks, one producer", "ours",
+    printf("%-40s  %-22s  %-22s  %-22s  %-22s  %-8s %s\n", "empty tasks, one producer", "ours",
            "raw", "StarPU", "oneTBB", "target", "verdict");
     bool is_measured = !has_peer(STARPU) || measure_once(STARPU, "wait", &unused);
     for (size_t i = 0; i < count && is_measured; i++) {

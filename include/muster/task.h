@@ -40,6 +40,12 @@ struct muster_task_desc {
     size_t after_count;
     /* Called once, when the task has ended however it did, with no lock held; NULL: nobody. */
     void (*done)(void *user, muster_task task, muster_status status);
+    /*
+     * Not 0: the caller is about to wait for it, and no thread is woken for it, which costs more than
+     * a small task. One that nobody waits for after all begins when another is submitted or waited
+     * for, or when the runtime is closed.
+     */
+    int is_awaited;
 };
 
 /*

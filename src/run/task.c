@@ -112,19 +112,24 @@ static void run_task(struct running *task)
 }
 
 /*
- * One more thread is woken, if none is on its way or looking around. It wakes the next. Where all
- * are in tasks that wait for others, those are the ones to run it.
+ * Whether one more thread is to be woken: not if one is on its way or looking around. It wakes the
+ * next. Where all are in tasks that wait for others, those are the ones to run it.
  */
-static void wake_locked(struct task_pool *pool)
+static bool ask_for_wake_locked(struct task_pool *pool)
 {
     if (pool->tasks.ready.count == 0 || pool->spinning > 0 || pool->waking > 0)
-        return;
-    if (pool->parked > 0) {
+        return false;
+    if (pool->parked > 0)
         pool->waking = 1;
-        platform_condition_wake_one(&pool->work);
-    } else if (pool->waiters > 0) {
+    else if (pool->waiters > 0)
         platform_condition_wake_all(&pool->ended);
-    }
+    return pool->waking > 0;
+}
+
+static void wake_locked(struct task_pool *pool)
+{
+    if (ask_for_wake_locked(pool))
+        platform_condition_wake_one(&pool->work);
 }
 
 /* Tasks have ended, and others may be ready for it. */
@@ -600,6 +605,14 @@ static muster_status submit_locked(struct task_pool *pool, const struct muster_t
     return status;
 }
 
+static bool are_awaited(const struct muster_task_desc *descs, size_t count)
+{
+    size_t i = 0;
+    while (i < count && descs[i].is_awaited)
+        i++;
+    return i == count;
+}
+
 muster_status muster_submit(struct muster *m, const struct muster_task_desc *descs, size_t count,
                             muster_task *out, struct muster_error *err)
 {
@@ -616,8 +629,13 @@ muster_status muster_submit(struct muster *m, const struct muster_task_desc *des
     status = make_room_locked(pool, count, err);
     if (status == MUSTER_OK)
         status = submit_locked(pool, descs, count, out ? out : unwanted, err);
-    wake_locked(pool);
+    /* Somebody else who waits, for all there are, must not wait for a promise. */
+    bool can_wait = pool->waiters == 0 && are_awaited(descs, count);
+    bool must_wake = !can_wait && ask_for_wake_locked(pool);
     platform_mutex_unlock(&pool->lock);
+    /* Without the lock, which the woken thread needs before this call into the system is over. */
+    if (must_wake)
+        platform_condition_wake_one(&pool->work);
     return status;
 }
 
