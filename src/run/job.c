@@ -50,6 +50,10 @@ static muster_status check_arg(const struct muster_arg *arg, struct muster_error
     case MUSTER_ARG_ALL:
     case MUSTER_ARG_FIRST:
         return MUSTER_OK;
+    case MUSTER_ARG_SOURCE:
+        if (arg->bytes > 0)
+            return MUSTER_OK;
+        break;
     }
     return run_bad_argument(err, "a job's argument",
                             "its kind is unknown, or it has no memory or size");
@@ -61,6 +65,28 @@ static size_t value_bytes(const struct muster_arg *arg)
     return arg->kind == MUSTER_ARG_VALUE   ? arg->bytes
            : arg->kind == MUSTER_ARG_FIRST ? sizeof(uint64_t)
                                            : 0;
+}
+
+/* A source belongs to one argument; without the number of items there can be no array of them. */
+static muster_status check_source(const struct muster_job_desc *desc, struct muster_error *err)
+{
+    size_t sources = 0;
+    bool has_arrays = desc->each_status != NULL;
+    for (size_t i = 0; i < desc->arg_count; i++) {
+        sources += desc->args[i].kind == MUSTER_ARG_SOURCE;
+        has_arrays =
+            has_arrays || (job_cuts(&desc->args[i]) && (desc->args[i].in || desc->args[i].out));
+    }
+    if (sources != (desc->source ? 1u : 0u))
+        return muster_error_fill(
+            err, MUSTER_E_INVALID, 0, "give a source and one MUSTER_SOURCE argument, or neither",
+            "the job has %s source and %zu arguments for it", desc->source ? "a" : "no", sources);
+    if (desc->items == MUSTER_ITEMS_UNKNOWN && (!desc->source || has_arrays))
+        return run_bad_argument(
+            err, "a job",
+            "a number of items that is not known needs a source and a sink, and "
+            "no arrays");
+    return MUSTER_OK;
 }
 
 static muster_status check_desc(const struct muster_job_desc *desc, struct muster_error *err)
@@ -77,6 +103,8 @@ static muster_status check_desc(const struct muster_job_desc *desc, struct muste
         return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, NULL, "depth is %u; at most %d",
                                  options->depth, DEPTH_MAX);
     size_t values = 0;
+    /* Of a source that ends some time only what is there at a time has to fit. */
+    uint64_t items = desc->items == MUSTER_ITEMS_UNKNOWN ? 0 : desc->items;
     for (size_t i = 0; i < desc->arg_count; i++) {
         uint64_t bytes;
         muster_status status = check_arg(&desc->args[i], err);
@@ -86,12 +114,12 @@ static muster_status check_desc(const struct muster_job_desc *desc, struct muste
         if (values > MUSTER_ARG_BYTES_MAX)
             return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, "put large values into data",
                                      "the values have more than %d bytes", MUSTER_ARG_BYTES_MAX);
-        if (__builtin_mul_overflow(desc->items, (uint64_t)desc->args[i].bytes, &bytes))
+        if (__builtin_mul_overflow(items, (uint64_t)desc->args[i].bytes, &bytes))
             return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, NULL,
                                      "argument %zu of %llu items is larger than any memory", i,
                                      (unsigned long long)desc->items);
     }
-    return MUSTER_OK;
+    return check_source(desc, err);
 }
 
 /* What it refers to must be this runtime's, and still be there. */
@@ -122,9 +150,9 @@ static uint64_t least(uint64_t a, uint64_t b)
 static uint64_t find_unit_max(const struct muster_job *job)
 {
     const struct muster_run_options *options = &job->desc.options;
-    size_t item_bytes = 0;
+    size_t item_bytes = job->desc.each_status ? sizeof(muster_status) : 0;
     for (size_t i = 0; i < job->desc.arg_count; i++)
-        if (job->args[i].kind <= MUSTER_ARG_INOUT &&
+        if (job_cuts(&job->args[i]) &&
             __builtin_add_overflow(item_bytes, job->args[i].bytes, &item_bytes))
             item_bytes = SIZE_MAX;
     if (item_bytes == 0)
@@ -153,6 +181,12 @@ static muster_status lay_out(struct muster_job *job, struct muster_error *err)
             return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, "use smaller units",
                                      "a unit's results are larger than any memory");
         job->buffer_bytes = end & ~(size_t)(OUTPUT_ALIGNMENT - 1);
+    }
+    if (job->desc.each_status) {
+        job->status_offset = job->buffer_bytes;
+        job->buffer_bytes +=
+            ((size_t)job->unit_max * sizeof(muster_status) + OUTPUT_ALIGNMENT - 1) &
+            ~(size_t)(OUTPUT_ALIGNMENT - 1);
     }
     return MUSTER_OK;
 }
@@ -183,8 +217,10 @@ static void set_core_options(struct muster_job *job)
         .ordered = !options->unordered,
         /* A late attempt would read what delivery has written in its place. */
         .speculate = !options->no_copies && !has_inout(job),
+        .tolerant = job->desc.each_status != NULL,
         .timeout_ns = options->timeout_ns,
     };
+    source_plan(job);
     job->buffer_count = job->core_options.units_max + slots;
 }
 
@@ -260,11 +296,12 @@ static muster_status find_devices(struct muster_job *job, struct muster_error *e
 static muster_status allocate_buffers(struct muster_job *job, struct muster_error *err)
 {
     struct muster *m = job->m;
-    size_t total;
     job->free_buffers = allocator_take(&m->allocator, job->buffer_count, sizeof *job->free_buffers);
     job->unit_buffers =
         allocator_take(&m->allocator, job->core_options.units_max, sizeof *job->unit_buffers);
-    if (!job->free_buffers || !job->unit_buffers)
+    job->unit_failures =
+        allocator_take(&m->allocator, job->core_options.units_max, sizeof *job->unit_failures);
+    if (!job->free_buffers || !job->unit_buffers || !job->unit_failures)
         return run_no_memory(err, "a job");
     while (job->free_count < job->buffer_count) {
         job->free_buffers[job->free_count] = job->free_count;
@@ -272,8 +309,8 @@ static muster_status allocate_buffers(struct muster_job *job, struct muster_erro
     }
     if (job->buffer_bytes == 0)
         return MUSTER_OK;
-    if (__builtin_mul_overflow(job->buffer_bytes, (size_t)job->buffer_count, &total) ||
-        !(job->memory = platform_pages_map(total, -1)))
+    if (__builtin_mul_overflow(job->buffer_bytes, (size_t)job->buffer_count, &job->memory_bytes) ||
+        !(job->memory = platform_pages_map(job->memory_bytes, -1)))
         return muster_error_fill(err, MUSTER_E_NO_MEMORY, 0, "use smaller units, or fewer devices",
                                  "no host memory for %u buffers of %zu bytes", job->buffer_count,
                                  job->buffer_bytes);
@@ -330,7 +367,10 @@ static void free_job(struct muster_job *job)
     }
     allocator_give(&m->allocator, job->lanes, MUSTER_JOB_DEVICES_MAX, sizeof *job->lanes);
     if (job->memory)
-        platform_pages_unmap(job->memory, job->buffer_bytes * job->buffer_count);
+        platform_pages_unmap(job->memory, job->memory_bytes);
+    source_free(job);
+    allocator_give(&m->allocator, job->unit_failures, job->core_options.units_max,
+                   sizeof *job->unit_failures);
     allocator_give(&m->allocator, job->unit_buffers, job->core_options.units_max,
                    sizeof *job->unit_buffers);
     allocator_give(&m->allocator, job->free_buffers, job->buffer_count, sizeof *job->free_buffers);
@@ -341,23 +381,90 @@ static void free_job(struct muster_job *job)
 
 /* Delivery. */
 
+/* Writes the items that did not fail. */
+static void write_array(char *to, const char *from, size_t item_bytes,
+                        const muster_status *statuses, uint64_t items)
+{
+    for (uint64_t begin = 0, end; begin < items; begin = end) {
+        bool is_good = !statuses || statuses[begin] == MUSTER_OK;
+        end = statuses ? begin + 1 : items;
+        while (end < items && (statuses[end] == MUSTER_OK) == is_good)
+            end++;
+        if (is_good)
+            memcpy(to + begin * item_bytes, from + begin * item_bytes, (end - begin) * item_bytes);
+    }
+}
+
 /* Writes the caller's arrays and calls the sink. No lock is held. */
 static muster_status deliver(struct muster_job *job, uint32_t buffer, struct muster_range range)
 {
     const void *outputs[MUSTER_ARGS_MAX];
     size_t count = 0;
+    uint64_t items = range.end - range.begin;
+    const muster_status *statuses = job_statuses(job, buffer);
     for (size_t i = 0; i < job->desc.arg_count; i++) {
         const struct muster_arg *arg = &job->args[i];
         if (!job_writes(arg))
             continue;
         const char *from = job_buffer(job, buffer) + job->out_offsets[i];
         if (arg->out)
-            memcpy((char *)arg->out + range.begin * arg->bytes, from,
-                   (range.end - range.begin) * arg->bytes);
+            write_array((char *)arg->out + range.begin * arg->bytes, from, arg->bytes, statuses,
+                        items);
         outputs[count++] = from;
     }
-    const struct muster_result result = { range, outputs, count };
+    if (statuses)
+        memcpy(job->desc.each_status + range.begin, statuses, items * sizeof *statuses);
+    const struct muster_result result = { range, outputs, count, statuses };
     return job->desc.sink ? job->desc.sink(job->desc.sink_user, &result) : MUSTER_OK;
+}
+
+/* Items that are delivered as failed, as ranges: what does not fit is joined with its neighbour. */
+static void note_failed_locked(struct muster_job *job, struct muster_range range)
+{
+    size_t at = job->failed_count;
+    job->failed_items += range.end - range.begin;
+    while (at > 0 && job->failed[at - 1].begin > range.begin)
+        at--;
+    if (at > 0 && job->failed[at - 1].end == range.begin) {
+        job->failed[at - 1].end = range.end;
+    } else if (job->failed_count == MUSTER_JOB_FAILED_MAX) {
+        struct muster_range *near = &job->failed[at > 0 ? at - 1 : 0];
+        near->begin = least(near->begin, range.begin);
+        near->end = near->end > range.end ? near->end : range.end;
+    } else {
+        memmove(&job->failed[at + 1], &job->failed[at],
+                (job->failed_count - at) * sizeof *job->failed);
+        job->failed[at] = range;
+        job->failed_count++;
+    }
+}
+
+static void note_statuses_locked(struct muster_job *job, uint32_t buffer, struct muster_range range)
+{
+    const muster_status *statuses = job_statuses(job, buffer);
+    struct muster_error problem;
+    for (uint64_t i = 0; statuses && i < range.end - range.begin; i++) {
+        if (statuses[i] == MUSTER_OK)
+            continue;
+        uint64_t item = range.begin + i;
+        if (job->failed_items == 0) {
+            muster_error_fill(&problem, MUSTER_E_FAILED, 0, "look at each_status",
+                              "item %llu failed: %s", (unsigned long long)item,
+                              muster_status_message(statuses[i]));
+            job->first_failed = problem;
+        }
+        note_failed_locked(job, (struct muster_range){ item, item + 1 });
+    }
+}
+
+/* A unit of which nothing came back is delivered as what it is. */
+static uint32_t take_failed_locked(struct muster_job *job, uint32_t unit, struct muster_range range)
+{
+    uint32_t buffer = job_take_buffer_locked(job);
+    muster_status *statuses = job_statuses(job, buffer);
+    for (uint64_t i = 0; i < range.end - range.begin; i++)
+        statuses[i] = job->unit_failures[unit];
+    return buffer;
 }
 
 /* Delivers the next result, if there is one. Called with the lock, which is not held meanwhile. */
@@ -367,12 +474,14 @@ static bool deliver_next_locked(struct muster_job *job)
     struct muster_range range;
     if (!job_next_result(job->core, &unit, &range))
         return false;
-    uint32_t buffer = job->unit_buffers[unit];
+    uint32_t buffer = job_has_failed(job->core, unit) ? take_failed_locked(job, unit, range)
+                                                      : job->unit_buffers[unit];
     run_unlock(job->m);
     muster_status status = deliver(job, buffer, range);
     run_lock(job->m);
     if (status == MUSTER_OK) {
         job_delivered(job->core, unit);
+        note_statuses_locked(job, buffer, range);
         job->end_ns = platform_clock_ns();
     } else {
         struct muster_error problem;
@@ -393,7 +502,8 @@ static void conclude_locked(struct muster_job *job)
     struct muster_error problem = { .size = sizeof problem };
     switch (job_state(job->core)) {
     case JOB_DONE:
-        job->status = MUSTER_OK;
+        job->status = job->failed_items > 0 ? MUSTER_E_FAILED : MUSTER_OK;
+        job->error = job->failed_items > 0 ? job->first_failed : problem;
         break;
     case JOB_CANCELLED:
         job->status = muster_error_fill(&problem, MUSTER_E_CANCELLED, 0, NULL,
@@ -416,7 +526,7 @@ static void conclude_locked(struct muster_job *job)
                               "of %llu items were delivered",
                               job->outstanding, (unsigned long long)job_items_delivered(job->core),
                               (unsigned long long)job->desc.items);
-    if (job->status != MUSTER_OK)
+    if (job_state(job->core) != JOB_DONE || job->outstanding > 0)
         job->end_ns = platform_clock_ns();
 }
 
@@ -454,6 +564,7 @@ static void see_lanes_out_locked(struct muster_job *job)
     run_unlock(job->m);
     for (uint32_t i = 0; i < job->lane_count; i++)
         platform_thread_join(&job->lanes[i].thread);
+    source_join(job);
     run_lock(job->m);
 }
 
@@ -507,7 +618,7 @@ static void stop_lanes(struct muster_job *job)
 
 static muster_status start_threads(struct muster_job *job, struct muster_error *err)
 {
-    muster_status status = MUSTER_OK;
+    muster_status status = source_start(job, err);
     for (uint32_t i = 0; i < job->lane_count && status == MUSTER_OK; i++)
         status = start_lane(&job->lanes[i], err);
     if (status == MUSTER_OK)
@@ -526,8 +637,11 @@ static muster_status set_up(struct muster_job *job, struct muster_error *err)
         return status;
     set_core_options(job);
     if ((status = allocate_buffers(job, err)) != MUSTER_OK ||
+        (status = source_set_up(job, err)) != MUSTER_OK ||
         (status = make_core(job, err)) != MUSTER_OK)
         return status;
+    for (uint64_t i = 0; job->desc.each_status && i < job->desc.items; i++)
+        job->desc.each_status[i] = MUSTER_E_CANCELLED;
     for (uint32_t i = 0; i < job->lane_count && status == MUSTER_OK; i++) {
         status = lane_set_up(&job->lanes[i], err);
         /* A device that turns out to be lost is one that was lost a moment later: others go on. */
@@ -611,7 +725,8 @@ muster_status muster_job_memory_estimate(struct muster *m, const struct muster_j
         status = lay_out(job, err);
     if (status == MUSTER_OK) {
         set_core_options(job);
-        if (__builtin_mul_overflow((uint64_t)job->buffer_bytes, job->buffer_count, bytes))
+        if (__builtin_mul_overflow((uint64_t)job->buffer_bytes, job->buffer_count, bytes) ||
+            __builtin_add_overflow(*bytes, (uint64_t)job->source.ring_bytes, bytes))
             *bytes = UINT64_MAX;
     }
     tear_down(job);
@@ -659,12 +774,17 @@ static void report_locked(const struct muster_job *job, struct muster_report *re
 {
     *report = (struct muster_report){ .size = sizeof *report,
                                       .status = job->status,
-                                      .items = job->desc.items,
+                                      .items = job_items(job->core),
                                       .delivered = job_items_delivered(job->core),
                                       .units = job_units_made(job->core),
                                       .retries = job_retries(job->core),
                                       .makespan_ns = job->end_ns - job->start_ns };
     report->failed_count = job_failed_ranges(job->core, report->failed, MUSTER_JOB_FAILED_MAX);
+    if (report->failed_count == 0 && job->failed_count > 0) {
+        memcpy(report->failed, job->failed, sizeof report->failed);
+        report->failed_count = job->failed_count;
+    }
+    report->failed_items = job->failed_items;
     report_lanes_locked(job, report);
 }
 
@@ -704,7 +824,7 @@ muster_status muster_job_progress(struct muster_job *job, struct muster_progress
     run_lock(job->m);
     uint64_t now_ns = job->is_over ? job->end_ns : platform_clock_ns();
     *progress = (struct muster_progress){ .size = sizeof *progress,
-                                          .items = job->desc.items,
+                                          .items = job_items(job->core),
                                           .delivered = job_items_delivered(job->core),
                                           .elapsed_ns = now_ns - job->start_ns,
                                           .remaining_ns = UINT64_MAX,
@@ -714,7 +834,8 @@ muster_status muster_job_progress(struct muster_job *job, struct muster_progress
         return MUSTER_OK;
     double rate = (double)progress->delivered / (double)progress->elapsed_ns;
     progress->items_per_s = rate * 1e9;
-    progress->remaining_ns = (uint64_t)((double)(progress->items - progress->delivered) / rate);
+    if (progress->items != MUSTER_ITEMS_UNKNOWN)
+        progress->remaining_ns = (uint64_t)((double)(progress->items - progress->delivered) / rate);
     return MUSTER_OK;
 }
 
@@ -779,6 +900,24 @@ bool jobs_destroy_all(struct muster *m, uint64_t deadline_ns)
     return !m->jobs_left;
 }
 
+/* A job from its start to its end. */
+static muster_status run_job(struct muster *m, struct muster_job_desc *desc,
+                             const struct muster_run_options *options, struct muster_report *report,
+                             struct muster_error *err)
+{
+    struct muster_job *job;
+    if (options)
+        desc->options = *options;
+    if (report && report->size < sizeof *report)
+        return run_bad_argument(err, "a job", "report->size is not set");
+    muster_status status = muster_start(m, desc, &job, err);
+    if (status != MUSTER_OK)
+        return status;
+    status = muster_job_wait(job, report, err);
+    muster_job_destroy(job);
+    return status;
+}
+
 muster_status muster_for(struct muster *m, struct muster_kernel *kernel, uint64_t items,
                          const struct muster_arg *args, size_t arg_count,
                          const struct muster_run_options *options, struct muster_report *report,
@@ -787,15 +926,21 @@ muster_status muster_for(struct muster *m, struct muster_kernel *kernel, uint64_
     struct muster_job_desc desc = {
         .size = sizeof desc, .kernel = kernel, .items = items, .args = args, .arg_count = arg_count
     };
-    struct muster_job *job;
-    if (options)
-        desc.options = *options;
-    if (report && report->size < sizeof *report)
-        return run_bad_argument(err, "muster_for", "report->size is not set");
-    muster_status status = muster_start(m, &desc, &job, err);
-    if (status != MUSTER_OK)
-        return status;
-    status = muster_job_wait(job, report, err);
-    muster_job_destroy(job);
-    return status;
+    return run_job(m, &desc, options, report, err);
+}
+
+muster_status muster_map(struct muster *m, struct muster_kernel *kernel, uint64_t items,
+                         const struct muster_arg *args, size_t arg_count,
+                         muster_status *each_status, const struct muster_run_options *options,
+                         struct muster_report *report, struct muster_error *err)
+{
+    struct muster_job_desc desc = { .size = sizeof desc,
+                                    .kernel = kernel,
+                                    .items = items,
+                                    .args = args,
+                                    .arg_count = arg_count,
+                                    .each_status = each_status };
+    if (!each_status && items > 0)
+        return run_bad_argument(err, "muster_map", "each_status is NULL");
+    return run_job(m, &desc, options, report, err);
 }
