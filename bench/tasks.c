@@ -458,18 +458,20 @@ static void print_row(const struct row *row)
     printf("  <= %-5.3g %s\n", row->target, verdict(row));
 }
 
-static bool write_json(const char *path, const char *host, const char *commit, int repetitions,
-                       const struct row *rows, size_t count)
+static bool write_json(const char *path, const struct utsname *system, const char *commit,
+                       int repetitions, const struct row *rows, size_t count)
 {
     FILE *file = fopen(path, "w");
     if (!file) {
         fprintf(stderr, "tasks: %s: %s\n", path, strerror(errno));
         return false;
     }
-    fprintf(file,
-            "{\"bench\":\"tasks\",\"host\":\"%s\",\"commit\":\"%s\",\"version\":\"%s\","
-            "\"repetitions\":%d,\"rows\":[",
-            host, commit, muster_version(), repetitions);
+    fprintf(
+        file,
+        "{\"bench\":\"tasks\",\"host\":\"%s\",\"kernel\":\"%s\",\"cores\":%ld,\"commit\":\"%s\","
+        "\"version\":\"%s\",\"repetitions\":%d,\"rows\":[",
+        system->nodename, system->release, sysconf(_SC_NPROCESSORS_ONLN), commit, muster_version(),
+        repetitions);
     for (size_t i = 0; i < count; i++) {
         fprintf(file, "%s{\"what\":\"%s\",\"unit\":\"%s\",", i > 0 ? "," : "", rows[i].what,
                 rows[i].unit);
@@ -551,5 +553,5 @@ int main(int argc, char **argv)
     nftw(home, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
     if (!is_measured)
         return 1;
-    return json && !write_json(json, system.nodename, commit, repetitions, rows, count) ? 1 : 0;
+    return json && !write_json(json, &system, commit, repetitions, rows, count) ? 1 : 0;
 }
