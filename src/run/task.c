@@ -105,19 +105,24 @@ static void run_task(struct muster *m, struct running *task)
 }
 
 /*
- * One more thread is woken, if none is on its way or looking around. It wakes the next. Where all
- * are in tasks that wait for others, those are the ones to run it.
+ * Whether one more thread is to be woken: not if one is on its way or looking around. It wakes the
+ * next. Where all are in tasks that wait for others, those are the ones to run it.
  */
-static void wake_locked(struct task_pool *pool)
+static bool ask_for_wake_locked(struct task_pool *pool)
 {
     if (pool->tasks.ready.count == 0 || pool->spinning > 0 || pool->waking > 0)
-        return;
-    if (pool->parked > 0) {
+        return false;
+    if (pool->parked > 0)
         pool->waking = 1;
-        platform_condition_wake_one(&pool->work);
-    } else if (pool->waiters > 0) {
+    else if (pool->waiters > 0)
         platform_condition_wake_all(&pool->ended);
-    }
+    return pool->waking > 0;
+}
+
+static void wake_locked(struct task_pool *pool)
+{
+    if (ask_for_wake_locked(pool))
+        platform_condition_wake_one(&pool->work);
 }
 
 static void tell_locked(struct task_pool *pool)
@@ -902,6 +907,15 @@ static muster_status submit_locked(struct task_pool *pool, const struct muster_t
     return status;
 }
 
+static bool are_awaited(const struct muster_task_desc *descs, size_t count)
+{
+    struct muster_task_desc copy;
+    size_t i = 0;
+    while (i < count && desc_at(descs, i, &copy)->is_awaited)
+        i++;
+    return i == count;
+}
+
 muster_status muster_submit(struct muster *m, const struct muster_task_desc *descs, size_t count,
                             muster_task *out, struct muster_error *err)
 {
@@ -929,11 +943,16 @@ muster_status muster_submit(struct muster *m, const struct muster_task_desc *des
     if (status != MUSTER_OK)
         give_back_kernels_locked(pool, kernels);
     pool->submitted += status == MUSTER_OK ? count : 0;
-    wake_locked(pool);
+    /* Somebody else who waits, for all there are, must not wait for a promise. */
+    bool can_wait = pool->waiters == 0 && are_awaited(descs, count);
+    bool must_wake = !can_wait && ask_for_wake_locked(pool);
     task_give_ready_locked(pool);
     if (pool->kernels_wanted > 0)
         lanes_wake_locked(pool);
     platform_mutex_unlock(&pool->lock);
+    /* Without the lock, which the woken thread needs before this call into the system is over. */
+    if (must_wake)
+        platform_condition_wake_one(&pool->work);
     return status;
 }
 
