@@ -27,6 +27,9 @@ muster_status platform_nodes_find(const struct muster_allocator *allocator,
 void platform_nodes_free(const struct muster_allocator *allocator, struct platform_node *nodes,
                          uint32_t count);
 
+/* Cores that this process may use, at least 1. */
+uint32_t platform_core_count(void);
+
 /* "AMD EPYC 9654", or what the machine calls itself. */
 void platform_processor_name(char *out, size_t bytes);
 

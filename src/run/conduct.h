@@ -62,7 +62,8 @@ struct lane_slot {
 /* One device working on one job. */
 struct run_lane {
     struct muster_job *job;
-    struct run_device *device; /* pinned until the job is over; there as long as the lane has streams */
+    struct run_device
+        *device; /* pinned until the job is over; there as long as the lane has streams */
     bool has_device_pin;
     uint32_t index;
     struct platform_thread thread;

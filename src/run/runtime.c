@@ -275,6 +275,7 @@ muster_status muster_close(struct muster *m, struct muster_error *err)
     /* Half of the time for jobs, so that there is some left to see what else is unfinished. */
     bool have_ended = jobs_destroy_all(m, platform_deadline_ns(m->options.close_ns / 2));
     tasks_destroy(m);
+    copiers_destroy(m);
     /* Sinks and tasks took what time they wanted; a device that did not come back had its own. */
     if (have_ended)
         deadline_ns = platform_deadline_ns(m->options.close_ns);

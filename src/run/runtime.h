@@ -234,6 +234,7 @@ struct muster {
     _Atomic uint64_t epoch;
     struct muster_kernel *kernels; /* list, owns */
     struct poller *poller;         /* owns */
+    struct copiers *copiers;       /* owns; NULL before the first large copy in host memory */
     struct run_counts counts;
     struct recording recording;
     bool is_trace_taken; /* somebody starts, reads or stops the recording */
@@ -449,6 +450,11 @@ void trace_task(struct muster *m, uint64_t begin_ns, muster_status status);
 
 /* loss.c */
 void timing_marks_destroy(struct run_device *device);
+
+/* copiers.c */
+/* memcpy, shared with threads that help where it is much. Blocks until all is moved. Any thread. */
+void copiers_copy(struct muster *m, void *to, const void *from, size_t bytes);
+void copiers_destroy(struct muster *m);
 
 /* task.c */
 /* How many were submitted so far, and how many of them have ended. */
