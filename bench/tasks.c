@@ -11,7 +11,8 @@
  * Each measurement is a process of its own (this program as `tasks --measure NAME`, and the peers'
  * programs, built where those are installed), one of each in turn, so that nobody meets what
  * another left warm and a busy moment of the machine hits all alike. The exit status tells whether
- * it could measure, not whether targets are met.
+ * it could measure, not whether targets are met. `--measure muster-traced-one` and `-batch`, by
+ * hand, are ours with every task in a trace.
  */
 #include "peers.h"
 
@@ -94,6 +95,30 @@ static double muster_one(void)
 static double muster_batch(void)
 {
     return muster_measure_many(BATCH);
+}
+
+/* The same with every task in a trace. */
+static double muster_measure_traced(int each)
+{
+    const struct muster_trace_options options = { .size = sizeof options, .capacity = 2 * TASKS };
+    struct muster *m = muster_up();
+    struct muster_error err;
+    if (muster_trace_start(m, &options, &err) != MUSTER_OK)
+        stop(err.text);
+    muster_many(m, TASKS / 10, each);
+    double ns = muster_many(m, TASKS, each);
+    muster_close(m, NULL);
+    return ns;
+}
+
+static double muster_traced_one(void)
+{
+    return muster_measure_traced(1);
+}
+
+static double muster_traced_batch(void)
+{
+    return muster_measure_traced(BATCH);
 }
 
 static void muster_round_wait(void *user)
@@ -315,11 +340,18 @@ static const struct measurement {
     const char *name;
     double (*measure)(void);
 } measurements[] = {
-    { "muster-one", muster_one },       { "muster-batch", muster_batch },
-    { "muster-wait", muster_wait_for }, { "muster-awaited", muster_awaited },
-    { "muster-wake", muster_wake },     { "raw-one", raw_one },
-    { "raw-batch", raw_batch },         { "raw-wait", raw_wait_for },
-    { "raw-awaited", raw_awaited },     { "raw-wake", raw_wake },
+    { "muster-one", muster_one },
+    { "muster-batch", muster_batch },
+    { "muster-wait", muster_wait_for },
+    { "muster-awaited", muster_awaited },
+    { "muster-wake", muster_wake },
+    { "muster-traced-one", muster_traced_one },
+    { "muster-traced-batch", muster_traced_batch },
+    { "raw-one", raw_one },
+    { "raw-batch", raw_batch },
+    { "raw-wait", raw_wait_for },
+    { "raw-awaited", raw_awaited },
+    { "raw-wake", raw_wake },
 };
 
 static int measure_here(const char *name)

@@ -5,6 +5,7 @@
 #ifndef MUSTER_MUSTER_H
 #define MUSTER_MUSTER_H
 
+#include <muster/bundle.h>
 #include <muster/device.h>
 #include <muster/job.h>
 #include <muster/kernel.h>
@@ -15,5 +16,6 @@
 #include <muster/status.h>
 #include <muster/stream.h>
 #include <muster/task.h>
+#include <muster/trace.h>
 
 #endif

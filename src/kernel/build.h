@@ -6,6 +6,8 @@
 #ifndef KERNEL_BUILD_H
 #define KERNEL_BUILD_H
 
+#include "kernel/compile.h"
+
 #include <muster/kernel.h>
 #include <stdbool.h>
 
@@ -17,20 +19,41 @@ struct kernel_target {
 
 /* A form that was built. */
 struct kernel_image {
-    struct muster_kernel_form form; /* of a kind in target.forms; borrows from the image */
-    void *memory;                   /* owns, from the allocator */
+    struct muster_kernel_form
+        form;     /* of a kind in target.forms; borrows from the image and from the
+                                       form it was built of */
+    void *memory; /* owns, from the allocator */
     size_t bytes;
     void *library; /* owns: a loaded shared object */
 };
 
-/* Whether the form can be made into one the target takes, with the compilers that this machine has. */
+/*
+ * Whether the target takes the form as it is: of a kind it takes and, where it is machine code, made for
+ * such a device.
+ */
+bool kernel_is_taken(const struct muster_kernel_form *form, const struct kernel_target *target);
+
+/*
+ * Whether the form is taken, or can be made into one the target takes, with the compilers that this
+ * machine has. The first question about a CUDA device loads NVRTC; all others are cheap.
+ */
 bool kernel_can_build(const struct muster_kernel_form *form, const struct kernel_target *target);
 
-/* May take seconds: runs a compiler. The compiler's own words are in `err` on failure. Any thread. */
+/*
+ * May take seconds: runs a compiler. The compiler's own words are in `err` on failure. Any thread. A
+ * form that is taken as it is comes back as it is.
+ */
 muster_status kernel_build(const struct muster_kernel_form *form,
                            const struct kernel_target *target,
                            const struct muster_allocator *allocator, struct kernel_image *out,
                            struct muster_error *err);
+
+/* The same, with all that a compiler that refuses says going to `log`, which may be NULL. */
+muster_status kernel_build_logged(const struct muster_kernel_form *form,
+                                  const struct kernel_target *target,
+                                  const struct muster_allocator *allocator,
+                                  const struct kernel_log *log, struct kernel_image *out,
+                                  struct muster_error *err);
 
 void kernel_image_release(struct kernel_image *image, const struct muster_allocator *allocator);
 

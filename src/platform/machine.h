@@ -30,10 +30,16 @@ void platform_nodes_free(const struct muster_allocator *allocator, struct platfo
 /* "AMD EPYC 9654", or what the machine calls itself. */
 void platform_processor_name(char *out, size_t bytes);
 
+/* What its instructions are: the list that the system gives, cut to `bytes`; "" if it gives none. */
+void platform_processor_features(char *out, size_t bytes);
+
 /* Memory of the machine, or less where a control group limits the process. */
 void platform_memory(uint64_t *total, uint64_t *available);
 /* Of one node; false if the machine does not say. */
 bool platform_node_memory(int32_t node, uint64_t *total, uint64_t *available);
+
+/* The process's own heap, for those who are given no allocator. */
+extern const struct muster_allocator platform_heap;
 
 /*
  * Whole pages of the process's own memory, placed near `node` where that can be (-1: anywhere);

@@ -36,6 +36,11 @@ uint64_t platform_deadline_ns(uint64_t timeout_ns)
     return deadline_ns;
 }
 
+void platform_once_run(struct platform_once *once, void (*function)(void))
+{
+    pthread_once(&once->once, function);
+}
+
 static muster_status refused(struct muster_error *err, const char *what, int code)
 {
     return muster_error_fill(
@@ -62,6 +67,13 @@ void platform_mutex_lock(struct platform_mutex *mutex)
     int code = pthread_mutex_lock(&mutex->mutex);
     INVARIANT(code == 0);
     (void)code;
+}
+
+bool platform_mutex_try_lock(struct platform_mutex *mutex)
+{
+    int code = pthread_mutex_trylock(&mutex->mutex);
+    INVARIANT(code == 0 || code == EBUSY);
+    return code == 0;
 }
 
 void platform_mutex_unlock(struct platform_mutex *mutex)

@@ -16,6 +16,14 @@ struct platform_condition {
     pthread_cond_t condition;
 };
 
+/* For what is done once in a process. */
+struct platform_once {
+    pthread_once_t once;
+};
+/* clang-format off */
+#define PLATFORM_ONCE_INIT { PTHREAD_ONCE_INIT }
+/* clang-format on */
+
 /* The cores a thread may run on, as a bit set. */
 #define PLATFORM_CORES_MAX 4096
 struct platform_cores {
@@ -37,9 +45,14 @@ uint64_t platform_clock_coarse_ns(void);
 /* `now` + `timeout_ns`, UINT64_MAX if that is for ever. */
 uint64_t platform_deadline_ns(uint64_t timeout_ns);
 
+/* The first caller runs it; all others wait until it has. */
+void platform_once_run(struct platform_once *once, void (*function)(void));
+
 muster_status platform_mutex_init(struct platform_mutex *mutex, struct muster_error *err);
 void platform_mutex_deinit(struct platform_mutex *mutex);
 void platform_mutex_lock(struct platform_mutex *mutex);
+/* False if somebody has it. */
+bool platform_mutex_try_lock(struct platform_mutex *mutex);
 void platform_mutex_unlock(struct platform_mutex *mutex);
 
 muster_status platform_condition_init(struct platform_condition *condition,

@@ -4,7 +4,11 @@
 #include "run/runtime.h"
 
 #include "base/allocator.h"
+#include "kernel/build.h"
+#include "kernel/check.h"
+#include "kernel/signature.h"
 
+#include <muster/bundle.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,8 +16,11 @@
 struct built {
     struct built *next;
     struct run_device *device;
-    void *state; /* owns; NULL while it is being built */
+    void *state;               /* owns; NULL before it is built, and if that failed */
+    struct kernel_image image; /* what `state` was made of */
     bool is_building;
+    bool is_refused; /* a compiler said no, which it would say again */
+    struct muster_error why;
 };
 
 struct muster_kernel {
@@ -22,8 +29,96 @@ struct muster_kernel {
     char name[64];
     struct muster_kernel_form *forms; /* owns */
     size_t form_count;
-    struct built *built; /* owns */
+    char *memory; /* owns: what the forms point to */
+    size_t memory_bytes;
+    struct kernel_entry *entry; /* owns: what it takes; NULL if its source does not say */
+    struct built *built;        /* owns */
 };
+
+static void free_kernel(struct muster_kernel *kernel)
+{
+    const struct muster_allocator *allocator = &kernel->m->allocator;
+    allocator_give(allocator, kernel->entry, 1, sizeof *kernel->entry);
+    allocator_give(allocator, kernel->memory, kernel->memory_bytes, 1);
+    allocator_give(allocator, kernel->forms, kernel->form_count, sizeof *kernel->forms);
+    allocator_give(allocator, kernel, 1, sizeof *kernel);
+}
+
+/* With a zero byte behind it. */
+static const char *copy_to(char **to, const void *bytes, size_t size)
+{
+    char *copy = *to;
+    memcpy(copy, bytes, size);
+    *to += size + 1;
+    return copy;
+}
+
+/* All that the forms point to, but functions. */
+static muster_status copy_forms(struct muster_kernel *kernel,
+                                const struct muster_kernel_form *forms, struct muster_error *err)
+{
+    const struct muster_allocator *allocator = &kernel->m->allocator;
+    size_t total = 0, count = kernel->form_count;
+    for (size_t i = 0; i < count; i++)
+        if (forms[i].kind != MUSTER_KERNEL_FUNCTION) {
+            size_t names = strlen(forms[i].entry) + 3 + (forms[i].file ? strlen(forms[i].file) : 0);
+            if (__builtin_add_overflow(total, forms[i].code_bytes, &total) ||
+                __builtin_add_overflow(total, names, &total))
+                return run_no_memory(err, "a kernel");
+        }
+    kernel->forms = allocator_take(allocator, count, sizeof *kernel->forms);
+    kernel->memory = total > 0 ? allocator_take(allocator, total, 1) : NULL;
+    kernel->memory_bytes = total;
+    if (!kernel->forms || (total > 0 && !kernel->memory))
+        return run_no_memory(err, "a kernel");
+    char *to = kernel->memory;
+    for (size_t i = 0; i < count; i++) {
+        struct muster_kernel_form *copy = &kernel->forms[i];
+        *copy = forms[i];
+        if (copy->kind == MUSTER_KERNEL_FUNCTION)
+            continue;
+        copy->code = copy_to(&to, copy->code, copy->code_bytes);
+        copy->entry = copy_to(&to, copy->entry, strlen(copy->entry));
+        if (copy->file)
+            copy->file = copy_to(&to, copy->file, strlen(copy->file));
+    }
+    return MUSTER_OK;
+}
+
+/* Every portable form must be one; the first says what the kernel takes. */
+static muster_status read_signatures(struct muster_kernel *kernel, struct muster_error *err)
+{
+    const struct muster_allocator *allocator = &kernel->m->allocator;
+    struct kernel_signature *signature = NULL;
+    muster_status status = MUSTER_OK;
+    for (size_t i = 0; i < kernel->form_count && status == MUSTER_OK; i++) {
+        const struct muster_kernel_form *form = &kernel->forms[i];
+        if (form->kind != MUSTER_KERNEL_PORTABLE)
+            continue;
+        if (!signature)
+            signature = allocator_take(allocator, 1, sizeof *signature);
+        if (!signature)
+            return run_no_memory(err, "a kernel");
+        const char *file = form->file ? form->file : form->entry;
+        status = kernel_signature_read(signature, form->code, form->code_bytes, file, err);
+        if (status != MUSTER_OK)
+            break;
+        const struct kernel_entry *entry = kernel_signature_find(signature, form->entry);
+        if (!entry)
+            status = muster_error_fill(err, MUSTER_E_NOT_FOUND, 0, "ask for one that it has",
+                                       "%s has no kernel %s; its first is %s", file, form->entry,
+                                       signature->entries[0].name);
+        else if (!kernel->entry) {
+            kernel->entry = allocator_take(allocator, 1, sizeof *kernel->entry);
+            if (kernel->entry)
+                *kernel->entry = *entry;
+            else
+                status = run_no_memory(err, "a kernel");
+        }
+    }
+    allocator_give(allocator, signature, 1, sizeof *signature);
+    return status;
+}
 
 muster_status muster_kernel_from(struct muster *m, const char *name,
                                  const struct muster_kernel_form *forms, size_t count,
@@ -32,25 +127,23 @@ muster_status muster_kernel_from(struct muster *m, const char *name,
     if (!m || !forms || !out || count == 0)
         return run_bad_argument(err, "muster_kernel_from", "an argument is NULL, or count is 0");
     for (size_t i = 0; i < count; i++) {
-        if (forms[i].size < sizeof forms[i])
-            return run_bad_argument(err, "muster_kernel_from", "set the size of each form");
-        if (forms[i].kind != MUSTER_KERNEL_FUNCTION || !forms[i].function)
-            return run_bad_argument(err, "muster_kernel_from",
-                                    "a form is of no known kind, or has no function");
+        muster_status status = kernel_form_check(&forms[i], "muster_kernel_from", err);
+        if (status != MUSTER_OK)
+            return status;
     }
     struct muster_kernel *kernel = allocator_take(&m->allocator, 1, sizeof *kernel);
-    struct muster_kernel_form *copies = allocator_take(&m->allocator, count, sizeof *copies);
-    if (!kernel || !copies) {
-        allocator_give(&m->allocator, copies, count, sizeof *copies);
-        allocator_give(&m->allocator, kernel, 1, sizeof *kernel);
+    if (!kernel)
         return run_no_memory(err, "a kernel");
-    }
-    for (size_t i = 0; i < count; i++)
-        copies[i] = forms[i];
     kernel->m = m;
-    kernel->forms = copies;
     kernel->form_count = count;
     snprintf(kernel->name, sizeof kernel->name, "%s", name ? name : "kernel");
+    muster_status status = copy_forms(kernel, forms, err);
+    if (status == MUSTER_OK)
+        status = read_signatures(kernel, err);
+    if (status != MUSTER_OK) {
+        free_kernel(kernel);
+        return status;
+    }
     run_lock(m);
     kernel->next = m->kernels;
     if (m->kernels)
@@ -59,6 +152,45 @@ muster_status muster_kernel_from(struct muster *m, const char *name,
     run_unlock(m);
     *out = kernel;
     return MUSTER_OK;
+}
+
+/* All forms must be of one kernel. */
+static muster_status from_bundle(struct muster *m, const struct muster_bundle *bundle,
+                                 const char *path, struct muster_kernel **out,
+                                 struct muster_error *err)
+{
+    size_t count;
+    const struct muster_kernel_form *forms = muster_bundle_forms(bundle, &count);
+    for (size_t i = 1; i < count; i++)
+        if (strcmp(forms[i].entry, forms[0].entry) != 0)
+            return muster_error_fill(err, MUSTER_E_INVALID, 0, "name the entry",
+                                     "%s has several kernels, %s and %s among them", path,
+                                     forms[0].entry, forms[i].entry);
+    return muster_kernel_from(m, forms[0].entry, forms, count, out, err);
+}
+
+muster_status muster_kernel_load_files(struct muster *m, const char *const *paths, size_t count,
+                                       const char *entry, struct muster_kernel **out,
+                                       struct muster_error *err)
+{
+    if (!m || !paths || !out || count == 0)
+        return run_bad_argument(err, "muster_kernel_load", "an argument is NULL, or count is 0");
+    struct muster_bundle *bundle;
+    muster_status status = muster_bundle_create(&bundle, err);
+    if (status != MUSTER_OK)
+        return status;
+    for (size_t i = 0; i < count && status == MUSTER_OK; i++)
+        status = muster_bundle_add_file(bundle, paths[i], entry, err);
+    if (status == MUSTER_OK)
+        status = from_bundle(m, bundle, paths[0], out, err);
+    muster_bundle_destroy(bundle);
+    return status;
+}
+
+muster_status muster_kernel_load(struct muster *m, const char *path, const char *entry,
+                                 struct muster_kernel **out, struct muster_error *err)
+{
+    return muster_kernel_load_files(m, &path, 1, entry, out, err);
 }
 
 static void free_built(struct built *built)
@@ -71,6 +203,9 @@ static void free_built(struct built *built)
             table->kernel_deinit(built->state);
         allocator_give(&device->m->allocator, built->state, 1, table->kernel_bytes);
     }
+    /* Nor is code unloaded that it may still be running. */
+    if (!device->is_hung)
+        kernel_image_release(&built->image, &device->m->allocator);
     allocator_give(&device->m->allocator, built, 1, sizeof *built);
 }
 
@@ -80,6 +215,7 @@ void muster_kernel_destroy(struct muster_kernel *kernel)
         return;
     struct muster *m = kernel->m;
     run_lock(m);
+    atomic_fetch_add_explicit(&m->epoch, 1, memory_order_relaxed);
     if (kernel->previous)
         kernel->previous->next = kernel->next;
     else
@@ -92,8 +228,7 @@ void muster_kernel_destroy(struct muster_kernel *kernel)
         kernel->built = built->next;
         free_built(built);
     }
-    allocator_give(&m->allocator, kernel->forms, kernel->form_count, sizeof *kernel->forms);
-    allocator_give(&m->allocator, kernel, 1, sizeof *kernel);
+    free_kernel(kernel);
 }
 
 void kernels_destroy_all(struct muster *m)
@@ -107,39 +242,111 @@ bool kernel_is_of(const struct muster_kernel *kernel, const struct muster *m)
     return kernel->m == m;
 }
 
-bool kernel_has_form(const struct muster_kernel *kernel, const struct run_device *device)
+static struct kernel_target target_of(const struct run_device *device)
 {
-    size_t form = 0;
-    while (form < kernel->form_count && !(kernel->forms[form].kind & device->info.forms))
-        form++;
-    return form < kernel->form_count;
+    return (struct kernel_target){ device->info.forms,
+                                   { device->info.compute[0], device->info.compute[1] } };
 }
 
-/* Builds the first form that the device takes. */
-static muster_status build(struct muster_kernel *kernel, struct run_device *device, void **out,
+/* The first form that the device takes, else the first that can be made into one; NULL if none. */
+static const struct muster_kernel_form *choose_form(const struct muster_kernel *kernel,
+                                                    const struct run_device *device)
+{
+    const struct kernel_target target = target_of(device);
+    for (size_t i = 0; i < kernel->form_count; i++)
+        if (kernel_is_taken(&kernel->forms[i], &target))
+            return &kernel->forms[i];
+    for (size_t i = 0; i < kernel->form_count; i++)
+        if (kernel_can_build(&kernel->forms[i], &target))
+            return &kernel->forms[i];
+    return NULL;
+}
+
+bool kernel_has_form(const struct muster_kernel *kernel, const struct run_device *device)
+{
+    return choose_form(kernel, device) != NULL;
+}
+
+void kernel_find_compilers(const struct muster_kernel *kernel)
+{
+    struct muster *m = kernel->m;
+    struct kernel_target all = { 0, { 0, 0 } };
+    run_lock(m);
+    for (uint32_t i = 0; i < m->device_count; i++)
+        all.forms |= m->devices[i]->info.forms;
+    run_unlock(m);
+    /* Each kind of device by itself: what serves one would end the search for another. */
+    static const uint32_t kinds[] = { MUSTER_KERNEL_FUNCTION,
+                                      MUSTER_KERNEL_CUBIN | MUSTER_KERNEL_PTX };
+    for (size_t i = 0; i < kernel->form_count; i++)
+        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+            const struct kernel_target one = { all.forms & kinds[k], { 0, 0 } };
+            kernel_can_build(&kernel->forms[i], &one);
+        }
+}
+
+/* The reason is that of the first form which something could be made of elsewhere. */
+muster_status kernel_explain_no_form(const struct muster_kernel *kernel,
+                                     const struct run_device *device, struct muster_error *err)
+{
+    const struct kernel_target target = target_of(device);
+    struct muster_error why = { .text = "" };
+    struct kernel_image image;
+    for (size_t i = 0; i < kernel->form_count && !why.text[0]; i++) {
+        if (kernel->forms[i].kind == MUSTER_KERNEL_FUNCTION)
+            continue;
+        if (kernel_build(&kernel->forms[i], &target, &kernel->m->allocator, &image, &why) ==
+            MUSTER_OK)
+            kernel_image_release(&image, &kernel->m->allocator);
+    }
+    muster_status status =
+        muster_error_fill(err, MUSTER_E_NOT_SUPPORTED, 0,
+                          why.fix[0] ? why.fix : "give the kernel in a form the device takes",
+                          "%s has no form of kernel %s that it can run%s%s", device->info.id,
+                          kernel->name, why.text[0] ? ": " : "", why.text);
+    run_error_device(err, device);
+    return status;
+}
+
+static void say_line(void *user, const char *line)
+{
+    const struct muster_kernel *kernel = user;
+    run_log(kernel->m, MUSTER_LOG_ERROR, "kernel %s: %s", kernel->name, line);
+}
+
+/* Makes a form into what the device's backend takes, and that into what its driver runs. */
+static muster_status build(struct muster_kernel *kernel, struct built *built,
                            struct muster_error *err)
 {
     struct muster *m = kernel->m;
+    struct run_device *device = built->device;
     const struct muster_backend *table = &device->backend->table;
-    size_t form = 0;
-    while (form < kernel->form_count && !(kernel->forms[form].kind & device->info.forms))
-        form++;
-    if (form == kernel->form_count) {
-        muster_status status = muster_error_fill(
-            err, MUSTER_E_NOT_SUPPORTED, 0, "give the kernel in a form the device takes",
-            "%s has no form of kernel %s that it can run", device->info.id, kernel->name);
+    const struct muster_kernel_form *form = choose_form(kernel, device);
+    if (!form)
+        return kernel_explain_no_form(kernel, device, err);
+    const struct kernel_target target = target_of(device);
+    const struct kernel_log log = { say_line, kernel };
+    muster_status status =
+        kernel_build_logged(form, &target, &m->allocator, &log, &built->image, &built->why);
+    if (status != MUSTER_OK) {
+        built->is_refused = status == MUSTER_E_PARSE || status == MUSTER_E_NOT_FOUND;
+        if (err)
+            *err = built->why;
         run_error_device(err, device);
         return status;
     }
     void *state = allocator_take(&m->allocator, 1, table->kernel_bytes);
-    if (!state)
-        return run_no_memory(err, "a kernel");
-    muster_status status = table->kernel_init(device->state, &kernel->forms[form], state, err);
+    status =
+        state ? device_note(device,
+                            table->kernel_init(device->state, &built->image.form, state, err), err)
+              : run_no_memory(err, "a kernel");
     if (status != MUSTER_OK) {
         allocator_give(&m->allocator, state, 1, table->kernel_bytes);
-        return device_note(device, status, err);
+        kernel_image_release(&built->image, &m->allocator);
+        return status;
     }
-    *out = state;
+    run_count(&m->counts.kernels_built, 1);
+    built->state = state;
     return MUSTER_OK;
 }
 
@@ -152,9 +359,9 @@ static struct built *find_built_locked(struct muster_kernel *kernel,
     return built;
 }
 
-/* The kernel as the device has it; built by the first who asks, while the others wait. */
-static muster_status get_built(struct muster_kernel *kernel, struct run_device *device, void **out,
-                               struct muster_error *err)
+/* Built by the first who asks, while the others wait. */
+static muster_status make_built(struct muster_kernel *kernel, struct run_device *device,
+                                struct muster_error *err)
 {
     struct muster *m = kernel->m;
     struct built *fresh = NULL;
@@ -175,23 +382,80 @@ static muster_status get_built(struct muster_kernel *kernel, struct run_device *
     }
     while (built->is_building)
         platform_condition_wait(&m->changed, &m->lock, UINT64_MAX);
-    bool mine = !built->state;
+    bool mine = !built->state && !built->is_refused;
     built->is_building = mine;
     run_unlock(m);
     allocator_give(&m->allocator, fresh, 1, sizeof *fresh);
-    if (!mine) {
-        *out = built->state;
-        return MUSTER_OK;
+    if (built->is_refused) {
+        if (err)
+            *err = built->why;
+        run_error_device(err, device);
+        return built->why.status;
     }
-    void *state = NULL;
-    muster_status status = build(kernel, device, &state, err);
+    if (!mine)
+        return MUSTER_OK;
+    muster_status status = build(kernel, built, err);
     run_lock(m);
-    built->state = state;
     built->is_building = false;
     platform_condition_wake_all(&m->changed);
     run_unlock(m);
-    *out = state;
     return status;
+}
+
+void kernel_prepare(struct muster_kernel *kernel, struct run_device *device)
+{
+    const struct muster_kernel_form *form = choose_form(kernel, device);
+    /* A function is there already. How it went is told by the first launch. */
+    if (form && form->kind != MUSTER_KERNEL_FUNCTION)
+        make_built(kernel, device, NULL);
+}
+
+/* NULL: not built yet. */
+static void *find_state(struct muster_kernel *kernel, const struct run_device *device)
+{
+    run_lock(kernel->m);
+    struct built *built = find_built_locked(kernel, device);
+    void *state = built && !built->is_building ? built->state : NULL;
+    run_unlock(kernel->m);
+    return state;
+}
+
+muster_status kernel_get_built(struct muster_kernel *kernel, struct run_device *device, void **out,
+                               struct muster_error *err)
+{
+    *out = find_state(kernel, device);
+    muster_status status = *out ? MUSTER_OK : make_built(kernel, device, err);
+    if (!*out && status == MUSTER_OK)
+        *out = find_state(kernel, device);
+    return status;
+}
+
+muster_status kernel_check_arguments(const struct muster_kernel *kernel,
+                                     const struct kernel_argument *args, size_t count,
+                                     struct muster_error *err)
+{
+    const struct kernel_entry *entry = kernel->entry;
+    if (!entry)
+        return MUSTER_OK;
+    if (count != entry->parameter_count)
+        return muster_error_fill(err, MUSTER_E_INVALID, 0, "give what the kernel's source names",
+                                 "kernel %s takes %zu arguments, and was given %zu", kernel->name,
+                                 entry->parameter_count, count);
+    for (size_t i = 0; i < count; i++) {
+        const struct kernel_parameter *wanted = &entry->parameters[i];
+        if (wanted->is_block != args[i].is_block)
+            return muster_error_fill(err, MUSTER_E_INVALID, 0,
+                                     "give what the kernel's source names",
+                                     "argument %zu of kernel %s is a %s (%s), and was given a %s",
+                                     i, kernel->name, wanted->is_block ? "block" : "value",
+                                     wanted->type, args[i].is_block ? "block" : "value");
+        if (!wanted->is_block && wanted->bytes > 0 && wanted->bytes != args[i].bytes)
+            return muster_error_fill(
+                err, MUSTER_E_INVALID, 0, "give a value of the type that the kernel's source names",
+                "argument %zu of kernel %s has %zu bytes (%s), and was given %zu", i, kernel->name,
+                wanted->bytes, wanted->type, args[i].bytes);
+    }
+    return MUSTER_OK;
 }
 
 static muster_status read_operands(const struct muster_operand *args, size_t count,
@@ -238,6 +502,52 @@ static muster_status resolve_operands(const struct operation_run *run,
     return MUSTER_OK;
 }
 
+static muster_status check_operands(const struct muster_kernel *kernel,
+                                    const struct muster_operand *args, size_t count,
+                                    struct muster_error *err)
+{
+    struct kernel_argument given[MUSTER_ARGS_MAX];
+    if (!kernel->entry)
+        return MUSTER_OK;
+    for (size_t i = 0; i < count; i++)
+        given[i] = (struct kernel_argument){ args[i].access != 0, args[i].bytes };
+    return kernel_check_arguments(kernel, given, count, err);
+}
+
+/* Builds the kernel for the stream's device with nothing held: a compiler may run for seconds. */
+static muster_status build_for_stream(struct muster *m, muster_stream handle,
+                                      struct muster_kernel *kernel, struct muster_error *err)
+{
+    struct run_stream *stream;
+    muster_status status = stream_pin(m, handle, &stream, err);
+    if (status != MUSTER_OK)
+        return status;
+    status = make_built(kernel, stream->device, err);
+    stream_unpin(stream);
+    return status;
+}
+
+/* Begins the operation; on success the kernel is built, as `*state`. */
+static muster_status begin_launch(struct muster *m, muster_stream stream,
+                                  struct muster_kernel *kernel, const struct muster_use *uses,
+                                  size_t use_count, struct operation_run *run, void **state,
+                                  struct muster_error *err)
+{
+    muster_status status = operation_begin(m, stream, uses, use_count, HOLDER_OPERATION, run, err);
+    if (status != MUSTER_OK)
+        return status;
+    *state = find_state(kernel, run->stream->device);
+    if (*state)
+        return MUSTER_OK;
+    operation_abandon(run);
+    status = build_for_stream(m, stream, kernel, err);
+    if (status == MUSTER_OK)
+        status = operation_begin(m, stream, uses, use_count, HOLDER_OPERATION, run, err);
+    if (status == MUSTER_OK)
+        *state = find_state(kernel, run->stream->device);
+    return status;
+}
+
 muster_status muster_launch(struct muster *m, muster_stream stream, struct muster_kernel *kernel,
                             uint64_t begin, uint64_t items, const struct muster_operand *args,
                             size_t arg_count, muster_status *result, struct muster_error *err)
@@ -250,18 +560,18 @@ muster_status muster_launch(struct muster *m, muster_stream stream, struct muste
     struct muster_use uses[MUSTER_ARGS_MAX] = { { { 0, 0 }, 0 } };
     size_t use_count;
     muster_status status = read_operands(args, arg_count, uses, &use_count, err);
+    if (status == MUSTER_OK)
+        status = check_operands(kernel, args, arg_count, err);
     if (status != MUSTER_OK)
         return status;
     struct operation_run run;
-    status = operation_begin(m, stream, uses, use_count, HOLDER_OPERATION, &run, err);
+    void *state;
+    status = begin_launch(m, stream, kernel, uses, use_count, &run, &state, err);
     if (status != MUSTER_OK)
         return status;
     struct run_device *device = run.stream->device;
     struct muster_launch_arg resolved[MUSTER_ARGS_MAX];
-    void *built = NULL;
     status = resolve_operands(&run, args, arg_count, resolved, err);
-    if (status == MUSTER_OK)
-        status = get_built(kernel, device, &built, err);
     if (status == MUSTER_OK && result)
         *result = MUSTER_OK;
     if (status == MUSTER_OK && items > 0) {
@@ -272,7 +582,7 @@ muster_status muster_launch(struct muster *m, muster_stream stream, struct muste
                                                    .arg_count = arg_count,
                                                    .result = result ? &run.flight->result : NULL };
         status = device_note(
-            device, device->backend->table.launch(run.stream->state, built, &launch, 1, err), err);
+            device, device->backend->table.launch(run.stream->state, state, &launch, 1, err), err);
     }
     if (status != MUSTER_OK) {
         operation_abandon(&run);

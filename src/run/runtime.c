@@ -15,22 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void *default_allocate(void *user, size_t bytes, size_t alignment)
-{
-    (void)user;
-    size_t rounded;
-    if (__builtin_add_overflow(bytes, alignment - 1, &rounded))
-        return NULL;
-    return aligned_alloc(alignment, rounded & ~(alignment - 1));
-}
-
-static void default_release(void *user, void *memory, size_t bytes)
-{
-    (void)user;
-    (void)bytes;
-    free(memory);
-}
-
 void run_log(const struct muster *m, enum muster_log_level level, const char *format, ...)
 {
     if (!m->options.log || level > m->options.log_level)
@@ -102,7 +86,7 @@ static muster_status read_options(const struct muster_options *given, struct mus
     if (!out->allocator.allocate != !out->allocator.release)
         return run_bad_argument(err, "muster_open", "an allocator needs both of its functions");
     if (!out->allocator.allocate)
-        out->allocator = (struct muster_allocator){ default_allocate, default_release, NULL };
+        out->allocator = platform_heap;
     if (out->streams_max > STREAMS_MAX_LIMIT)
         return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, NULL, "streams_max is %u; at most %u",
                                  out->streams_max, STREAMS_MAX_LIMIT);
@@ -307,6 +291,8 @@ muster_status muster_close(struct muster *m, struct muster_error *err)
                                  "a driver does not answer; the runtime is abandoned as it is");
     }
     muster_status status = drain_devices(m, deadline_ns, err);
+    /* What came back meanwhile can still be told that job memory goes. */
+    jobs_free_left(m, false);
     data_destroy_all(m);
     blocks_destroy(m);
     kernels_destroy_all(m);
@@ -325,11 +311,13 @@ muster_status muster_close(struct muster *m, struct muster_error *err)
     table_destroy(m, &m->data);
     table_destroy(m, &m->leases);
     decisions_destroy(m);
+    trace_destroy(m);
     allocator_give(&m->allocator, m->views, m->view_capacity, sizeof *m->views);
     /* A backend that could not be closed goes on using what the runtime lent it. */
     if (!is_complete)
         return status;
     jobs_free_left(m, true);
+    tasks_free(m);
     platform_condition_deinit(&m->changed);
     platform_mutex_deinit(&m->lock);
     free_texts(m);

@@ -1,0 +1,149 @@
+/*
+ * Kernels in C, by the compiler that the machine has.
+ */
+#include "base/allocator.h"
+#include "kernel/compile.h"
+#include "platform/file.h"
+#include "platform/machine.h"
+#include "platform/process.h"
+
+#include <muster/backend.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define COMPILE_NS_MAX (120 * UINT64_C(1000000000))
+#define WORDS_BYTES 16384
+#define OBJECT_BYTES_MAX ((size_t)256 << 20)
+
+/*
+ * The same arithmetic everywhere: no contraction, no excess precision (-std=c11). What is left out
+ * (errno, traps) no kernel can see, and the loop is vectorised for it.
+ */
+#define OPTIONS                                                                                    \
+    "-std=c11", "-O3", "-fPIC", "-shared", "-fvisibility=hidden", "-ffp-contract=off",             \
+        "-fno-math-errno", "-fno-trapping-math", "-w"
+#if defined(__x86_64__)
+#define NATIVE "-march=native"
+#else
+#define NATIVE "-fPIC" /* said already: other architectures spell it in too many ways */
+#endif
+
+static bool find_compiler(char path[PLATFORM_PATH_BYTES])
+{
+    const char *asked = platform_environment("MUSTER_CC");
+    if (asked && *asked)
+        return platform_program_find(asked, path);
+    return platform_program_find("cc", path) || platform_program_find("gcc", path) ||
+           platform_program_find("clang", path);
+}
+
+bool compiler_is_here(void)
+{
+    char path[PLATFORM_PATH_BYTES];
+    return find_compiler(path);
+}
+
+muster_status compiler_missing(struct muster_error *err)
+{
+    const char *asked = platform_environment("MUSTER_CC");
+    if (asked && *asked)
+        return muster_error_fill(err, MUSTER_E_NOT_SUPPORTED, 0,
+                                 "set MUSTER_CC to the compiler's path, or unset it",
+                                 "MUSTER_CC is %s, which is no program here", asked);
+    return muster_error_fill(err, MUSTER_E_NOT_SUPPORTED, 0,
+                             "install cc, gcc or clang, set MUSTER_CC, or use a bundle",
+                             "there is no C compiler here for a kernel in source form");
+}
+
+/* All that the result depends on. */
+static void make_key(const char *path, const char *source, size_t bytes, bool is_native,
+                     uint8_t key[SHA256_BYTES])
+{
+    static const char *const options[] = { OPTIONS };
+    char features[8192];
+    uint64_t identity[4] = { 0 };
+    struct sha256 hash;
+    sha256_init(&hash);
+    sha256_add_text(&hash, "muster " MUSTER_VERSION_STRING " C");
+    sha256_add_text(&hash, path);
+    platform_file_identity(path, identity);
+    sha256_add(&hash, identity, sizeof identity);
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        sha256_add_text(&hash, options[i]);
+    if (is_native) {
+        platform_processor_features(features, sizeof features);
+        sha256_add_text(&hash, NATIVE);
+        sha256_add_text(&hash, features);
+        platform_processor_name(features, sizeof features);
+        sha256_add_text(&hash, features);
+    }
+    sha256_add_field(&hash, source, bytes);
+    sha256_finish(&hash, key);
+}
+
+/* Compiles `input` to `output`, both files. */
+static muster_status run_compiler(const char *path, const char *input, const char *output,
+                                  bool is_native, const struct muster_allocator *allocator,
+                                  const struct kernel_log *log, struct muster_error *err)
+{
+    const char *const arguments[] = { path,  OPTIONS, is_native ? NATIVE : "-fPIC",
+                                      "-o",  output,  input,
+                                      "-lm", NULL };
+    struct platform_process_end end;
+    char *words = allocator_take(allocator, WORDS_BYTES, 1);
+    if (!words)
+        return muster_error_fill(err, MUSTER_E_NO_MEMORY, 0, "free memory of the process",
+                                 "no host memory for a compiler's words");
+    muster_status status =
+        platform_process_run(path, arguments, words, WORDS_BYTES, COMPILE_NS_MAX, &end, err);
+    /* Where the code is not known, the file that should be there tells. */
+    if (status == MUSTER_OK && end.code != 0 && (end.code > 0 || access(output, R_OK) != 0))
+        status = kernel_report(path, words, log, err);
+    allocator_give(allocator, words, WORDS_BYTES, 1);
+    return status;
+}
+
+static muster_status compile_in(const char *folder, const char *path, const char *source,
+                                size_t bytes, bool is_native,
+                                const struct muster_allocator *allocator,
+                                const struct kernel_log *log, struct kernel_blob *out,
+                                struct muster_error *err)
+{
+    char input[PLATFORM_PATH_BYTES + 16], output[PLATFORM_PATH_BYTES + 16], *object;
+    size_t object_bytes;
+    snprintf(input, sizeof input, "%s/kernel.c", folder);
+    snprintf(output, sizeof output, "%s/kernel.so", folder);
+    muster_status status = platform_file_write(input, source, bytes, err);
+    if (status == MUSTER_OK)
+        status = run_compiler(path, input, output, is_native, allocator, log, err);
+    if (status == MUSTER_OK)
+        status =
+            platform_file_read(allocator, output, OBJECT_BYTES_MAX, &object, &object_bytes, err);
+    unlink(input);
+    unlink(output);
+    if (status == MUSTER_OK)
+        *out = (struct kernel_blob){ object, object_bytes + 1, object, object_bytes };
+    return status;
+}
+
+muster_status compiler_build(const char *source, size_t bytes, bool is_native,
+                             const struct muster_allocator *allocator, const struct kernel_log *log,
+                             struct kernel_blob *out, struct muster_error *err)
+{
+    char path[PLATFORM_PATH_BYTES], folder[PLATFORM_PATH_BYTES];
+    uint8_t key[SHA256_BYTES];
+    if (!find_compiler(path))
+        return compiler_missing(err);
+    make_key(path, source, bytes, is_native, key);
+    if (kernel_cache_find(key, allocator, out))
+        return MUSTER_OK;
+    muster_status status = platform_folder_make_temporary(folder, err);
+    if (status != MUSTER_OK)
+        return status;
+    status = compile_in(folder, path, source, bytes, is_native, allocator, log, out, err);
+    rmdir(folder);
+    if (status == MUSTER_OK)
+        kernel_cache_keep(key, out->data, out->size, allocator);
+    return status;
+}

@@ -1,0 +1,339 @@
+#include "kernel/signature.h"
+
+#include "base/batch.h"
+#include "kernel/scanner.h"
+
+#include <muster/backend.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A source while it is read. */
+struct reading {
+    struct kernel_signature *signature;
+    struct scanner scanner;
+    const char *file;
+    struct muster_error *err;
+};
+
+#define MARK "MUSTER_KERNEL"
+#define EXAMPLE                                                                                    \
+    "write it like MUSTER_KERNEL void name(uint64_t i, float a, MUSTER_GLOBAL const float *x)"
+
+static muster_status wrong(const struct reading *reading, const struct word *word, const char *fix,
+                           const char *what)
+{
+    int shown = word->bytes < 40 ? (int)word->bytes : 40;
+    bool is_end = word->kind == WORD_END;
+    return muster_error_fill(reading->err, MUSTER_E_PARSE, 0, fix,
+                             "%s:%zu: %s, and there is %s%.*s%s", reading->file, word->line, what,
+                             is_end ? "the end" : "'", shown, word->text, is_end ? "" : "'");
+}
+
+static bool is_name(const struct word *word)
+{
+    return word->kind == WORD_NAME && (word->text[0] < '0' || word->text[0] > '9');
+}
+
+/* The word after `#`, in `name`; what follows it is returned. */
+static const char *directive_name(const struct word *word, char name[16])
+{
+    size_t at = 1, used = 0;
+    while (at < word->bytes && (word->text[at] == ' ' || word->text[at] == '\t'))
+        at++;
+    while (at < word->bytes && word->text[at] >= 'a' && word->text[at] <= 'z' && used < 15)
+        name[used++] = word->text[at++];
+    name[used] = '\0';
+    return word->text + at;
+}
+
+/* A portable source includes the prelude or nothing. */
+static muster_status read_directive(struct reading *reading, const struct word *word)
+{
+    struct kernel_signature *signature = reading->signature;
+    char name[16];
+    const char *rest = directive_name(word, name), *end = word->text + word->bytes;
+    if (strcmp(name, "include") != 0 && strcmp(name, "import") != 0)
+        return MUSTER_OK;
+    while (rest < end && (*rest == ' ' || *rest == '\t'))
+        rest++;
+    size_t length = strlen(KERNEL_PRELUDE_NAME);
+    bool is_prelude = (size_t)(end - rest) >= length + 2 && (*rest == '"' || *rest == '<') &&
+                      memcmp(rest + 1, KERNEL_PRELUDE_NAME, length) == 0 &&
+                      rest[length + 1] == (*rest == '<' ? '>' : '"');
+    if (!is_prelude)
+        return wrong(reading, word, "leave headers out; docs/kernels.md lists what the prelude has",
+                     "a portable kernel may include only " KERNEL_PRELUDE_NAME);
+    if (signature->include_count == KERNEL_INCLUDES_MAX)
+        return wrong(reading, word, "include it once",
+                     KERNEL_PRELUDE_NAME " is included too often");
+    size_t begin = (size_t)(word->text - reading->scanner.text);
+    signature->includes[signature->include_count++] =
+        (struct kernel_span){ begin, begin + word->bytes };
+    return MUSTER_OK;
+}
+
+/* The next word that is no directive; one inside a signature cannot be followed. */
+static muster_status next(struct reading *reading, struct word *word)
+{
+    scanner_next(&reading->scanner, word);
+    if (word->kind == WORD_DIRECTIVE)
+        return wrong(reading, word, "write the parameters without preprocessor lines",
+                     "a kernel's parameters are expected");
+    return MUSTER_OK;
+}
+
+static bool is_qualifier(const struct word *word)
+{
+    return word_is(word, "const") || word_is(word, "volatile") || word_is(word, "restrict");
+}
+
+static size_t bytes_of_type(const struct word *word)
+{
+    static const struct {
+        const char *name;
+        size_t bytes;
+    } known[] = { { "int8_t", 1 },  { "uint8_t", 1 },  { "int16_t", 2 }, { "uint16_t", 2 },
+                  { "int32_t", 4 }, { "uint32_t", 4 }, { "int64_t", 8 }, { "uint64_t", 8 },
+                  { "float", 4 },   { "double", 8 },   { "int", 4 },     { "unsigned", 4 } };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (word_is(word, known[i].name))
+            return known[i].bytes;
+    return 0;
+}
+
+/* One parameter's words, as they come. */
+struct parameter {
+    struct kernel_parameter *out;
+    struct word last; /* not yet part of the type: it may be the name */
+    size_t words, type_words, stars;
+    bool is_global;
+};
+
+static bool add_to_type(struct parameter *parameter, const struct word *word)
+{
+    char *type = parameter->out->type;
+    size_t used = strlen(type);
+    if (used + word->bytes + 2 > KERNEL_TYPE_BYTES)
+        return false;
+    if (used > 0)
+        type[used++] = ' ';
+    memcpy(type + used, word->text, word->bytes);
+    type[used + word->bytes] = '\0';
+    if (word_is(word, "*"))
+        parameter->stars++;
+    else if (word_is(word, "MUSTER_GLOBAL"))
+        parameter->is_global = true;
+    else if (!is_qualifier(word)) {
+        parameter->type_words++;
+        parameter->out->bytes = parameter->type_words == 1 ? bytes_of_type(word) : 0;
+    }
+    return true;
+}
+
+static muster_status finish_parameter(const struct reading *reading, struct parameter *parameter)
+{
+    const struct word *name = &parameter->last;
+    if (parameter->words < 2 || !is_name(name) || is_qualifier(name) || parameter->type_words == 0)
+        return wrong(reading, name, EXAMPLE, "a parameter needs a type and a name");
+    if (parameter->stars > 1)
+        return wrong(reading, name, "a block is a pointer to its elements",
+                     "a parameter cannot be a pointer to a pointer");
+    if ((parameter->stars == 1) != parameter->is_global)
+        return wrong(reading, name, "write MUSTER_GLOBAL const float *x, or float x",
+                     "MUSTER_GLOBAL stands before every pointer and before nothing else");
+    parameter->out->is_block = parameter->stars == 1;
+    if (parameter->out->is_block)
+        parameter->out->bytes = sizeof(void *);
+    return MUSTER_OK;
+}
+
+/* Up to and with the comma or parenthesis behind it, which is given in `word`. */
+static muster_status read_parameter(struct reading *reading, struct kernel_parameter *out,
+                                    struct word *word)
+{
+    struct parameter parameter = { .out = out };
+    *out = (struct kernel_parameter){ .bytes = 0 };
+    for (;;) {
+        muster_status status = next(reading, word);
+        if (status != MUSTER_OK)
+            return status;
+        if (word_is(word, ",") || word_is(word, ")")) {
+            if (parameter.words == 0)
+                parameter.last = *word;
+            return finish_parameter(reading, &parameter);
+        }
+        if (!is_name(word) && !word_is(word, "*"))
+            return wrong(reading, word, EXAMPLE, "a parameter is a value or a pointer");
+        if (parameter.words++ > 0 && !add_to_type(&parameter, &parameter.last))
+            return wrong(reading, word, "give the type a short name",
+                         "a parameter's type is too long");
+        parameter.last = *word;
+    }
+}
+
+static muster_status read_parameters(struct reading *reading, struct kernel_entry *entry)
+{
+    struct kernel_parameter first;
+    struct word word;
+    muster_status status = read_parameter(reading, &first, &word);
+    if (status != MUSTER_OK)
+        return status;
+    if (strcmp(first.type, "uint64_t") != 0 && strcmp(first.type, "const uint64_t") != 0)
+        return wrong(reading, &word, EXAMPLE, "a kernel's first parameter is the item, uint64_t i");
+    while (word_is(&word, ",")) {
+        if (entry->parameter_count == MUSTER_ARGS_MAX)
+            return wrong(reading, &word, "pack values into a struct",
+                         "a kernel has at most 16 parameters after the item");
+        status = read_parameter(reading, &entry->parameters[entry->parameter_count], &word);
+        if (status != MUSTER_OK)
+            return status;
+        entry->parameter_count++;
+    }
+    return MUSTER_OK;
+}
+_Static_assert(MUSTER_ARGS_MAX == 16, "the message above names the number");
+
+/* What follows the mark. A declaration is passed over: its definition counts. */
+static muster_status read_entry(struct reading *reading)
+{
+    struct kernel_signature *signature = reading->signature;
+    struct word word;
+    muster_status status = next(reading, &word);
+    if (status != MUSTER_OK)
+        return status;
+    if (!word_is(&word, "void"))
+        return wrong(reading, &word, EXAMPLE, "void follows " MARK);
+    status = next(reading, &word);
+    if (status != MUSTER_OK)
+        return status;
+    if (!is_name(&word) || word.bytes >= KERNEL_NAME_BYTES)
+        return wrong(reading, &word, EXAMPLE, "a kernel's name has 1 to 63 characters");
+    if (signature->count == KERNEL_ENTRIES_MAX)
+        return wrong(reading, &word, "use several files", "a file has at most 32 kernels");
+    struct kernel_entry *entry = &signature->entries[signature->count];
+    struct word name = word;
+    *entry = (struct kernel_entry){ .parameter_count = 0 };
+    memcpy(entry->name, word.text, word.bytes);
+    status = next(reading, &word);
+    if (status == MUSTER_OK && !word_is(&word, "("))
+        return wrong(reading, &word, EXAMPLE, "'(' follows a kernel's name");
+    if (status == MUSTER_OK)
+        status = read_parameters(reading, entry);
+    if (status == MUSTER_OK)
+        status = next(reading, &word);
+    if (status != MUSTER_OK || word_is(&word, ";"))
+        return status;
+    if (!word_is(&word, "{"))
+        return wrong(reading, &word, EXAMPLE, "a kernel's body follows its parameters");
+    if (kernel_signature_find(signature, entry->name))
+        return wrong(reading, &name, "give each kernel a name of its own",
+                     "two kernels have the same name");
+    signature->count++;
+    return MUSTER_OK;
+}
+_Static_assert(KERNEL_ENTRIES_MAX == 32 && KERNEL_NAME_BYTES == 64, "the messages name them");
+
+muster_status kernel_signature_read(struct kernel_signature *signature, const char *code,
+                                    size_t bytes, const char *file, struct muster_error *err)
+{
+    struct reading reading = { .signature = signature, .file = file, .err = err };
+    struct word word;
+    muster_status status = MUSTER_OK;
+    signature->count = signature->include_count = 0;
+    if (memchr(code, '\0', bytes))
+        return muster_error_fill(err, MUSTER_E_PARSE, 0, "give the kernel as text",
+                                 "%s: a kernel's source has no zero bytes", file);
+    scanner_init(&reading.scanner, code, bytes);
+    while (status == MUSTER_OK && scanner_next(&reading.scanner, &word)) {
+        if (word.kind == WORD_DIRECTIVE)
+            status = read_directive(&reading, &word);
+        else if (word.kind == WORD_NAME && word_is(&word, MARK))
+            status = read_entry(&reading);
+    }
+    if (status == MUSTER_OK && signature->count == 0)
+        status = muster_error_fill(err, MUSTER_E_PARSE, 0, EXAMPLE,
+                                   "%s: no function is marked " MARK, file);
+    return status;
+}
+
+bool kernel_signature_is_in(const char *code, size_t bytes)
+{
+    struct scanner scanner;
+    struct word word;
+    scanner_init(&scanner, code, bytes);
+    while (scanner_next(&scanner, &word))
+        if (word.kind == WORD_NAME && word_is(&word, MARK))
+            return true;
+    return false;
+}
+
+const struct kernel_entry *kernel_signature_find(const struct kernel_signature *signature,
+                                                 const char *entry)
+{
+    for (size_t i = 0; i < signature->count; i++)
+        if (strcmp(signature->entries[i].name, entry) == 0)
+            return &signature->entries[i];
+    return NULL;
+}
+
+static bool begins_entry(enum muster_kernel_kind kind, const struct word *word)
+{
+    switch (kind) {
+    case MUSTER_KERNEL_CUDA:
+        return word_is(word, "__global__");
+    case MUSTER_KERNEL_OPENCL:
+        return word_is(word, "kernel") || word_is(word, "__kernel");
+    default:
+        return word_is(word, "entry");
+    }
+}
+
+/* From the mark to the name: what stands before the last parenthesis that opens at the outside. */
+static bool find_name(struct scanner *scanner, struct word *name)
+{
+    struct word word, last = { WORD_END, "", 0, 0 };
+    size_t depth = 0;
+    while (scanner_next(scanner, &word)) {
+        if (word_is(&word, "(")) {
+            bool is_attribute =
+                word_is(&last, "__attribute__") || word_is(&last, "__launch_bounds__");
+            if (depth == 0 && !is_attribute) {
+                *name = last;
+                return is_name(&last) && last.bytes < KERNEL_NAME_BYTES;
+            }
+            depth++;
+        } else if (word_is(&word, ")")) {
+            depth -= depth > 0;
+        } else if (word_is(&word, ";") || word_is(&word, "{")) {
+            return false;
+        }
+        last = word;
+    }
+    return false;
+}
+
+/* What Muster itself put beside an entry. */
+static bool is_batch(const struct word *name)
+{
+    size_t length = strlen(BATCH_PREFIX);
+    return name->bytes > length && memcmp(name->text, BATCH_PREFIX, length) == 0;
+}
+
+size_t kernel_entries_guess(enum muster_kernel_kind kind, const char *code, size_t bytes,
+                            char (*names)[KERNEL_NAME_BYTES], size_t capacity)
+{
+    struct scanner scanner;
+    struct word word, name;
+    size_t count = 0;
+    scanner_init(&scanner, code, bytes);
+    while (scanner_next(&scanner, &word)) {
+        if (!begins_entry(kind, &word) || !find_name(&scanner, &name) || is_batch(&name))
+            continue;
+        if (count < capacity) {
+            memcpy(names[count], name.text, name.bytes);
+            names[count][name.bytes] = '\0';
+        }
+        count++;
+    }
+    return count;
+}

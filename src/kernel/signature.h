@@ -1,0 +1,64 @@
+/*
+ * What a kernel's source says of its entries: which there are and, in the portable form, what each
+ * takes. The source is read as it stands, before any preprocessor: an entry is written out, not made by
+ * a macro.
+ */
+#ifndef KERNEL_SIGNATURE_H
+#define KERNEL_SIGNATURE_H
+
+#include <muster/kernel.h>
+#include <stdbool.h>
+
+#define KERNEL_ENTRIES_MAX 32
+#define KERNEL_NAME_BYTES 64
+#define KERNEL_TYPE_BYTES 96
+/* The prelude's lines that a portable source includes it with, which Muster takes out. */
+#define KERNEL_INCLUDES_MAX 4
+#define KERNEL_PRELUDE_NAME "muster_kernel.h"
+
+struct kernel_parameter {
+    char type[KERNEL_TYPE_BYTES]; /* as written, words apart by one space */
+    bool is_block;                /* a pointer */
+    size_t bytes;                 /* of a value; 0: not known */
+};
+
+struct kernel_entry {
+    char name[KERNEL_NAME_BYTES];
+    size_t parameter_count; /* without the item's number */
+    struct kernel_parameter parameters[MUSTER_ARGS_MAX];
+};
+
+struct kernel_span {
+    size_t begin, end;
+};
+
+/* Large: not for the stack. */
+struct kernel_signature {
+    struct kernel_entry entries[KERNEL_ENTRIES_MAX];
+    size_t count;
+    struct kernel_span includes[KERNEL_INCLUDES_MAX];
+    size_t include_count;
+};
+
+/*
+ * Reads portable source. MUSTER_E_PARSE with the place ("FILE:LINE") and what to write instead; also if
+ * there is no entry at all.
+ */
+muster_status kernel_signature_read(struct kernel_signature *signature, const char *code,
+                                    size_t bytes, const char *file, struct muster_error *err);
+
+/* Whether something in the text is marked as a portable kernel, comments and strings aside. */
+bool kernel_signature_is_in(const char *code, size_t bytes);
+
+/* NULL if there is none of that name. */
+const struct kernel_entry *kernel_signature_find(const struct kernel_signature *signature,
+                                                 const char *entry);
+
+/*
+ * The names of the entries in CUDA C++, OpenCL C or PTX, as far as they can be seen without compiling;
+ * at most `capacity`. Gives how many there are.
+ */
+size_t kernel_entries_guess(enum muster_kernel_kind kind, const char *code, size_t bytes,
+                            char (*names)[KERNEL_NAME_BYTES], size_t capacity);
+
+#endif

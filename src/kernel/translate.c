@@ -1,0 +1,202 @@
+#include "kernel/translate.h"
+
+#include "base/allocator.h"
+#include "base/batch.h"
+
+#include <muster/backend.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Writes what fits and counts all: a first run measures, a second one writes. */
+struct writer {
+    char *out; /* NULL: only counts */
+    size_t used;
+};
+
+static void put_bytes(struct writer *writer, const char *bytes, size_t count)
+{
+    if (writer->out)
+        memcpy(writer->out + writer->used, bytes, count);
+    writer->used += count;
+}
+
+__attribute__((format(printf, 2, 3))) static void put(struct writer *writer, const char *format,
+                                                      ...)
+{
+    char line[512];
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    if (length > 0)
+        put_bytes(writer, line, (size_t)length < sizeof line ? (size_t)length : sizeof line - 1);
+}
+_Static_assert(2 * KERNEL_TYPE_BYTES + 3 * KERNEL_NAME_BYTES + 96 <= 512, "every line fits");
+
+/* From here on compilers count lines so. What could end the name or the line is left out of it. */
+static void put_line(struct writer *writer, size_t line, const char *file)
+{
+    put(writer, "#line %zu \"", line);
+    for (const char *at = file; *at; at++)
+        if (*at != '"' && *at != '\\' && (unsigned char)*at >= ' ')
+            put_bytes(writer, at, 1);
+    put(writer, "\"\n");
+}
+
+/* The source, with lines that include the prelude left empty. */
+static void put_source(struct writer *writer, const struct kernel_signature *signature,
+                       const char *code, size_t bytes)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < signature->include_count; i++) {
+        const struct kernel_span *span = &signature->includes[i];
+        put_bytes(writer, code + at, span->begin - at);
+        for (at = span->begin; at < span->end; at++)
+            if (code[at] == '\n')
+                put_bytes(writer, "\n", 1);
+    }
+    put_bytes(writer, code + at, bytes - at);
+    put(writer, "\n");
+}
+
+/* The call of the body for item `item`, with its arguments by number. */
+static void put_call(struct writer *writer, const struct kernel_entry *entry, const char *item)
+{
+    put(writer, "muster_item_%s(%s", entry->name, item);
+    for (size_t i = 0; i < entry->parameter_count; i++)
+        put(writer, ", muster_%zu", i);
+    put(writer, ");\n");
+}
+
+static void put_c(struct writer *writer, const struct kernel_entry *entry)
+{
+    put(writer,
+        "__attribute__((visibility(\"default\")))\n"
+        "int %s(uint64_t muster_begin, uint64_t muster_end, void *const *muster_args);\n",
+        entry->name);
+    put(writer, "int %s(uint64_t muster_begin, uint64_t muster_end, void *const *muster_args)\n{\n",
+        entry->name);
+    put(writer, "(void)muster_args;\n");
+    for (size_t i = 0; i < entry->parameter_count; i++)
+        put(writer, "%s muster_%zu = *(%s *)muster_args[%zu];\n", entry->parameters[i].type, i,
+            entry->parameters[i].type, i);
+    put(writer, "for (uint64_t muster_i = muster_begin; muster_i < muster_end; muster_i++)\n");
+    put_call(writer, entry, "muster_i");
+    put(writer, "return 0;\n}\n");
+}
+
+static void put_cuda_loop(struct writer *writer, const struct kernel_entry *entry)
+{
+    put(writer, "for (uint64_t muster_i = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x; "
+                "muster_i < muster_items;\n"
+                "muster_i += (uint64_t)gridDim.x * blockDim.x)\n");
+    put_call(writer, entry, "muster_begin + muster_i");
+}
+
+/* Many launches as one; the layout is base/batch.h's. */
+static void put_cuda_batch(struct writer *writer, const struct kernel_entry *entry)
+{
+    put(writer,
+        "extern \"C\" __global__ void " BATCH_PREFIX
+        "%s(const unsigned char *muster_records, uint32_t muster_count)\n{\n",
+        entry->name);
+    put(writer, "const uint64_t muster_stride = %d", BATCH_ARGS);
+    for (size_t i = 0; i < entry->parameter_count; i++)
+        put(writer, "\n+ ((sizeof(%s) + %d) & ~(uint64_t)%d)", entry->parameters[i].type,
+            BATCH_ALIGNMENT - 1, BATCH_ALIGNMENT - 1);
+    put(writer, ";\n"
+                "for (uint32_t muster_task = blockIdx.y; muster_task < muster_count; "
+                "muster_task += gridDim.y) {\n"
+                "const unsigned char *muster_at = muster_records + muster_task * muster_stride;\n");
+    put(writer,
+        "const uint64_t muster_begin = *(const uint64_t *)(muster_at + %d);\n"
+        "const uint64_t muster_items = *(const uint64_t *)(muster_at + %d);\n"
+        "muster_at += %d;\n",
+        BATCH_BEGIN, BATCH_ITEMS, BATCH_ARGS);
+    for (size_t i = 0; i < entry->parameter_count; i++) {
+        const char *type = entry->parameters[i].type;
+        put(writer, "%s muster_%zu = *(%s *)muster_at;\n", type, i, type);
+        put(writer, "muster_at += (sizeof(%s) + %d) & ~(uint64_t)%d;\n", type, BATCH_ALIGNMENT - 1,
+            BATCH_ALIGNMENT - 1);
+    }
+    put_cuda_loop(writer, entry);
+    put(writer, "}\n}\n");
+}
+
+static void put_cuda(struct writer *writer, const struct kernel_entry *entry)
+{
+    put(writer, "extern \"C\" __global__ void %s(uint64_t muster_begin, uint64_t muster_items",
+        entry->name);
+    for (size_t i = 0; i < entry->parameter_count; i++)
+        put(writer, ",\n%s muster_%zu", entry->parameters[i].type, i);
+    put(writer, ")\n{\n");
+    put_cuda_loop(writer, entry);
+    put(writer, "}\n");
+    put_cuda_batch(writer, entry);
+}
+
+static void put_opencl(struct writer *writer, const struct kernel_entry *entry)
+{
+    put(writer, "kernel void %s(ulong muster_begin, ulong muster_items", entry->name);
+    for (size_t i = 0; i < entry->parameter_count; i++) {
+        if (entry->parameters[i].is_block)
+            put(writer, ",\nglobal uchar *muster_block_%zu, ulong muster_offset_%zu", i, i);
+        else
+            put(writer, ",\n%s muster_%zu", entry->parameters[i].type, i);
+    }
+    put(writer, ")\n{\n");
+    for (size_t i = 0; i < entry->parameter_count; i++)
+        if (entry->parameters[i].is_block)
+            put(writer, "%s muster_%zu = (%s)(muster_block_%zu + muster_offset_%zu);\n",
+                entry->parameters[i].type, i, entry->parameters[i].type, i, i);
+    put(writer, "for (ulong muster_i = get_global_id(0); muster_i < muster_items; "
+                "muster_i += get_global_size(0))\n");
+    put_call(writer, entry, "muster_begin + muster_i");
+    put(writer, "}\n");
+}
+
+static void put_all(struct writer *writer, const struct kernel_signature *signature,
+                    const char *code, size_t code_bytes, const char *file,
+                    enum kernel_language language)
+{
+    put_line(writer, 1, KERNEL_PRELUDE_NAME);
+    put_bytes(writer, kernel_prelude, strlen(kernel_prelude));
+    /* The body gets another name, so that the wrapper can have the one that callers know. */
+    for (size_t i = 0; i < signature->count; i++)
+        put(writer, "#define %s muster_item_%s\n", signature->entries[i].name,
+            signature->entries[i].name);
+    put_line(writer, 1, file);
+    put_source(writer, signature, code, code_bytes);
+    for (size_t i = 0; i < signature->count; i++) {
+        const struct kernel_entry *entry = &signature->entries[i];
+        put(writer, "#undef %s\n", entry->name);
+        put_line(writer, 1, "wrapper");
+        if (language == KERNEL_C)
+            put_c(writer, entry);
+        else if (language == KERNEL_CUDA_CPP)
+            put_cuda(writer, entry);
+        else
+            put_opencl(writer, entry);
+    }
+}
+
+muster_status kernel_translate(const struct kernel_signature *signature, const char *code,
+                               size_t code_bytes, const char *file, enum kernel_language language,
+                               const struct muster_allocator *allocator, char **out, size_t *bytes,
+                               struct muster_error *err)
+{
+    struct writer writer = { NULL, 0 };
+    put_all(&writer, signature, code, code_bytes, file, language);
+    size_t total = writer.used;
+    char *text = allocator_take(allocator, total + 1, 1);
+    if (!text)
+        return muster_error_fill(err, MUSTER_E_NO_MEMORY, 0, "free memory of the process",
+                                 "no host memory for the %zu bytes of a kernel's source", total);
+    writer = (struct writer){ text, 0 };
+    put_all(&writer, signature, code, code_bytes, file, language);
+    text[total] = '\0';
+    *out = text;
+    *bytes = total;
+    return MUSTER_OK;
+}

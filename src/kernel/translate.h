@@ -1,0 +1,26 @@
+/*
+ * Portable source in each of its three languages: the prelude, the source itself at its own lines, and a
+ * wrapper for each entry that has the entry's name and does a range of items.
+ */
+#ifndef KERNEL_TRANSLATE_H
+#define KERNEL_TRANSLATE_H
+
+#include "kernel/signature.h"
+
+#include <muster/runtime.h>
+
+/* include/muster_kernel.h, terminated. */
+extern const char kernel_prelude[];
+
+enum kernel_language { KERNEL_C, KERNEL_CUDA_CPP, KERNEL_OPENCL_C };
+
+/*
+ * `file` is what compilers call the source in their messages. `*out` is terminated; given back with
+ * allocator_give(..., *bytes + 1, 1).
+ */
+muster_status kernel_translate(const struct kernel_signature *signature, const char *code,
+                               size_t code_bytes, const char *file, enum kernel_language language,
+                               const struct muster_allocator *allocator, char **out, size_t *bytes,
+                               struct muster_error *err);
+
+#endif

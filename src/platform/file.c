@@ -1,0 +1,150 @@
+#include "platform/file.h"
+
+#include "platform/machine.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <muster/backend.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+bool platform_descriptor_write(int descriptor, const void *bytes, size_t size)
+{
+    for (size_t done = 0; done < size;) {
+        ssize_t step = write(descriptor, (const char *)bytes + done, size - done);
+        if (step < 0 && errno == EINTR)
+            continue;
+        if (step <= 0)
+            return false;
+        done += (size_t)step;
+    }
+    return true;
+}
+
+static muster_status cannot_write(const char *path, int code, struct muster_error *err)
+{
+    return muster_error_fill(err, MUSTER_E_IO, code, "make room, or choose another place",
+                             "cannot write %s: %s", path, strerror(code));
+}
+
+static muster_status write_new(const char *path, mode_t mode, const void *bytes, size_t size,
+                               struct muster_error *err)
+{
+    int file = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, mode);
+    if (file < 0)
+        return cannot_write(path, errno, err);
+    int code = platform_descriptor_write(file, bytes, size) ? 0 : errno;
+    if (close(file) != 0 && code == 0)
+        code = errno;
+    if (code == 0)
+        return MUSTER_OK;
+    unlink(path);
+    return cannot_write(path, code, err);
+}
+
+muster_status platform_file_write(const char *path, const void *bytes, size_t size,
+                                  struct muster_error *err)
+{
+    return write_new(path, 0600, bytes, size, err);
+}
+
+muster_status platform_file_replace(const char *path, const void *bytes, size_t size,
+                                    struct muster_error *err)
+{
+    if (strlen(path) >= PLATFORM_PATH_BYTES)
+        return cannot_write(path, ENAMETOOLONG, err);
+    static _Atomic unsigned counter; /* relaxed: only to be different */
+    char aside[PLATFORM_PATH_BYTES + 64];
+    snprintf(aside, sizeof aside, "%s.%ld-%u", path, (long)getpid(),
+             atomic_fetch_add_explicit(&counter, 1, memory_order_relaxed));
+    muster_status status = write_new(aside, 0666, bytes, size, err);
+    if (status != MUSTER_OK)
+        return status;
+    if (rename(aside, path) == 0)
+        return MUSTER_OK;
+    int code = errno;
+    unlink(aside);
+    return cannot_write(path, code, err);
+}
+
+bool platform_file_is_ours(const char *path)
+{
+    struct stat facts;
+    return stat(path, &facts) == 0 && (facts.st_uid == geteuid() || facts.st_uid == 0) &&
+           (facts.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+bool platform_folder_make(const char *path)
+{
+    char part[PLATFORM_PATH_BYTES];
+    size_t length = strlen(path);
+    if (length == 0 || length >= sizeof part)
+        return false;
+    for (size_t i = 1; i <= length; i++) {
+        if (path[i] != '/' && path[i] != '\0')
+            continue;
+        memcpy(part, path, i);
+        part[i] = '\0';
+        if (mkdir(part, 0700) != 0 && errno != EEXIST && i == length)
+            return false;
+    }
+    return true;
+}
+
+muster_status platform_folder_make_temporary(char *path, struct muster_error *err)
+{
+    const char *top = platform_environment("TMPDIR");
+    if (!top || !*top || strlen(top) > PLATFORM_PATH_BYTES - 32)
+        top = "/tmp";
+    snprintf(path, PLATFORM_PATH_BYTES, "%s/muster-XXXXXX", top);
+    if (mkdtemp(path))
+        return MUSTER_OK;
+    int code = errno;
+    return muster_error_fill(err, MUSTER_E_IO, code, "set TMPDIR to a folder with room",
+                             "cannot make a folder in %s: %s", top, strerror(code));
+}
+
+static bool is_program(const char *path)
+{
+    struct stat facts;
+    return stat(path, &facts) == 0 && S_ISREG(facts.st_mode) && access(path, X_OK) == 0;
+}
+
+bool platform_program_find(const char *name, char path[PLATFORM_PATH_BYTES])
+{
+    const char *places = platform_environment("PATH");
+    if (!places || !*name)
+        return false;
+    if (strchr(name, '/')) {
+        snprintf(path, PLATFORM_PATH_BYTES, "%s", name);
+        return strlen(name) < PLATFORM_PATH_BYTES && is_program(path);
+    }
+    for (const char *at = places;;) {
+        size_t length = strcspn(at, ":");
+        /* An empty place would be the current folder, and so would a relative one. */
+        if (length > 0 && *at == '/' && length + strlen(name) + 2 <= PLATFORM_PATH_BYTES) {
+            snprintf(path, PLATFORM_PATH_BYTES, "%.*s/%s", (int)length, at, name);
+            if (is_program(path))
+                return true;
+        }
+        if (at[length] == '\0')
+            return false;
+        at += length + 1;
+    }
+}
+
+bool platform_file_identity(const char *path, uint64_t identity[4])
+{
+    struct stat facts;
+    if (stat(path, &facts) != 0)
+        return false;
+    identity[0] = (uint64_t)facts.st_size;
+    identity[1] = (uint64_t)facts.st_mtim.tv_sec;
+    identity[2] = (uint64_t)facts.st_mtim.tv_nsec;
+    identity[3] = (uint64_t)facts.st_ino;
+    return true;
+}

@@ -1,0 +1,45 @@
+/*
+ * Files that Muster itself writes: whole or not at all.
+ */
+#ifndef PLATFORM_FILE_H
+#define PLATFORM_FILE_H
+
+#include <muster/status.h>
+#include <stdbool.h>
+
+/* Longer paths are refused. */
+#define PLATFORM_PATH_BYTES 512
+
+/* All of it; false with errno set. */
+bool platform_descriptor_write(int descriptor, const void *bytes, size_t size);
+
+/* A new file that only the user can read; one that is there already is a failure. */
+muster_status platform_file_write(const char *path, const void *bytes, size_t size,
+                                  struct muster_error *err);
+
+/*
+ * Written aside first and then put in its place, so that others see all of it or nothing. Who else may
+ * read it is the umask's matter.
+ */
+muster_status platform_file_replace(const char *path, const void *bytes, size_t size,
+                                    struct muster_error *err);
+
+/* Whether what is there belongs to this user, or to root, and nobody else can change it. */
+bool platform_file_is_ours(const char *path);
+
+/* With the folders that it is in. */
+bool platform_folder_make(const char *path);
+
+/* A new folder of the user's own, below TMPDIR or /tmp; `path` has PLATFORM_PATH_BYTES. */
+muster_status platform_folder_make_temporary(char *path, struct muster_error *err);
+
+/*
+ * Where a program lies that is called by its name, as a shell would find it; a name with a slash is its
+ * place. False if there is none, and always in a program that runs with more rights than its caller.
+ */
+bool platform_program_find(const char *name, char path[PLATFORM_PATH_BYTES]);
+
+/* What changes when another file is put in this one's place: its size, times and number. */
+bool platform_file_identity(const char *path, uint64_t identity[4]);
+
+#endif
