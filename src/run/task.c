@@ -946,6 +946,10 @@ muster_status muster_submit(struct muster *m, const struct muster_task_desc *des
     /* Somebody else who waits, for all there are, must not wait for a promise. */
     bool can_wait = pool->waiters == 0 && are_awaited(descs, count);
     bool must_wake = !can_wait && ask_for_wake_locked(pool);
+    if (must_wake && pool->tasks.aside.count > 0) {
+        platform_condition_wake_one(&pool->work); /* giving kernels to devices takes its time */
+        must_wake = false;
+    }
     task_give_ready_locked(pool);
     if (pool->kernels_wanted > 0)
         lanes_wake_locked(pool);
