@@ -24,7 +24,8 @@ struct feed {
     struct muster_job_desc desc;
     struct muster_arg args[4];
     _Atomic uint64_t given, delivered;
-    uint64_t calls, wrong;
+    uint64_t calls;
+    _Atomic uint64_t wrong;
     _Atomic uint64_t ahead_max; /* items given and not delivered */
     _Atomic int inside;
     /* What it does when it is asked for the item. */
