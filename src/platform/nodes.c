@@ -178,7 +178,7 @@ static void nodes_from_topology(const struct hwloc_functions *f, hwloc_topology_
 static void nodes_from_hwloc(struct platform_node *nodes, uint32_t *count,
                              const struct platform_cores *allowed)
 {
-    struct platform_library library = { .handle = NULL };
+    struct platform_library library = { NULL };
     struct hwloc_functions f;
     if (platform_library_open(&library, "libhwloc.so.15", NULL) != MUSTER_OK)
         return;
