@@ -8,11 +8,12 @@ _muster()
         choices='devices pick explain partition sim kernel version help --help --version'
     else
         case ${COMP_WORDS[1]} in
-        devices | version | --version) choices='--json --help' ;;
+        devices) choices='--all --devices --json --help' ;;
+        version | --version) choices='--json --help' ;;
         pick | explain)
             case ${COMP_WORDS[COMP_CWORD - 1]} in
             --policy) choices='round-robin least-loaded weighted adaptive earliest-finish sticky' ;;
-            --backend) choices='cpu sim' ;;
+            --backend) choices='cpu cuda opencl sim' ;;
             # What stands after these is a size, a version or a list.
             --min-free | --min-cc | --device) return ;;
             *) choices='--policy --min-free --min-cc --backend --device --json --help' ;;

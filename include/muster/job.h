@@ -48,7 +48,8 @@ enum muster_arg_kind {
     MUSTER_ARG_INOUT = 3, /* both: each item is read and then written in its place */
     MUSTER_ARG_VALUE = 4, /* a scalar */
     MUSTER_ARG_ALL = 5,   /* data, whole and resident, only read */
-    MUSTER_ARG_FIRST = 6  /* the number of the unit's first item, a uint64_t */
+    MUSTER_ARG_FIRST = 6, /* the number of the unit's first item, a uint64_t */
+    MUSTER_ARG_SOURCE = 7 /* an array that is read, supplied by the job's source */
 };
 
 struct muster_arg {
@@ -65,6 +66,7 @@ struct muster_arg {
 #define MUSTER_VALUE(variable) { .kind = MUSTER_ARG_VALUE, .in = &(variable), .bytes = sizeof(variable) }
 #define MUSTER_ALL(data_) { .kind = MUSTER_ARG_ALL, .data = (data_) }
 #define MUSTER_FIRST { .kind = MUSTER_ARG_FIRST }
+#define MUSTER_SOURCE(type) { .kind = MUSTER_ARG_SOURCE, .bytes = sizeof(type) }
 /* clang-format on */
 
 /* How to run a job. The caller sets `size`; zero means the default everywhere. */
@@ -78,6 +80,12 @@ struct muster_run_options {
     uint64_t timeout_ns; /* a unit that takes longer makes its device hung; 0: by expectation */
     int unordered;       /* not 0: results are delivered as they come */
     int no_copies;       /* not 0: no unit is run twice to get ahead of a straggler */
+    /*
+     * Who is given the next unit. NULL or "claim": whichever device has room takes it. Else the device
+     * that "round-robin", "least-loaded", "weighted", "adaptive" or "earliest-finish" chooses, which is
+     * waited for if it has no room; units that are run again go to whoever has.
+     */
+    const char *policy;
 };
 
 /* A unit's results, in the order of the arguments that are written. Valid during the call. */
@@ -85,7 +93,11 @@ struct muster_result {
     struct muster_range range;
     const void *const *outputs; /* each points to the unit's first item */
     size_t output_count;
+    const muster_status *statuses; /* of each item, where the job has `each_status`; else NULL */
 };
+
+/* Where the number of items is known only when the source ends. */
+#define MUSTER_ITEMS_UNKNOWN UINT64_MAX
 
 struct muster_job_desc {
     size_t size;
@@ -101,13 +113,30 @@ struct muster_job_desc {
     muster_status (*sink)(void *user, const struct muster_result *result);
     void *sink_user;
     struct muster_run_options options; /* its size too */
+    /*
+     * Supplies the argument of kind MUSTER_ARG_SOURCE, of which there is then exactly one. Called on
+     * a thread of Muster's, for one item range after the other, each once, ahead of the work by as
+     * much as the window holds: writes items [begin, begin + n) to `to`, n at most `items`, and
+     * returns n; 0 when there are no more, or a failure, which fails the job. May take any time.
+     * May call muster_job_cancel, nothing else of the job. Where `items` is not
+     * MUSTER_ITEMS_UNKNOWN, an end before that many is a failure.
+     */
+    int64_t (*source)(void *user, uint64_t begin, uint64_t items, void *to, size_t bytes);
+    void *source_user;
+    /*
+     * Not NULL: how each item ended, in an array of `items`, borrowed until the job is over. A
+     * failing item then fails alone: a unit of which the kernel says that it failed is run again in
+     * parts until it is known which. Of items that failed no output is written. Items that were not
+     * run have MUSTER_E_CANCELLED.
+     */
+    muster_status *each_status;
 };
 
 struct muster_job;
 
 struct muster_progress {
     size_t size;
-    uint64_t items, delivered; /* `delivered` of `items` */
+    uint64_t items, delivered; /* `delivered` of `items`, which may be MUSTER_ITEMS_UNKNOWN */
     uint64_t elapsed_ns;
     uint64_t remaining_ns; /* at the rate so far; UINT64_MAX: unknown */
     double items_per_s;
@@ -133,14 +162,27 @@ struct muster_report {
     muster_status status;
     uint64_t items, delivered, units, retries;
     uint64_t makespan_ns;
-    uint64_t bound_ns; /* all items over the sum of the rates the devices have shown */
     /*
-     * Where the devices' time went, as a mean over them: before the first unit, between units, and
-     * after the last while others still worked.
+     * What the kernels alone would have taken, had all devices worked at the rate each has shown
+     * and never paused. The rest of the makespan is split below; together they are makespan_ns.
      */
-    uint64_t startup_ns, starved_ns, tail_ns;
+    uint64_t bound_ns;
+    /*
+     * Means over the devices, weighted by those rates. No device had done anything: all are 0.
+     * With a unit in hand a device's time is overhead until the unit is wholly given to it, and
+     * from when the device has finished until that is dealt with, unless it has another one
+     * meanwhile. It is transfer while all that the device has are copies of units that have not
+     * come to their kernel or are past it. That takes the device's own clock: where there is none,
+     * transfers count as work. A device that works on the host's memory has no transfers.
+     */
+    uint64_t startup_ns;  /* before the first unit */
+    uint64_t transfer_ns; /* copying, with nothing to compute meanwhile */
+    uint64_t overhead_ns; /* giving units, noticing that they ended */
+    uint64_t starved_ns;  /* without a unit, between two */
+    uint64_t tail_ns;     /* after the last unit, while others still worked */
     struct muster_range failed[MUSTER_JOB_FAILED_MAX]; /* merged */
     size_t failed_count;
+    uint64_t failed_items; /* of a job with `each_status`: delivered as failed */
     struct muster_job_device devices[MUSTER_JOB_DEVICES_MAX];
     size_t device_count;
 };
@@ -171,7 +213,10 @@ MUSTER_API muster_status muster_job_progress(struct muster_job *job,
 /* Cancels the job if it runs, waits for it, and frees it. NULL is allowed. */
 MUSTER_API void muster_job_destroy(struct muster_job *job);
 
-/* Bytes of host memory that the job's results would take while they wait for delivery. */
+/*
+ * Bytes of host memory that the job's results would take while they wait for delivery, and its
+ * supplied items while they may be needed again.
+ */
 MUSTER_API muster_status muster_job_memory_estimate(struct muster *m,
                                                     const struct muster_job_desc *desc,
                                                     uint64_t *bytes, struct muster_error *err);
@@ -179,6 +224,16 @@ MUSTER_API muster_status muster_job_memory_estimate(struct muster *m,
 /* A job, start to end: `options` and `report` may be NULL. */
 MUSTER_API muster_status muster_for(struct muster *m, struct muster_kernel *kernel, uint64_t items,
                                     const struct muster_arg *args, size_t arg_count,
+                                    const struct muster_run_options *options,
+                                    struct muster_report *report, struct muster_error *err);
+
+/*
+ * The same with a status for each item: a job with `each_status`, start to end. MUSTER_E_FAILED: all
+ * items were done or failed, and some did.
+ */
+MUSTER_API muster_status muster_map(struct muster *m, struct muster_kernel *kernel, uint64_t items,
+                                    const struct muster_arg *args, size_t arg_count,
+                                    muster_status *each_status,
                                     const struct muster_run_options *options,
                                     struct muster_report *report, struct muster_error *err);
 

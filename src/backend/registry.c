@@ -1,6 +1,8 @@
 #include "backend/registry.h"
 
 #include "backend/cpu/cpu.h"
+#include "backend/cuda/cuda.h"
+#include "backend/opencl/opencl.h"
 #include "backend/sim/sim.h"
 
 #include <stdbool.h>
@@ -10,7 +12,9 @@
 
 const struct muster_backend *const *registry_built_in(size_t *count)
 {
-    static const struct muster_backend *const built_in[] = { &backend_cpu, &backend_sim };
+    /* OpenCL last: its devices may be others' under another name, which then go first. */
+    static const struct muster_backend *const built_in[] = { &backend_cpu, &backend_cuda,
+                                                             &backend_sim, &backend_opencl };
     *count = sizeof built_in / sizeof *built_in;
     return built_in;
 }

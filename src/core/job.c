@@ -59,6 +59,7 @@ struct unit {
     uint32_t runs[RUNS_MAX]; /* attempts whose completion counts, JOB_NONE where there is none */
     double patience;         /* how many times as long as others it may take */
     bool is_suspect;         /* its device died under it: runs alone */
+    bool has_failed;         /* where that is tolerated: it is done, without a result */
 };
 
 struct attempt {
@@ -67,6 +68,7 @@ struct attempt {
     bool is_out;    /* occupies its lane's slot */
     bool is_active; /* its completion counts */
     bool is_kicked, is_copy, is_alone;
+    bool is_restarted; /* how long it took says nothing about the lane */
     uint64_t kicked_ns;
 };
 
@@ -91,7 +93,9 @@ struct domain {
 struct job {
     struct job_options options;
     enum job_state state;
-    bool no_lane_left, sink_failed;
+    bool is_cut_short; /* no lane is left, or no input: what is not done will not be */
+    bool sink_failed;
+    uint64_t supply;     /* the first item that has not arrived */
     uint64_t next_claim; /* the first item never claimed */
     uint64_t delivered_items;
     uint64_t undelivered; /* items claimed and not delivered */
@@ -152,6 +156,7 @@ struct job *job_init(void *memory, const struct job_options *options, uint64_t n
     job->look_ns = UINT64_MAX;
     job->usable = options->lane_count;
     job->state = options->items == 0 ? JOB_DONE : JOB_RUNNING;
+    job->supply = options->supplied ? 0 : options->items;
     for (uint32_t i = 0; i < options->units_max; i++)
         job->units[i].next = i + 1 < options->units_max ? i + 1 : JOB_NONE;
     for (uint32_t i = 0; i < options->lane_count; i++)
@@ -177,6 +182,12 @@ static void end_if_over(struct job *job)
 {
     if (job->state == JOB_RUNNING && job->delivered_items == job->options.items)
         job->state = JOB_DONE;
+}
+
+/* Whether something is still to be run; else there is only to be delivered. */
+static bool has_work(const struct job *job)
+{
+    return job->unfinished > 0 || job->next_claim < job->options.items;
 }
 
 /* A new unit at the end of the range; the caller has made sure that there is room. */
@@ -250,6 +261,33 @@ static void fail_unit(struct job *job, uint32_t index)
 {
     job->units[index].state = UNIT_FAILED;
     fail_job(job);
+}
+
+/* The unit is over: its result, or that it has none, can leave. */
+static void end_unit(struct job *job, uint32_t index)
+{
+    struct unit *unit = &job->units[index];
+    unit->state = UNIT_DONE;
+    job->unfinished -= items_of(unit);
+    if (job->options.ordered)
+        return;
+    unit->retry_next = JOB_NONE;
+    if (job->done_last != JOB_NONE)
+        job->units[job->done_last].retry_next = index;
+    else
+        job->done_first = index;
+    job->done_last = index;
+}
+
+/* No further run of it is worth trying. */
+static void give_up_unit(struct job *job, uint32_t index)
+{
+    if (!job->options.tolerant) {
+        fail_unit(job, index);
+        return;
+    }
+    job->units[index].has_failed = true;
+    end_unit(job, index);
 }
 
 /* Lanes. */
@@ -440,7 +478,7 @@ static uint64_t adaptive_size(const struct job *job, const struct lane *lane)
 static uint64_t next_size(const struct job *job, const struct lane *lane)
 {
     const struct job_options *options = &job->options;
-    uint64_t left = options->items - job->next_claim, size = 0;
+    uint64_t left = job->supply - job->next_claim, size = 0;
     if (left == 0 || job->free_units == JOB_NONE)
         return 0;
     switch (options->unit) {
@@ -463,6 +501,9 @@ static uint64_t next_size(const struct job *job, const struct lane *lane)
         if (size > options->window - job->undelivered)
             size = options->unit == JOB_UNIT_ADAPTIVE ? options->window - job->undelivered : 0;
     }
+    /* A unit of a size that was asked for waits until that much has arrived. */
+    if (size > left && options->unit != JOB_UNIT_ADAPTIVE && job->supply < options->items)
+        return 0;
     return size < left ? size : left;
 }
 
@@ -701,11 +742,11 @@ static uint32_t take_new(struct job *job, uint32_t lane, uint64_t now_ns)
     return make_unit(job, size);
 }
 
-/* All is claimed, or nothing new can be until the oldest unit has been delivered. */
+/* All that is there is claimed, or nothing new can be until the oldest unit has been delivered. */
 static bool nothing_to_claim(const struct job *job)
 {
     const struct job_options *options = &job->options;
-    return job->next_claim == options->items || job->free_units == JOB_NONE ||
+    return job->next_claim == job->supply || job->free_units == JOB_NONE ||
            (options->window > 0 && job->undelivered == options->window);
 }
 
@@ -733,6 +774,20 @@ bool job_claim(struct job *job, uint32_t lane_index, uint64_t now_ns, struct job
                                .is_retry = is_retry,
                                .is_copy = is_copy };
     return true;
+}
+
+void job_supply(struct job *job, uint64_t until)
+{
+    INVARIANT(job->options.supplied && until >= job->supply && until <= job->options.items);
+    job->supply = until;
+}
+
+void job_supply_ends(struct job *job)
+{
+    if (job->state != JOB_RUNNING)
+        return;
+    job->options.items = job->supply;
+    end_if_over(job);
 }
 
 bool job_is_out(const struct job *job, struct job_ticket ticket)
@@ -776,6 +831,24 @@ bool job_kick(struct job *job, struct job_ticket ticket, uint64_t now_ns)
     return true;
 }
 
+bool job_is_last_try(const struct job *job, struct job_ticket ticket)
+{
+    const struct attempt *attempt = find_attempt(job, ticket);
+    return attempt && attempt->is_active &&
+           job->units[attempt->unit].tries + 1 >= job->options.tries;
+}
+
+bool job_restart(struct job *job, struct job_ticket ticket, uint64_t now_ns)
+{
+    struct attempt *attempt = find_attempt(job, ticket);
+    if (!attempt || !attempt->is_active || job->state != JOB_RUNNING)
+        return false;
+    attempt->kicked_ns = now_ns;
+    attempt->is_restarted = true;
+    look_soon(job, now_ns);
+    return true;
+}
+
 /* Completions. */
 
 /* A hung lane whose last attempt has come back after all is tried again, as one nobody has measured. */
@@ -807,18 +880,9 @@ static enum job_verdict accept(struct job *job, uint32_t unit_index, struct lane
 {
     struct unit *unit = &job->units[unit_index];
     end_runs(job, unit);
-    unit->state = UNIT_DONE;
-    job->unfinished -= items_of(unit);
+    end_unit(job, unit_index);
     lane->report.items += items_of(unit);
     lane->report.units++;
-    if (!job->options.ordered) {
-        unit->retry_next = JOB_NONE;
-        if (job->done_last != JOB_NONE)
-            job->units[job->done_last].retry_next = unit_index;
-        else
-            job->done_first = unit_index;
-        job->done_last = unit_index;
-    }
     return JOB_ACCEPTED;
 }
 
@@ -830,8 +894,8 @@ static enum job_verdict retry(struct job *job, uint32_t unit_index, uint32_t lan
     unit->tries++;
     if (end == JOB_END_USER || unit->tries >= job->options.tries) {
         end_runs(job, unit);
-        fail_unit(job, unit_index);
-        return JOB_REFUSED;
+        give_up_unit(job, unit_index);
+        return job->options.tolerant ? JOB_GIVEN_UP : JOB_REFUSED;
     }
     unit->last_lane = lane;
     unit->is_suspect = false;
@@ -851,8 +915,10 @@ enum job_verdict job_finish(struct job *job, struct job_ticket ticket, enum job_
     bool is_late = !attempt->is_active;
     if (end == JOB_END_DEVICE) {
         job_lane_lost(job, lane_index, now_ns);
-        bool has_failed = job->units[unit].state == UNIT_FAILED;
-        return is_late ? JOB_LATE : has_failed ? JOB_REFUSED : JOB_AGAIN;
+        return is_late                                 ? JOB_LATE
+               : job->units[unit].state == UNIT_FAILED ? JOB_REFUSED
+               : job->units[unit].has_failed           ? JOB_GIVEN_UP
+                                                       : JOB_AGAIN;
     }
     look_soon(job, now_ns);
     if (is_late) {
@@ -862,11 +928,12 @@ enum job_verdict job_finish(struct job *job, struct job_ticket ticket, enum job_
         revive_if_empty(job, lane);
         return JOB_LATE;
     }
-    if (job->state == JOB_CANCELLED) {
+    INVARIANT(end != JOB_END_DROPPED || job->state != JOB_RUNNING);
+    if (job->state == JOB_CANCELLED || end == JOB_END_DROPPED) {
         cancel_attempt(job, attempt);
         return JOB_LATE;
     }
-    if (end == JOB_END_OK)
+    if (end == JOB_END_OK && !attempt->is_restarted)
         learn(job, attempt, now_ns);
     lane->last_finish_ns = now_ns;
     end_attempt(job, attempt);
@@ -901,7 +968,7 @@ static void drop_attempts(struct job *job, uint32_t lane_index, bool is_loss, bo
         unit->is_suspect = true;
         unit->last_lane = lane_index;
         if (is_charged && ++unit->domains_taken >= DOMAINS_TAKEN_MAX)
-            fail_unit(job, attempt->unit);
+            give_up_unit(job, attempt->unit);
         else
             add_retry(job, attempt->unit);
     }
@@ -922,10 +989,8 @@ static void retire_lane(struct job *job, uint32_t lane_index, bool is_loss, bool
     count_rate(job, lane);
     if (job->draining == lane_index)
         job->draining = JOB_NONE;
-    if (--job->usable == 0 && job->state == JOB_RUNNING) {
-        job->no_lane_left = true;
-        fail_job(job);
-    }
+    if (--job->usable == 0)
+        job_fail(job);
 }
 
 void job_lane_lost(struct job *job, uint32_t lane, uint64_t now_ns)
@@ -1022,6 +1087,11 @@ bool job_next_result(struct job *job, uint32_t *unit, struct muster_range *range
     return true;
 }
 
+bool job_has_failed(const struct job *job, uint32_t unit)
+{
+    return job->units[unit].has_failed;
+}
+
 void job_delivered(struct job *job, uint32_t unit)
 {
     uint64_t items = items_of(&job->units[unit]);
@@ -1045,6 +1115,14 @@ void job_cancel(struct job *job)
         job->state = JOB_CANCELLED;
 }
 
+void job_fail(struct job *job)
+{
+    if (!has_work(job))
+        return;
+    job->is_cut_short = job->is_cut_short || job->state == JOB_RUNNING;
+    fail_job(job);
+}
+
 /* What there is to know. */
 
 enum job_state job_state(const struct job *job)
@@ -1055,6 +1133,16 @@ enum job_state job_state(const struct job *job)
 bool job_is_quiet(const struct job *job)
 {
     return job->out == 0;
+}
+
+uint64_t job_items(const struct job *job)
+{
+    return job->options.items;
+}
+
+uint64_t job_items_needed(const struct job *job)
+{
+    return job->oldest != JOB_NONE ? job->units[job->oldest].range.begin : job->next_claim;
 }
 
 uint64_t job_items_delivered(const struct job *job)
@@ -1102,11 +1190,11 @@ size_t job_failed_ranges(const struct job *job, struct muster_range *out, size_t
         return 0;
     for (uint32_t i = job->oldest; i != JOB_NONE; i = job->units[i].next) {
         const struct unit *unit = &job->units[i];
-        bool is_lost = job->no_lane_left && unit->state != UNIT_DONE && unit->state != UNIT_LEAVING;
+        bool is_lost = job->is_cut_short && unit->state != UNIT_DONE && unit->state != UNIT_LEAVING;
         if (unit->state == UNIT_FAILED || is_lost)
             count = add_range(out, count, capacity, unit->range);
     }
-    if (job->no_lane_left)
+    if (job->is_cut_short)
         count = add_range(out, count, capacity,
                           (struct muster_range){ job->next_claim, job->options.items });
     return count;
@@ -1132,7 +1220,11 @@ static const char *check_unit(const struct job *job, uint32_t index)
     if (items_of(unit) == 0 || (options->window > 0 && items_of(unit) > options->window) ||
         (options->unit_max > 0 && items_of(unit) > options->unit_max))
         return "a unit is empty, or larger than the window or a slot";
-    if (unit->state != UNIT_FAILED &&
+    if (unit->has_failed &&
+        (!options->tolerant ||
+         (unit->state != UNIT_DONE && unit->state != UNIT_LEAVING && unit->state != UNIT_FAILED)))
+        return "a unit has failed and is neither done nor tolerated";
+    if (unit->state != UNIT_FAILED && !unit->has_failed &&
         (unit->tries >= options->tries || unit->domains_taken >= DOMAINS_TAKEN_MAX))
         return "a unit is out of tries and has not failed";
     if (unit->state == UNIT_FAILED && job->state == JOB_RUNNING)
@@ -1190,6 +1282,8 @@ static const char *check_units(const struct job *job)
     }
     if (previous != job->newest)
         return "the list of units is broken";
+    if (job->next_claim > job->supply || job->supply > job->options.items)
+        return "more was claimed than has arrived, or more has arrived than there is";
     if (undelivered != job->undelivered || undelivered + job->delivered_items != job->next_claim)
         return "undelivered items are miscounted";
     if (unfinished != job->unfinished && job->state == JOB_RUNNING)
@@ -1260,7 +1354,7 @@ const char *job_check(const struct job *job)
     }
     if (usable != job->usable || out != job->out || out != in_domains)
         return "usable lanes or attempts are miscounted";
-    if (job->state == JOB_RUNNING && job->usable == 0)
+    if (job->state == JOB_RUNNING && job->usable == 0 && has_work(job))
         return "the job runs without a lane";
     if ((job->delivered_items == job->options.items) != (job->state == JOB_DONE) &&
         job->state != JOB_CANCELLED)

@@ -43,7 +43,9 @@ struct job_options {
     uint32_t units_max; /* units that may be undelivered at once, at least lane_count x depth */
     uint32_t tries;     /* runs of a unit before it fails; at least 1 */
     bool ordered, speculate;
-    bool place; /* lanes are given units by `policy`; else they take them */
+    bool tolerant; /* a unit that fails is delivered as such; else the job fails with it */
+    bool supplied; /* items arrive one after the other: job_supply. Else all are there */
+    bool place;    /* lanes are given units by `policy`; else they take them */
     enum job_policy policy;
     uint64_t timeout_ns; /* an attempt that takes longer makes its lane hung; 0: by expectation */
 };
@@ -67,7 +69,8 @@ enum job_end {
     JOB_END_OK,
     JOB_END_UNIT,  /* the unit failed: retried elsewhere */
     JOB_END_USER,  /* the user's code refused it: never retried */
-    JOB_END_DEVICE /* the device is lost: see job_lane_lost */
+    JOB_END_DEVICE, /* the device is lost: see job_lane_lost */
+    JOB_END_DROPPED /* broken off, because the job is over */
 };
 
 /* What became of a completion. */
@@ -75,7 +78,8 @@ enum job_verdict {
     JOB_ACCEPTED, /* the unit is done */
     JOB_LATE,     /* the ticket is stale, or another attempt was first: drop the result */
     JOB_AGAIN,    /* the unit will be run again */
-    JOB_REFUSED   /* the unit has failed, and with it the job */
+    JOB_REFUSED,  /* the unit has failed, and with it the job */
+    JOB_GIVEN_UP  /* the unit has failed, and will be delivered as one that did */
 };
 
 struct job_lane_report {
@@ -102,6 +106,12 @@ uint32_t job_place(struct job *job, uint64_t now_ns);
  */
 bool job_claim(struct job *job, uint32_t lane, uint64_t now_ns, struct job_claim *out);
 
+/*
+ * Where items are supplied: those before `until` have arrived, or there are no more than have. The
+ * number of items that the options gave is then the most there can be. A job that is over keeps it.
+ */
+void job_supply(struct job *job, uint64_t until);
+void job_supply_ends(struct job *job);
 /* Whether the attempt still has its lane's slot: it is not over and was not taken back. */
 bool job_is_out(const struct job *job, struct job_ticket ticket);
 
@@ -110,6 +120,15 @@ bool job_is_out(const struct job *job, struct job_ticket ticket);
  * is to be done. A lane asks for every claim, also after the end: that gives the slot back.
  */
 bool job_kick(struct job *job, struct job_ticket ticket, uint64_t now_ns);
+
+/* If the attempt fails now, its unit is out of tries. */
+bool job_is_last_try(const struct job *job, struct job_ticket ticket);
+
+/*
+ * The lane runs a part of the attempt's unit again: its clock starts anew, and tells nothing any more.
+ * False if its completion does not count any more or the job is over, and it is to be broken off.
+ */
+bool job_restart(struct job *job, struct job_ticket ticket, uint64_t now_ns);
 
 enum job_verdict job_finish(struct job *job, struct job_ticket ticket, enum job_end end,
                             uint64_t now_ns);
@@ -130,17 +149,24 @@ uint64_t job_look_due(const struct job *job);
 
 /* The next unit whose result may leave, in order if the job is; false if there is none yet. */
 bool job_next_result(struct job *job, uint32_t *unit, struct muster_range *range);
+/* Whether it is one that failed, and has no result. */
+bool job_has_failed(const struct job *job, uint32_t unit);
 /* Its result has left: the window moves. */
 void job_delivered(struct job *job, uint32_t unit);
 /* The sink refused it: the job fails. */
 void job_sink_failed(struct job *job, uint32_t unit);
 
 void job_cancel(struct job *job);
+/* What cannot be had from outside makes the job fail, unless all is done: nothing more is claimed. */
+void job_fail(struct job *job);
 
 enum job_state job_state(const struct job *job);
 /* No attempt is out, but those of lanes that are lost or hung. */
 bool job_is_quiet(const struct job *job);
+uint64_t job_items(const struct job *job);
 uint64_t job_items_delivered(const struct job *job);
+/* The first item that was not delivered, or has not arrived: what comes before is not needed again. */
+uint64_t job_items_needed(const struct job *job);
 uint64_t job_window_used(const struct job *job);
 uint64_t job_units_made(const struct job *job);
 uint64_t job_retries(const struct job *job);

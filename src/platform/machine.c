@@ -200,6 +200,33 @@ void platform_pages_unmap(void *pages, size_t bytes)
     munmap(pages, bytes);
 }
 
+void *platform_ring_map(size_t bytes)
+{
+    size_t both;
+    if (__builtin_mul_overflow(bytes, (size_t)2, &both))
+        return NULL;
+    /* The address range is taken as a whole first, so that nobody maps something in between. */
+    char *ring = mmap(NULL, both, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (ring == MAP_FAILED)
+        return NULL;
+    /*
+     * Shared pages that are moved from a place of no bytes stay there too: a second view of them
+     * without a file, which would count against the limits on files and, if it is too large for
+     * them, end the process.
+     */
+    if (mmap(ring, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
+            ring &&
+        mremap(ring, 0, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, ring + bytes) == ring + bytes)
+        return ring;
+    munmap(ring, both);
+    return NULL;
+}
+
+void platform_ring_unmap(void *ring, size_t bytes)
+{
+    munmap(ring, 2 * bytes);
+}
+
 /*
  * From here up a piece is mapped by itself, so that it lies on the right node and goes back to the
  * system.

@@ -47,6 +47,13 @@ extern const struct muster_allocator platform_heap;
  */
 void *platform_pages_map(size_t bytes, int32_t node);
 void platform_pages_unmap(void *pages, size_t bytes);
+
+/*
+ * Whole pages that follow themselves: byte i + `bytes` is byte i, so that any piece of at most `bytes`
+ * is contiguous, wherever it begins. `bytes` is a multiple of the page. NULL if there is none.
+ */
+void *platform_ring_map(size_t bytes);
+void platform_ring_unmap(void *ring, size_t bytes);
 size_t platform_page_bytes(void);
 
 /*

@@ -11,8 +11,25 @@
 #ifndef RUN_CONDUCT_H
 #define RUN_CONDUCT_H
 
+#include "base/invariant.h"
 #include "core/job.h"
 #include "run/runtime.h"
+
+/* Timing events around a unit's kernel: before it, behind it, and at the end of the unit. */
+#define TIMING_MARKS 3u
+struct timing_mark;
+
+struct time_span {
+    uint64_t begin_ns, end_ns;
+};
+
+/* How much of the time spans cover together, which come in the order in which they end. */
+struct time_cover {
+    uint64_t ns, until_ns;
+};
+
+/* A range is halved at most so often, and one half is kept each time. */
+#define SLOT_PARTS_MAX 65
 
 enum slot_stage { STAGE_FREE, STAGE_RUNNING, STAGE_FINISHED };
 
@@ -28,29 +45,63 @@ struct lane_slot {
     struct muster_error problem;          /* why it went wrong */
     muster_status ended;                  /* how the stream got to its end */
     muster_status result;                 /* how the kernel ended */
+    uint64_t kicked_ns, given_ns, ended_ns;
+    struct timing_mark *marks[TIMING_MARKS]; /* borrowed of the device; NULL: not timed */
+    uint32_t marked;                         /* of them, recorded for this unit */
+    struct time_span at_kernel;              /* 0: not known */
+    /*
+     * Items of the unit that are being done: all, unless it is being found out which of them fail.
+     * Then `parts` are those that are still to be looked at, each half of the one before.
+     */
+    struct muster_range part;
+    struct muster_range parts[SLOT_PARTS_MAX];
+    uint32_t part_count;
+    bool is_broken_off; /* there were parts left when the job ended, or another attempt was first */
 };
 
 /* One device working on one job. */
 struct run_lane {
     struct muster_job *job;
-    struct run_device *device; /* pinned until the lane is torn down */
+    struct run_device *device; /* pinned until the job is over; there as long as the lane has streams */
+    bool has_device_pin;
     uint32_t index;
     struct platform_thread thread;
-    struct lane_slot *slots;              /* owns: `depth` */
-    bool uses_host_memory;                /* kernels work on arrays and buffers themselves */
-    muster_block arrays[MUSTER_ARGS_MAX]; /* then: input arrays, declared */
+    struct lane_slot *slots;                  /* owns: `depth` */
+    bool uses_host_memory;                    /* kernels work on arrays and buffers themselves */
+    bool has_pinned_buffers, has_pinned_ring; /* else: made known to the device for fast copies */
+    muster_block arrays[MUSTER_ARGS_MAX]; /* then: input arrays and the source's ring, declared */
     muster_block *buffers;                /* and buffers, declared when first used; owns */
     uint32_t running;
     uint64_t first_ns, last_ns, busy_since_ns, busy_ns;
+    bool is_timed;
+    struct time_cover held, at_kernel; /* the device had a whole unit; one was at its kernel */
+    bool was_hung;                     /* as last told of in a trace */
+};
+
+/*
+ * Items that a job's source has supplied, in a ring of bytes: item i lies at i x item size, modulo the
+ * ring's. They stay until no attempt needs them any more.
+ */
+struct run_source {
+    struct platform_thread thread;
+    bool is_running;   /* the thread was started */
+    char *ring;        /* owns; NULL: the job has no source */
+    size_t ring_bytes; /* a multiple of the page */
+    size_t item_bytes;
+    uint64_t capacity; /* items that may be there at a time; 0: the job has no source */
 };
 
 struct muster_job {
     struct muster *m;
+    uint32_t number;         /* in traces, from 1 */
     struct muster_job *next; /* on one of the runtime's lists */
     struct muster_job_desc desc;
     struct muster_arg args[MUSTER_ARGS_MAX];
     unsigned char values[MUSTER_ARG_BYTES_MAX]; /* of scalars */
     size_t out_offsets[MUSTER_ARGS_MAX];        /* of written arguments, within a buffer */
+    size_t status_offset;                       /* of the items' statuses, likewise */
+    enum job_policy policy;
+    bool places; /* by `policy`; else lanes take */
     struct job_options core_options;
     struct job *core; /* owns */
     struct platform_condition changed;
@@ -61,13 +112,21 @@ struct muster_job {
     uint64_t unit_max; /* items a buffer holds; 0: any number, nothing is written */
     size_t buffer_bytes;
     char *memory; /* owns: pages of all buffers, NULL if nothing is written */
+    size_t memory_bytes;
     uint32_t buffer_count;
     uint32_t *free_buffers; /* owns: a stack */
     uint32_t free_count;
-    uint32_t *unit_buffers; /* owns: whose results a unit's are, by unit */
-    uint32_t outstanding;   /* slots that a device may still be working in */
-    uint32_t lanes_inside;  /* lanes whose thread has not left */
-    bool is_known;          /* muster_start has given it out: the sink may cancel it */
+    uint32_t *unit_buffers;       /* owns: whose results a unit's are, by unit */
+    muster_status *unit_failures; /* owns: why a unit has no result, by unit */
+    struct run_source source;
+    /* Items that were delivered as failed. The conductor's alone until the job is over. */
+    struct muster_range failed[MUSTER_JOB_FAILED_MAX];
+    size_t failed_count;
+    uint64_t failed_items;
+    struct muster_error first_failed; /* the first of them that was delivered */
+    uint32_t outstanding;             /* slots that a device may still be working in */
+    uint32_t lanes_inside;            /* lanes whose thread has not left */
+    bool is_known;                    /* muster_start has given it out: the sink may cancel it */
     bool must_leave, is_over;
     bool has_given_up;   /* lanes leave, whatever their devices still do */
     uint64_t give_up_ns; /* when that is, UINT64_MAX: when the core finds them hung */
@@ -82,13 +141,46 @@ static inline bool job_writes(const struct muster_arg *arg)
     return arg->kind == MUSTER_ARG_OUT || arg->kind == MUSTER_ARG_INOUT;
 }
 
+/* Whether it is an array of which a unit has a part. */
+static inline bool job_cuts(const struct muster_arg *arg)
+{
+    return arg->kind == MUSTER_ARG_IN || arg->kind == MUSTER_ARG_SOURCE || job_writes(arg);
+}
+
 static inline char *job_buffer(const struct muster_job *job, uint32_t buffer)
 {
     return job->memory ? job->memory + (size_t)buffer * job->buffer_bytes : NULL;
 }
 
+/* There is one for each unit that is not delivered and for each slot, so there always is one. */
+static inline uint32_t job_take_buffer_locked(struct muster_job *job)
+{
+    INVARIANT(job->free_count > 0);
+    return job->free_buffers[--job->free_count];
+}
+
+/* The statuses of a unit's items, NULL if nobody wants them. */
+static inline muster_status *job_statuses(const struct muster_job *job, uint32_t buffer)
+{
+    return job->desc.each_status
+               ? (muster_status *)(void *)(job_buffer(job, buffer) + job->status_offset)
+               : NULL;
+}
+
 /* Notes the failure that the job ended with; a later one does not count. */
 void job_note_locked(struct muster_job *job, const struct muster_error *error);
+
+/* source.c */
+/* The size of the ring, once the core's options are known. */
+void source_plan(struct muster_job *job);
+muster_status source_set_up(struct muster_job *job, struct muster_error *err);
+/* Starts the thread, if there is a source. */
+muster_status source_start(struct muster_job *job, struct muster_error *err);
+/* Waits for the thread, which ends when the job is not running any more and the user's code returns. */
+void source_join(struct muster_job *job);
+void source_free(struct muster_job *job);
+/* Where in the ring an item lies. */
+size_t source_offset(const struct run_source *source, uint64_t item);
 
 /* lane.c */
 /* Takes what the lane needs on its device. On failure it can be torn down. */
@@ -97,5 +189,35 @@ muster_status lane_set_up(struct run_lane *lane, struct muster_error *err);
 void lane_run(void *lane);
 /* Gives back what the lane has, unless a hung device may still use it; may be called again. */
 void lane_tear_down(struct run_lane *lane);
+
+/* trace.c: what a trace and the totals are told. */
+void trace_kick_locked(struct lane_slot *slot, uint64_t now_ns);
+void trace_attempt_locked(struct lane_slot *slot, enum job_end end, enum job_verdict verdict,
+                          uint64_t now_ns);
+/* The core has looked for what is overdue. */
+void trace_look_locked(struct muster_job *job);
+/* `begin_ns` is of trace_clock. */
+void trace_delivery_locked(struct muster_job *job, struct muster_range range, uint64_t begin_ns,
+                           muster_status status);
+void trace_job_locked(const struct muster_job *job);
+
+/* loss.c: where a job's time went. */
+/* Timing is for the report alone: where it cannot be had the lane does without. */
+void timing_set_up(struct run_lane *lane);
+void timing_give_back(struct lane_slot *slot);
+/* Records the slot's mark of that number behind what its stream was given; they come in order. */
+void timing_mark(struct lane_slot *slot, uint32_t which);
+/* After the unit's end, with no lock held. */
+void timing_read(struct lane_slot *slot);
+void loss_attempt_locked(struct lane_slot *slot);
+
+/* Sums over lanes, each weighted with the rate at which the lane works when it does. */
+struct loss {
+    double rate; /* items in a nanosecond */
+    double startup, starved, tail, transfer, overhead;
+    uint64_t items;
+};
+void loss_add_locked(struct loss *loss, const struct run_lane *lane, uint64_t items);
+void loss_report(const struct loss *loss, struct muster_report *report);
 
 #endif

@@ -50,6 +50,10 @@ static muster_status check_arg(const struct muster_arg *arg, struct muster_error
     case MUSTER_ARG_ALL:
     case MUSTER_ARG_FIRST:
         return MUSTER_OK;
+    case MUSTER_ARG_SOURCE:
+        if (arg->bytes > 0)
+            return MUSTER_OK;
+        break;
     }
     return run_bad_argument(err, "a job's argument",
                             "its kind is unknown, or it has no memory or size");
@@ -61,6 +65,27 @@ static size_t value_bytes(const struct muster_arg *arg)
     return arg->kind == MUSTER_ARG_VALUE   ? arg->bytes
            : arg->kind == MUSTER_ARG_FIRST ? sizeof(uint64_t)
                                            : 0;
+}
+
+/* A source belongs to one argument; without the number of items there can be no array of them. */
+static muster_status check_source(const struct muster_job_desc *desc, struct muster_error *err)
+{
+    size_t sources = 0;
+    bool has_arrays = desc->each_status != NULL;
+    for (size_t i = 0; i < desc->arg_count; i++) {
+        sources += desc->args[i].kind == MUSTER_ARG_SOURCE;
+        has_arrays =
+            has_arrays || (job_cuts(&desc->args[i]) && (desc->args[i].in || desc->args[i].out));
+    }
+    if (sources != (desc->source ? 1u : 0u))
+        return muster_error_fill(
+            err, MUSTER_E_INVALID, 0, "give a source and one MUSTER_SOURCE argument, or neither",
+            "the job has %s source and %zu arguments for it", desc->source ? "a" : "no", sources);
+    if (desc->items == MUSTER_ITEMS_UNKNOWN && (!desc->source || has_arrays))
+        return run_bad_argument(
+            err, "a job",
+            "a number of items that is not known needs a source, and goes with no arrays");
+    return MUSTER_OK;
 }
 
 static muster_status check_desc(const struct muster_job_desc *desc, struct muster_error *err)
@@ -77,6 +102,8 @@ static muster_status check_desc(const struct muster_job_desc *desc, struct muste
         return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, NULL, "depth is %u; at most %d",
                                  options->depth, DEPTH_MAX);
     size_t values = 0;
+    /* Of a source that ends some time only what is there at a time has to fit. */
+    uint64_t items = desc->items == MUSTER_ITEMS_UNKNOWN ? 0 : desc->items;
     for (size_t i = 0; i < desc->arg_count; i++) {
         uint64_t bytes;
         muster_status status = check_arg(&desc->args[i], err);
@@ -86,12 +113,37 @@ static muster_status check_desc(const struct muster_job_desc *desc, struct muste
         if (values > MUSTER_ARG_BYTES_MAX)
             return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, "put large values into data",
                                      "the values have more than %d bytes", MUSTER_ARG_BYTES_MAX);
-        if (__builtin_mul_overflow(desc->items, (uint64_t)desc->args[i].bytes, &bytes))
+        if (__builtin_mul_overflow(items, (uint64_t)desc->args[i].bytes, &bytes))
             return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, NULL,
                                      "argument %zu of %llu items is larger than any memory", i,
                                      (unsigned long long)desc->items);
     }
-    return MUSTER_OK;
+    return check_source(desc, err);
+}
+
+/* Which policy is meant. */
+static muster_status find_policy(struct muster_job *job, struct muster_error *err)
+{
+    static const char *const names[] = { [JOB_ROUND_ROBIN] = "round-robin",
+                                         [JOB_LEAST_LOADED] = "least-loaded",
+                                         [JOB_WEIGHTED] = "weighted",
+                                         [JOB_ADAPTIVE] = "adaptive",
+                                         [JOB_EARLIEST_FINISH] = "earliest-finish" };
+    const char *name = job->desc.options.policy;
+    job->places = name && strcmp(name, "claim") != 0;
+    if (!job->places)
+        return MUSTER_OK;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        job->policy = (enum job_policy)i;
+        if (strcmp(name, names[i]) == 0)
+            return MUSTER_OK;
+    }
+    bool is_sticky = strcmp(name, "sticky") == 0;
+    return muster_error_fill(
+        err, MUSTER_E_INVALID, 0,
+        "claim, round-robin, least-loaded, weighted, adaptive or earliest-finish",
+        "the policy of a job is \"%s\", which %s", name,
+        is_sticky ? "goes by a key that units do not have" : "it does not know");
 }
 
 /* What the kernel's source says it takes, where there is one. */
@@ -134,9 +186,9 @@ static uint64_t least(uint64_t a, uint64_t b)
 static uint64_t find_unit_max(const struct muster_job *job)
 {
     const struct muster_run_options *options = &job->desc.options;
-    size_t item_bytes = 0;
+    size_t item_bytes = job->desc.each_status ? sizeof(muster_status) : 0;
     for (size_t i = 0; i < job->desc.arg_count; i++)
-        if (job->args[i].kind <= MUSTER_ARG_INOUT &&
+        if (job_cuts(&job->args[i]) &&
             __builtin_add_overflow(item_bytes, job->args[i].bytes, &item_bytes))
             item_bytes = SIZE_MAX;
     if (item_bytes == 0)
@@ -149,24 +201,39 @@ static uint64_t find_unit_max(const struct muster_job *job)
     return least(most, job->desc.items);
 }
 
+/* Makes room in a buffer for a unit of such items; false if no memory is that large. */
+static bool add_output(struct muster_job *job, size_t item_bytes, size_t *offset)
+{
+    size_t end, bytes;
+    if (__builtin_mul_overflow((size_t)job->unit_max, item_bytes, &bytes) ||
+        __builtin_add_overflow(job->buffer_bytes, bytes, &end) ||
+        __builtin_add_overflow(end, OUTPUT_ALIGNMENT - 1, &end))
+        return false;
+    *offset = job->buffer_bytes;
+    job->buffer_bytes = end & ~(size_t)(OUTPUT_ALIGNMENT - 1);
+    return true;
+}
+
 /* Where each written argument lies in a buffer. */
 static muster_status lay_out(struct muster_job *job, struct muster_error *err)
 {
+    bool fits = true;
     job->unit_max = find_unit_max(job);
     for (size_t i = 0; i < job->desc.arg_count; i++) {
         const struct muster_arg *arg = &job->args[i];
-        if (!job_writes(arg))
-            continue;
-        job->out_offsets[i] = job->buffer_bytes;
-        /* No overflow in the product: all items together do not. */
-        size_t end, bytes = (size_t)job->unit_max * arg->bytes;
-        if (__builtin_add_overflow(job->buffer_bytes, bytes, &end) ||
-            __builtin_add_overflow(end, OUTPUT_ALIGNMENT - 1, &end))
-            return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, "use smaller units",
-                                     "a unit's results are larger than any memory");
-        job->buffer_bytes = end & ~(size_t)(OUTPUT_ALIGNMENT - 1);
+        size_t bytes;
+        if (job_writes(arg))
+            fits = fits && add_output(job, arg->bytes, &job->out_offsets[i]);
+        else if (job_cuts(arg))
+            fits = fits && !__builtin_mul_overflow((size_t)job->unit_max, arg->bytes, &bytes);
     }
-    return MUSTER_OK;
+    if (job->desc.each_status)
+        fits = fits && add_output(job, sizeof(muster_status), &job->status_offset);
+    if (fits)
+        return MUSTER_OK;
+    return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, "use smaller units",
+                             "a unit of %llu items is larger than any memory",
+                             (unsigned long long)job->unit_max);
 }
 
 static bool has_inout(const struct muster_job *job)
@@ -195,8 +262,12 @@ static void set_core_options(struct muster_job *job)
         .ordered = !options->unordered,
         /* A late attempt would read what delivery has written in its place. */
         .speculate = !options->no_copies && !has_inout(job),
+        .tolerant = job->desc.each_status != NULL,
+        .place = job->places,
+        .policy = job->policy,
         .timeout_ns = options->timeout_ns,
     };
+    source_plan(job);
     job->buffer_count = job->core_options.units_max + slots;
 }
 
@@ -269,7 +340,9 @@ static muster_status find_devices(struct muster_job *job, struct muster_error *e
         if (!takes_part_locked(job, device))
             continue;
         struct run_lane *lane = &job->lanes[job->lane_count];
-        *lane = (struct run_lane){ .job = job, .device = device, .index = job->lane_count };
+        *lane = (struct run_lane){
+            .job = job, .device = device, .has_device_pin = true, .index = job->lane_count
+        };
         device->pins++;
         memcpy(job->lane_ids[job->lane_count], device->info.id, sizeof job->lane_ids[0]);
         job->lane_count++;
@@ -294,11 +367,12 @@ static muster_status find_devices(struct muster_job *job, struct muster_error *e
 static muster_status allocate_buffers(struct muster_job *job, struct muster_error *err)
 {
     struct muster *m = job->m;
-    size_t total;
     job->free_buffers = allocator_take(&m->allocator, job->buffer_count, sizeof *job->free_buffers);
     job->unit_buffers =
         allocator_take(&m->allocator, job->core_options.units_max, sizeof *job->unit_buffers);
-    if (!job->free_buffers || !job->unit_buffers)
+    job->unit_failures =
+        allocator_take(&m->allocator, job->core_options.units_max, sizeof *job->unit_failures);
+    if (!job->free_buffers || !job->unit_buffers || !job->unit_failures)
         return run_no_memory(err, "a job");
     while (job->free_count < job->buffer_count) {
         job->free_buffers[job->free_count] = job->free_count;
@@ -306,8 +380,8 @@ static muster_status allocate_buffers(struct muster_job *job, struct muster_erro
     }
     if (job->buffer_bytes == 0)
         return MUSTER_OK;
-    if (__builtin_mul_overflow(job->buffer_bytes, (size_t)job->buffer_count, &total) ||
-        !(job->memory = platform_pages_map(total, -1)))
+    if (__builtin_mul_overflow(job->buffer_bytes, (size_t)job->buffer_count, &job->memory_bytes) ||
+        !(job->memory = platform_pages_map(job->memory_bytes, -1)))
         return muster_error_fill(err, MUSTER_E_NO_MEMORY, 0, "use smaller units, or fewer devices",
                                  "no host memory for %u buffers of %zu bytes", job->buffer_count,
                                  job->buffer_bytes);
@@ -364,7 +438,10 @@ static void free_job(struct muster_job *job)
     }
     allocator_give(&m->allocator, job->lanes, MUSTER_JOB_DEVICES_MAX, sizeof *job->lanes);
     if (job->memory)
-        platform_pages_unmap(job->memory, job->buffer_bytes * job->buffer_count);
+        platform_pages_unmap(job->memory, job->memory_bytes);
+    source_free(job);
+    allocator_give(&m->allocator, job->unit_failures, job->core_options.units_max,
+                   sizeof *job->unit_failures);
     allocator_give(&m->allocator, job->unit_buffers, job->core_options.units_max,
                    sizeof *job->unit_buffers);
     allocator_give(&m->allocator, job->free_buffers, job->buffer_count, sizeof *job->free_buffers);
@@ -375,23 +452,87 @@ static void free_job(struct muster_job *job)
 
 /* Delivery. */
 
+/* Writes the items that did not fail. */
+static void write_array(char *to, const char *from, size_t item_bytes,
+                        const muster_status *statuses, uint64_t items)
+{
+    for (uint64_t begin = 0, end; begin < items; begin = end) {
+        bool is_good = !statuses || statuses[begin] == MUSTER_OK;
+        end = statuses ? begin + 1 : items;
+        while (end < items && (statuses[end] == MUSTER_OK) == is_good)
+            end++;
+        if (is_good)
+            memcpy(to + begin * item_bytes, from + begin * item_bytes, (end - begin) * item_bytes);
+    }
+}
+
 /* Writes the caller's arrays and calls the sink. No lock is held. */
 static muster_status deliver(struct muster_job *job, uint32_t buffer, struct muster_range range)
 {
     const void *outputs[MUSTER_ARGS_MAX];
     size_t count = 0;
+    uint64_t items = range.end - range.begin;
+    const muster_status *statuses = job_statuses(job, buffer);
     for (size_t i = 0; i < job->desc.arg_count; i++) {
         const struct muster_arg *arg = &job->args[i];
         if (!job_writes(arg))
             continue;
         const char *from = job_buffer(job, buffer) + job->out_offsets[i];
         if (arg->out)
-            memcpy((char *)arg->out + range.begin * arg->bytes, from,
-                   (range.end - range.begin) * arg->bytes);
+            write_array((char *)arg->out + range.begin * arg->bytes, from, arg->bytes, statuses,
+                        items);
         outputs[count++] = from;
     }
-    const struct muster_result result = { range, outputs, count };
+    if (statuses)
+        memcpy(job->desc.each_status + range.begin, statuses, items * sizeof *statuses);
+    const struct muster_result result = { range, outputs, count, statuses };
     return job->desc.sink ? job->desc.sink(job->desc.sink_user, &result) : MUSTER_OK;
+}
+
+/*
+ * Adds a range to MUSTER_JOB_FAILED_MAX of them at most, which stay in item order and apart. One for
+ * which there is no room is joined with its neighbour, and so is what lies between.
+ */
+static void add_failed(struct muster_range *ranges, size_t *count, struct muster_range range)
+{
+    size_t first = *count;
+    while (first > 0 && ranges[first - 1].end >= range.begin)
+        first--;
+    size_t last = first;
+    while (last < *count && ranges[last].begin <= range.end)
+        last++;
+    if (first == last && *count == MUSTER_JOB_FAILED_MAX) {
+        first -= first > 0;
+        last = first + 1;
+    }
+    if (first < last) {
+        range.begin = least(range.begin, ranges[first].begin);
+        range.end = ranges[last - 1].end > range.end ? ranges[last - 1].end : range.end;
+    }
+    memmove(&ranges[first + 1], &ranges[last], (*count - last) * sizeof *ranges);
+    ranges[first] = range;
+    *count += 1 - (last - first);
+}
+
+/* Of a unit that was delivered: which of its items failed. */
+static void note_statuses(struct muster_job *job, uint32_t buffer, struct muster_range range)
+{
+    const muster_status *statuses = job_statuses(job, buffer);
+    uint64_t items = range.end - range.begin;
+    for (uint64_t begin = 0, end; statuses && begin < items; begin = end) {
+        end = begin + 1;
+        if (statuses[begin] == MUSTER_OK)
+            continue;
+        while (end < items && statuses[end] != MUSTER_OK)
+            end++;
+        if (job->failed_items == 0)
+            muster_error_fill(&job->first_failed, MUSTER_E_FAILED, 0, "look at each_status",
+                              "item %llu failed: %s", (unsigned long long)(range.begin + begin),
+                              muster_status_message(statuses[begin]));
+        job->failed_items += end - begin;
+        add_failed(job->failed, &job->failed_count,
+                   (struct muster_range){ range.begin + begin, range.begin + end });
+    }
 }
 
 /* Delivers the next result, if there is one. Called with the lock, which is not held meanwhile. */
@@ -401,9 +542,17 @@ static bool deliver_next_locked(struct muster_job *job)
     struct muster_range range;
     if (!job_next_result(job->core, &unit, &range))
         return false;
-    uint32_t buffer = job->unit_buffers[unit];
+    bool has_failed = job_has_failed(job->core, unit);
+    uint32_t buffer = has_failed ? job_take_buffer_locked(job) : job->unit_buffers[unit];
+    muster_status failure = job->unit_failures[unit];
+    uint64_t begin_ns = trace_clock(job->m);
     run_unlock(job->m);
+    /* A unit of which nothing came back is delivered as what it is. */
+    for (uint64_t i = 0; has_failed && i < range.end - range.begin; i++)
+        job_statuses(job, buffer)[i] = failure;
     muster_status status = deliver(job, buffer, range);
+    if (status == MUSTER_OK)
+        note_statuses(job, buffer, range);
     run_lock(job->m);
     if (status == MUSTER_OK) {
         job_delivered(job->core, unit);
@@ -416,6 +565,7 @@ static bool deliver_next_locked(struct muster_job *job)
         job_note_locked(job, &problem);
         job_sink_failed(job->core, unit);
     }
+    trace_delivery_locked(job, range, begin_ns, status);
     job->free_buffers[job->free_count++] = buffer;
     platform_condition_wake_all(&job->changed);
     return true;
@@ -425,15 +575,18 @@ static bool deliver_next_locked(struct muster_job *job)
 static void conclude_locked(struct muster_job *job)
 {
     struct muster_error problem = { .size = sizeof problem };
+    char of_all[32] = "";
+    if (job_items(job->core) != MUSTER_ITEMS_UNKNOWN)
+        snprintf(of_all, sizeof of_all, " of %llu", (unsigned long long)job_items(job->core));
     switch (job_state(job->core)) {
     case JOB_DONE:
-        job->status = MUSTER_OK;
+        job->status = job->failed_items > 0 ? MUSTER_E_FAILED : MUSTER_OK;
+        job->error = job->failed_items > 0 ? job->first_failed : problem;
         break;
     case JOB_CANCELLED:
         job->status = muster_error_fill(&problem, MUSTER_E_CANCELLED, 0, NULL,
-                                        "the job was cancelled after %llu of %llu items",
-                                        (unsigned long long)job_items_delivered(job->core),
-                                        (unsigned long long)job->desc.items);
+                                        "the job was cancelled after %llu%s items",
+                                        (unsigned long long)job_items_delivered(job->core), of_all);
         job->error = problem;
         break;
     default:
@@ -443,14 +596,13 @@ static void conclude_locked(struct muster_job *job)
     }
     /* Hung slots may still read the caller's arrays, also of a job that others have finished. */
     if (job->outstanding > 0)
-        job->status =
-            muster_error_fill(&job->error, MUSTER_E_DEVICE_HUNG, 0,
-                              "keep the job's arrays until the runtime is closed",
-                              "a device does not answer and still holds %u units; %llu "
-                              "of %llu items were delivered",
-                              job->outstanding, (unsigned long long)job_items_delivered(job->core),
-                              (unsigned long long)job->desc.items);
-    if (job->status != MUSTER_OK)
+        job->status = muster_error_fill(
+            &job->error, MUSTER_E_DEVICE_HUNG, 0,
+            "keep the job's arrays until the runtime is closed",
+            "a device does not answer and still holds %u units; %llu%s items "
+            "were delivered",
+            job->outstanding, (unsigned long long)job_items_delivered(job->core), of_all);
+    if (job_state(job->core) != JOB_DONE || job->outstanding > 0)
         job->end_ns = platform_clock_ns();
 }
 
@@ -465,6 +617,7 @@ static void look_or_wait_locked(struct muster_job *job)
     bool was_running = job_state(job->core) == JOB_RUNNING;
     if (due_ns <= now_ns)
         job_look(job->core, now_ns);
+    trace_look_locked(job);
     if (was_running && job_state(job->core) == JOB_FAILED) {
         struct muster_error problem;
         muster_error_fill(&problem, MUSTER_E_DEVICE_HUNG, 0, NULL,
@@ -488,6 +641,7 @@ static void see_lanes_out_locked(struct muster_job *job)
     run_unlock(job->m);
     for (uint32_t i = 0; i < job->lane_count; i++)
         platform_thread_join(&job->lanes[i].thread);
+    source_join(job);
     run_lock(job->m);
 }
 
@@ -507,6 +661,7 @@ static void conduct(void *argument)
     }
     see_lanes_out_locked(job);
     conclude_locked(job);
+    trace_job_locked(job);
     job->is_over = true;
     platform_condition_wake_all(&job->changed);
     run_unlock(job->m);
@@ -541,7 +696,7 @@ static void stop_lanes(struct muster_job *job)
 
 static muster_status start_threads(struct muster_job *job, struct muster_error *err)
 {
-    muster_status status = MUSTER_OK;
+    muster_status status = source_start(job, err);
     for (uint32_t i = 0; i < job->lane_count && status == MUSTER_OK; i++)
         status = start_lane(&job->lanes[i], err);
     if (status == MUSTER_OK)
@@ -560,6 +715,7 @@ static muster_status set_up(struct muster_job *job, struct muster_error *err)
         return status;
     set_core_options(job);
     if ((status = allocate_buffers(job, err)) != MUSTER_OK ||
+        (status = source_set_up(job, err)) != MUSTER_OK ||
         (status = make_core(job, err)) != MUSTER_OK)
         return status;
     for (uint32_t i = 0; i < job->lane_count && status == MUSTER_OK; i++) {
@@ -592,7 +748,7 @@ static muster_status describe(struct muster_job *job, struct muster *m,
         return status;
     job->desc = *desc;
     copy_args(job, desc);
-    return MUSTER_OK;
+    return find_policy(job, err);
 }
 
 muster_status muster_start(struct muster *m, const struct muster_job_desc *desc,
@@ -611,6 +767,7 @@ muster_status muster_start(struct muster *m, const struct muster_job_desc *desc,
         allocator_give(&m->allocator, job, 1, sizeof *job);
         return status;
     }
+    job->number = (uint32_t)run_count(&m->counts.jobs_numbered, 1) + 1;
     status = set_up(job, err);
     if (status == MUSTER_OK)
         status = start_threads(job, err);
@@ -621,6 +778,10 @@ muster_status muster_start(struct muster *m, const struct muster_job_desc *desc,
         return status;
     }
     *out = job;
+    run_count(&m->counts.jobs_started, 1);
+    /* Nothing is delivered yet. */
+    for (uint64_t i = 0; job->desc.each_status && i < job->desc.items; i++)
+        job->desc.each_status[i] = MUSTER_E_CANCELLED;
     run_lock(m);
     job->next = m->jobs;
     m->jobs = job;
@@ -645,7 +806,8 @@ muster_status muster_job_memory_estimate(struct muster *m, const struct muster_j
         status = lay_out(job, err);
     if (status == MUSTER_OK) {
         set_core_options(job);
-        if (__builtin_mul_overflow((uint64_t)job->buffer_bytes, job->buffer_count, bytes))
+        if (__builtin_mul_overflow((uint64_t)job->buffer_bytes, job->buffer_count, bytes) ||
+            __builtin_add_overflow(*bytes, (uint64_t)job->source.ring_bytes, bytes))
             *bytes = UINT64_MAX;
     }
     tear_down(job);
@@ -657,8 +819,7 @@ muster_status muster_job_memory_estimate(struct muster *m, const struct muster_j
 
 static void report_lanes_locked(const struct muster_job *job, struct muster_report *report)
 {
-    uint64_t startup = 0, starved = 0, tail = 0;
-    double rate_sum = 0;
+    struct loss loss = { .rate = 0 };
     for (uint32_t i = 0; i < job->lane_count; i++) {
         const struct run_lane *lane = &job->lanes[i];
         struct muster_job_device *device = &report->devices[report->device_count++];
@@ -675,30 +836,24 @@ static void report_lanes_locked(const struct muster_job *job, struct muster_repo
                                         : MUSTER_HEALTH_OK;
         if (lane->busy_ns > 0)
             device->items_per_s = (double)core.items / (double)lane->busy_ns * 1e9;
-        rate_sum += device->items_per_s;
-        uint64_t begin_ns = lane->first_ns > 0 ? lane->first_ns : job->end_ns;
-        uint64_t end_ns = lane->last_ns > begin_ns ? lane->last_ns : begin_ns;
-        startup += begin_ns - job->start_ns;
-        starved += end_ns - begin_ns > lane->busy_ns ? end_ns - begin_ns - lane->busy_ns : 0;
-        tail += job->end_ns > end_ns ? job->end_ns - end_ns : 0;
+        loss_add_locked(&loss, lane, core.items);
     }
-    report->startup_ns = startup / job->lane_count;
-    report->starved_ns = starved / job->lane_count;
-    report->tail_ns = tail / job->lane_count;
-    if (rate_sum > 0)
-        report->bound_ns = (uint64_t)((double)report->delivered / rate_sum * 1e9);
+    loss_report(&loss, report);
 }
 
 static void report_locked(const struct muster_job *job, struct muster_report *report)
 {
     *report = (struct muster_report){ .size = sizeof *report,
                                       .status = job->status,
-                                      .items = job->desc.items,
+                                      .items = job_items(job->core),
                                       .delivered = job_items_delivered(job->core),
                                       .units = job_units_made(job->core),
                                       .retries = job_retries(job->core),
                                       .makespan_ns = job->end_ns - job->start_ns };
     report->failed_count = job_failed_ranges(job->core, report->failed, MUSTER_JOB_FAILED_MAX);
+    for (size_t i = 0; i < job->failed_count; i++)
+        add_failed(report->failed, &report->failed_count, job->failed[i]);
+    report->failed_items = job->failed_items;
     report_lanes_locked(job, report);
 }
 
@@ -738,7 +893,7 @@ muster_status muster_job_progress(struct muster_job *job, struct muster_progress
     run_lock(job->m);
     uint64_t now_ns = job->is_over ? job->end_ns : platform_clock_ns();
     *progress = (struct muster_progress){ .size = sizeof *progress,
-                                          .items = job->desc.items,
+                                          .items = job_items(job->core),
                                           .delivered = job_items_delivered(job->core),
                                           .elapsed_ns = now_ns - job->start_ns,
                                           .remaining_ns = UINT64_MAX,
@@ -748,7 +903,8 @@ muster_status muster_job_progress(struct muster_job *job, struct muster_progress
         return MUSTER_OK;
     double rate = (double)progress->delivered / (double)progress->elapsed_ns;
     progress->items_per_s = rate * 1e9;
-    progress->remaining_ns = (uint64_t)((double)(progress->items - progress->delivered) / rate);
+    if (progress->items != MUSTER_ITEMS_UNKNOWN)
+        progress->remaining_ns = (uint64_t)((double)(progress->items - progress->delivered) / rate);
     return MUSTER_OK;
 }
 
@@ -813,6 +969,24 @@ bool jobs_destroy_all(struct muster *m, uint64_t deadline_ns)
     return !m->jobs_left;
 }
 
+/* A job from its start to its end. */
+static muster_status run_job(struct muster *m, struct muster_job_desc *desc,
+                             const struct muster_run_options *options, struct muster_report *report,
+                             struct muster_error *err)
+{
+    struct muster_job *job;
+    if (options)
+        desc->options = *options;
+    if (report && report->size < sizeof *report)
+        return run_bad_argument(err, "a job", "report->size is not set");
+    muster_status status = muster_start(m, desc, &job, err);
+    if (status != MUSTER_OK)
+        return status;
+    status = muster_job_wait(job, report, err);
+    muster_job_destroy(job);
+    return status;
+}
+
 muster_status muster_for(struct muster *m, struct muster_kernel *kernel, uint64_t items,
                          const struct muster_arg *args, size_t arg_count,
                          const struct muster_run_options *options, struct muster_report *report,
@@ -821,15 +995,21 @@ muster_status muster_for(struct muster *m, struct muster_kernel *kernel, uint64_
     struct muster_job_desc desc = {
         .size = sizeof desc, .kernel = kernel, .items = items, .args = args, .arg_count = arg_count
     };
-    struct muster_job *job;
-    if (options)
-        desc.options = *options;
-    if (report && report->size < sizeof *report)
-        return run_bad_argument(err, "muster_for", "report->size is not set");
-    muster_status status = muster_start(m, &desc, &job, err);
-    if (status != MUSTER_OK)
-        return status;
-    status = muster_job_wait(job, report, err);
-    muster_job_destroy(job);
-    return status;
+    return run_job(m, &desc, options, report, err);
+}
+
+muster_status muster_map(struct muster *m, struct muster_kernel *kernel, uint64_t items,
+                         const struct muster_arg *args, size_t arg_count,
+                         muster_status *each_status, const struct muster_run_options *options,
+                         struct muster_report *report, struct muster_error *err)
+{
+    struct muster_job_desc desc = { .size = sizeof desc,
+                                    .kernel = kernel,
+                                    .items = items,
+                                    .args = args,
+                                    .arg_count = arg_count,
+                                    .each_status = each_status };
+    if (!each_status && items > 0)
+        return run_bad_argument(err, "muster_map", "each_status is NULL");
+    return run_job(m, &desc, options, report, err);
 }

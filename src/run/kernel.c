@@ -215,6 +215,7 @@ void muster_kernel_destroy(struct muster_kernel *kernel)
         return;
     struct muster *m = kernel->m;
     run_lock(m);
+    atomic_fetch_add_explicit(&m->epoch, 1, memory_order_relaxed);
     if (kernel->previous)
         kernel->previous->next = kernel->next;
     else
@@ -344,6 +345,7 @@ static muster_status build(struct muster_kernel *kernel, struct built *built,
         kernel_image_release(&built->image, &m->allocator);
         return status;
     }
+    run_count(&m->counts.kernels_built, 1);
     built->state = state;
     return MUSTER_OK;
 }
@@ -416,6 +418,16 @@ static void *find_state(struct muster_kernel *kernel, const struct run_device *d
     void *state = built && !built->is_building ? built->state : NULL;
     run_unlock(kernel->m);
     return state;
+}
+
+muster_status kernel_get_built(struct muster_kernel *kernel, struct run_device *device, void **out,
+                               struct muster_error *err)
+{
+    *out = find_state(kernel, device);
+    muster_status status = *out ? MUSTER_OK : make_built(kernel, device, err);
+    if (!*out && status == MUSTER_OK)
+        *out = find_state(kernel, device);
+    return status;
 }
 
 muster_status kernel_check_arguments(const struct muster_kernel *kernel,

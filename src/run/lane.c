@@ -8,19 +8,14 @@
 #include "base/allocator.h"
 #include "base/invariant.h"
 
-static bool is_array(const struct muster_arg *arg)
-{
-    return arg->kind == MUSTER_ARG_IN || job_writes(arg);
-}
-
 static bool is_there(muster_block block)
 {
     return block.generation != 0;
 }
 
-static uint64_t items_of(const struct lane_slot *slot)
+static uint64_t items_of(struct muster_range range)
 {
-    return slot->claim.range.end - slot->claim.range.begin;
+    return range.end - range.begin;
 }
 
 /* Setting up. */
@@ -31,7 +26,7 @@ static muster_status allocate_blocks(struct lane_slot *slot, struct muster_error
     struct muster_job *job = slot->lane->job;
     for (size_t i = 0; i < job->desc.arg_count; i++) {
         const struct muster_arg *arg = &job->args[i];
-        if (!is_array(arg) || job->unit_max == 0)
+        if (!job_cuts(arg) || job->unit_max == 0)
             continue;
         muster_status status = muster_block_allocate(
             job->m, slot->stream, job->unit_max * arg->bytes, &slot->blocks[i], err);
@@ -47,15 +42,45 @@ static muster_status declare_arrays(struct run_lane *lane, struct muster_error *
     struct muster_job *job = lane->job;
     for (size_t i = 0; i < job->desc.arg_count; i++) {
         const struct muster_arg *arg = &job->args[i];
-        if (arg->kind != MUSTER_ARG_IN)
+        if (arg->kind != MUSTER_ARG_IN && arg->kind != MUSTER_ARG_SOURCE)
             continue;
-        const struct muster_memory memory = { .address = (uintptr_t)arg->in,
-                                              .bytes = job->desc.items * arg->bytes };
+        struct muster_memory memory = { .address = (uintptr_t)arg->in,
+                                        .bytes = job->desc.items * arg->bytes };
+        if (arg->kind == MUSTER_ARG_SOURCE)
+            memory = (struct muster_memory){ .address = (uintptr_t)job->source.ring,
+                                             .bytes = 2 * job->source.ring_bytes };
+        /* Without items there is no memory either. */
+        if (memory.bytes == 0)
+            continue;
         muster_status status = block_declare(job->m, lane->device, memory, &lane->arrays[i], err);
         if (status != MUSTER_OK)
             return status;
     }
     return MUSTER_OK;
+}
+
+/* Copies are faster from and to memory that the driver knows; they work without. */
+static bool pin(const struct run_device *device, void *memory, size_t bytes)
+{
+    return memory &&
+           device->backend->table.host_register(device->state, memory, bytes, NULL) == MUSTER_OK;
+}
+
+static void pin_memory(struct run_lane *lane)
+{
+    const struct muster_job *job = lane->job;
+    lane->has_pinned_buffers = pin(lane->device, job->memory, job->memory_bytes);
+    lane->has_pinned_ring = pin(lane->device, job->source.ring, 2 * job->source.ring_bytes);
+}
+
+static void unpin_memory(struct run_lane *lane)
+{
+    const struct run_device *device = lane->device;
+    if (lane->has_pinned_buffers)
+        device->backend->table.host_unregister(device->state, lane->job->memory);
+    if (lane->has_pinned_ring)
+        device->backend->table.host_unregister(device->state, lane->job->source.ring);
+    lane->has_pinned_buffers = lane->has_pinned_ring = false;
 }
 
 muster_status lane_set_up(struct run_lane *lane, struct muster_error *err)
@@ -80,7 +105,11 @@ muster_status lane_set_up(struct run_lane *lane, struct muster_error *err)
         if (!lane->uses_host_memory && (status = allocate_blocks(slot, err)) != MUSTER_OK)
             return status;
     }
-    return lane->uses_host_memory ? declare_arrays(lane, err) : MUSTER_OK;
+    timing_set_up(lane);
+    if (lane->uses_host_memory)
+        return declare_arrays(lane, err);
+    pin_memory(lane);
+    return MUSTER_OK;
 }
 
 static void free_block(struct run_lane *lane, muster_stream stream, muster_block block)
@@ -112,19 +141,23 @@ void lane_tear_down(struct run_lane *lane)
     struct muster_job *job = lane->job;
     struct muster *m = job->m;
     uint32_t depth = job->core_options.depth;
-    if (lane->device)
-        device_unpin(lane->device);
-    lane->device = NULL;
     /* A device that still works in one of the slots keeps them all, until it comes back. */
     run_lock(m);
     bool is_kept = lane->slots && find_slot(lane, STAGE_RUNNING);
     run_unlock(m);
-    for (uint32_t s = 0; lane->slots && !is_kept && s < depth; s++) {
+    if (lane->has_device_pin)
+        device_unpin(lane->device);
+    lane->has_device_pin = false;
+    if (is_kept)
+        return;
+    unpin_memory(lane);
+    for (uint32_t s = 0; lane->slots && s < depth; s++) {
         struct lane_slot *slot = &lane->slots[s];
         if (!slot->has_stream)
             continue;
         slot->has_stream = false;
         see_flights_end(slot);
+        timing_give_back(slot);
         for (size_t i = 0; i < MUSTER_ARGS_MAX; i++)
             free_block(lane, slot->stream, slot->blocks[i]);
         /* What was declared for the whole lane goes with its first slot. */
@@ -162,6 +195,7 @@ static muster_status array_operand(struct lane_slot *slot, size_t arg, struct mu
                                    struct muster_error *err)
 {
     static const uint32_t accesses[] = { [MUSTER_ARG_IN] = MUSTER_READS,
+                                         [MUSTER_ARG_SOURCE] = MUSTER_READS,
                                          [MUSTER_ARG_OUT] = MUSTER_WRITES,
                                          [MUSTER_ARG_INOUT] = MUSTER_READS_WRITES };
     struct run_lane *lane = slot->lane;
@@ -172,8 +206,19 @@ static muster_status array_operand(struct lane_slot *slot, size_t arg, struct mu
     if (job_writes(given))
         return find_buffer_block(lane, slot->buffer, arg, &out->block, err);
     out->block = lane->arrays[arg];
-    out->offset = slot->claim.range.begin * given->bytes;
+    out->offset = given->kind == MUSTER_ARG_SOURCE
+                      ? source_offset(&lane->job->source, slot->claim.range.begin)
+                      : slot->claim.range.begin * given->bytes;
     return MUSTER_OK;
+}
+
+/* Where the caller's items, or the source's, lie for a unit. */
+static const char *unit_input(const struct lane_slot *slot, const struct muster_arg *arg)
+{
+    const struct run_source *source = &slot->lane->job->source;
+    uint64_t begin = slot->claim.range.begin;
+    return arg->kind == MUSTER_ARG_SOURCE ? source->ring + source_offset(source, begin)
+                                          : (const char *)arg->in + begin * arg->bytes;
 }
 
 /* Copies in what the device cannot reach, or must not change in place. */
@@ -183,11 +228,12 @@ static muster_status copy_in(struct lane_slot *slot, size_t arg, muster_block bl
     struct muster_job *job = slot->lane->job;
     const struct muster_arg *given = &job->args[arg];
     bool is_needed = given->kind == MUSTER_ARG_INOUT ||
-                     (given->kind == MUSTER_ARG_IN && !slot->lane->uses_host_memory);
+                     (given->kind != MUSTER_ARG_OUT && !slot->lane->uses_host_memory);
     if (!is_needed)
         return MUSTER_OK;
-    const char *from = (const char *)given->in + slot->claim.range.begin * given->bytes;
-    return muster_copy_in(job->m, slot->stream, block, 0, from, items_of(slot) * given->bytes, err);
+    uint64_t offset = slot->part.begin * given->bytes;
+    return muster_copy_in(job->m, slot->stream, block, offset, unit_input(slot, given) + offset,
+                          items_of(slot->part) * given->bytes, err);
 }
 
 static muster_status make_operand(struct lane_slot *slot, size_t arg, struct muster_operand *out,
@@ -218,9 +264,10 @@ static muster_status copy_out(struct lane_slot *slot, struct muster_error *err)
     for (size_t i = 0; i < job->desc.arg_count && !slot->lane->uses_host_memory; i++) {
         if (!job_writes(&job->args[i]))
             continue;
-        char *to = job_buffer(job, slot->buffer) + job->out_offsets[i];
-        muster_status status = muster_copy_out(job->m, slot->stream, to, slot->blocks[i], 0,
-                                               items_of(slot) * job->args[i].bytes, err);
+        uint64_t offset = slot->part.begin * job->args[i].bytes;
+        char *to = job_buffer(job, slot->buffer) + job->out_offsets[i] + offset;
+        muster_status status = muster_copy_out(job->m, slot->stream, to, slot->blocks[i], offset,
+                                               items_of(slot->part) * job->args[i].bytes, err);
         if (status != MUSTER_OK)
             return status;
     }
@@ -236,9 +283,15 @@ static muster_status give_unit(struct lane_slot *slot, struct muster_error *err)
         if (status != MUSTER_OK)
             return status;
     }
-    muster_status status = muster_launch(job->m, slot->stream, job->desc.kernel, 0, items_of(slot),
-                                         operands, job->desc.arg_count, &slot->result, err);
-    return status == MUSTER_OK ? copy_out(slot, err) : status;
+    timing_mark(slot, 0);
+    muster_status status =
+        muster_launch(job->m, slot->stream, job->desc.kernel, slot->part.begin,
+                      items_of(slot->part), operands, job->desc.arg_count, &slot->result, err);
+    timing_mark(slot, 1);
+    if (status == MUSTER_OK)
+        status = copy_out(slot, err);
+    timing_mark(slot, 2);
+    return status;
 }
 
 /* On a thread of the backend's: the stream got to the end of the unit's work. */
@@ -248,6 +301,7 @@ static void on_end(void *user, muster_status status)
     struct muster *m = slot->lane->job->m;
     run_lock(m);
     slot->ended = status;
+    slot->ended_ns = platform_clock_ns();
     slot->stage = STAGE_FINISHED;
     slot->lane->job->outstanding--;
     platform_condition_wake_all(&slot->lane->job->changed);
@@ -278,26 +332,102 @@ static void watch(struct lane_slot *slot)
     on_end(slot, status);
 }
 
-static void start_unit(struct lane_slot *slot)
+/* Gives the slot's part of its unit to the device. */
+static void start_part(struct lane_slot *slot)
 {
     slot->result = slot->ended = MUSTER_OK;
+    slot->marked = 0;
     slot->given = give_unit(slot, &slot->problem);
     watch(slot);
+    slot->given_ns = platform_clock_ns();
+}
+
+static void start_unit(struct lane_slot *slot)
+{
+    muster_status *statuses = job_statuses(slot->lane->job, slot->buffer);
+    uint64_t items = items_of(slot->claim.range);
+    for (uint64_t i = 0; statuses && i < items; i++)
+        statuses[i] = MUSTER_OK;
+    slot->part = (struct muster_range){ 0, items };
+    slot->part_count = 0;
+    slot->is_broken_off = false;
+    start_part(slot);
 }
 
 /* Taking back what finished. */
+
+/* A kernel says MUSTER_E_FAILED for bad luck, and anything else for a refusal that will stand. */
+static bool is_bad_luck(muster_status result)
+{
+    return result == MUSTER_E_FAILED || result == MUSTER_E_STREAM_FAILED;
+}
 
 static enum job_end judge(const struct lane_slot *slot)
 {
     if (muster_status_discards(slot->given) == MUSTER_DISCARD_DEVICE ||
         muster_status_discards(slot->ended) == MUSTER_DISCARD_DEVICE)
         return JOB_END_DEVICE;
-    if (slot->given != MUSTER_OK || slot->ended != MUSTER_OK)
-        return JOB_END_UNIT;
-    /* A kernel says MUSTER_E_FAILED for bad luck, and anything else for a refusal that will stand. */
-    if (slot->result == MUSTER_E_FAILED || slot->result == MUSTER_E_STREAM_FAILED)
+    if (slot->is_broken_off)
+        return JOB_END_DROPPED;
+    if (slot->given != MUSTER_OK || slot->ended != MUSTER_OK || is_bad_luck(slot->result))
         return JOB_END_UNIT;
     return slot->result == MUSTER_OK ? JOB_END_OK : JOB_END_USER;
+}
+
+/* Whether it is to be found out which of the unit's items the kernel refuses, or is being found out. */
+static bool is_isolating_locked(const struct lane_slot *slot)
+{
+    const struct muster_job *job = slot->lane->job;
+    if (!job->desc.each_status || slot->given != MUSTER_OK || slot->ended != MUSTER_OK)
+        return false;
+    if (slot->result == MUSTER_OK)
+        return slot->part_count > 0;
+    /* Bad luck, as it says, is tried elsewhere first. */
+    return !is_bad_luck(slot->result) || job_is_last_try(job->core, slot->claim.ticket);
+}
+
+/* Halves a part that failed, or notes the status of an item that did so alone. */
+static void note_part(struct lane_slot *slot)
+{
+    struct muster_range part = slot->part;
+    uint64_t middle = part.begin + items_of(part) / 2;
+    if (slot->result == MUSTER_OK)
+        return;
+    if (items_of(part) == 1) {
+        job_statuses(slot->lane->job, slot->buffer)[part.begin] = slot->result;
+        slot->result = MUSTER_OK;
+        return;
+    }
+    INVARIANT(slot->part_count + 2 <= SLOT_PARTS_MAX);
+    slot->parts[slot->part_count++] = (struct muster_range){ middle, part.end };
+    slot->parts[slot->part_count++] = (struct muster_range){ part.begin, middle };
+}
+
+/*
+ * Where each item has a status: finds out which items made the kernel fail, by doing both halves of
+ * what failed again. True if there is a part left to be done, which is then the slot's.
+ */
+static bool isolate_locked(struct lane_slot *slot, uint64_t now_ns)
+{
+    struct muster_job *job = slot->lane->job;
+    if (!is_isolating_locked(slot))
+        return false;
+    note_part(slot);
+    if (slot->part_count == 0)
+        return false;
+    if (!job_restart(job->core, slot->claim.ticket, now_ns)) {
+        slot->is_broken_off = true;
+        return false;
+    }
+    slot->part = slot->parts[--slot->part_count];
+    return true;
+}
+
+static muster_status failure_of(const struct lane_slot *slot)
+{
+    return slot->given != MUSTER_OK   ? slot->given
+           : slot->ended != MUSTER_OK ? slot->ended
+                                      : slot->result;
 }
 
 /* The slot's failure was one too many. */
@@ -305,9 +435,7 @@ static void note_failure_locked(struct lane_slot *slot, enum job_end end)
 {
     struct muster_job *job = slot->lane->job;
     struct muster_error problem;
-    muster_status status = slot->given != MUSTER_OK   ? slot->given
-                           : slot->ended != MUSTER_OK ? slot->ended
-                                                      : slot->result;
+    muster_status status = failure_of(slot);
     const char *fix = slot->given != MUSTER_OK ? slot->problem.fix
                       : end == JOB_END_USER    ? "mend the kernel or its input"
                                                : NULL;
@@ -342,16 +470,33 @@ static void finish_slot_locked(struct lane_slot *slot)
     see_flights_end(slot);
     if (slot->ended == MUSTER_E_STREAM_FAILED)
         renew_stream(slot);
+    timing_read(slot);
     run_lock(m);
     uint64_t now_ns = platform_clock_ns();
+    loss_attempt_locked(slot);
+    uint64_t due_ns = job_look_due(job->core);
+    if (isolate_locked(slot, now_ns)) {
+        slot->stage = STAGE_RUNNING;
+        job->outstanding++;
+        if (job_look_due(job->core) < due_ns)
+            platform_condition_wake_all(&job->changed);
+        run_unlock(m);
+        start_part(slot);
+        run_lock(m);
+        return;
+    }
     enum job_end end = judge(slot);
     bool was_running = job_state(job->core) == JOB_RUNNING;
-    if (job_finish(job->core, slot->claim.ticket, end, now_ns) == JOB_ACCEPTED)
+    enum job_verdict verdict = job_finish(job->core, slot->claim.ticket, end, now_ns);
+    if (verdict == JOB_ACCEPTED)
         job->unit_buffers[slot->claim.unit] = slot->buffer;
     else
         job->free_buffers[job->free_count++] = slot->buffer;
+    if (verdict == JOB_GIVEN_UP)
+        job->unit_failures[slot->claim.unit] = failure_of(slot);
     if (was_running && job_state(job->core) == JOB_FAILED)
         note_failure_locked(slot, end);
+    trace_attempt_locked(slot, end, verdict, now_ns);
     slot->stage = STAGE_FREE;
     lane->last_ns = now_ns;
     if (--lane->running == 0)
@@ -369,9 +514,11 @@ static bool start_next_locked(struct run_lane *lane)
         return false;
     if (!job_kick(job->core, slot->claim.ticket, now_ns))
         return true;
-    INVARIANT(job->free_count > 0);
-    slot->buffer = job->free_buffers[--job->free_count];
+    slot->buffer = job_take_buffer_locked(job);
+    /* What is said of a unit that no attempt of it comes back from. */
+    job->unit_failures[slot->claim.unit] = MUSTER_E_DEVICE_LOST;
     slot->stage = STAGE_RUNNING;
+    trace_kick_locked(slot, now_ns);
     job->outstanding++;
     if (lane->running++ == 0)
         lane->busy_since_ns = now_ns;

@@ -8,8 +8,8 @@ import sys
 sys.dont_write_bytecode = True
 from lib.check import ROOT, Check  # noqa: E402
 
-SUBCOMMANDS = {"devices": {"--json"}, "partition": {"--total", "--devices", "--json"}, "version": {"--json"},
-               "sim": {"--seed", "--json", "--trace", "--timeline"}, "help": set()}
+SUBCOMMANDS = {"devices": {"--all", "--devices", "--json"}, "partition": {"--total", "--devices", "--json"},
+               "version": {"--json"}, "sim": {"--seed", "--json", "--trace", "--timeline"}, "help": set()}
 
 
 def version_of_header():

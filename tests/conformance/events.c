@@ -282,12 +282,21 @@ static muster_status write_slowly(uint64_t begin, uint64_t end, void *const *arg
     }
     return MUSTER_OK;
 }
+RIG_CODE(write_slowly, "KERNEL write_slowly(HEAD, BLOCK(volatile u32, numbers), u32 value)\n"
+                       "{\n"
+                       "    IN(volatile u32, numbers)\n"
+                       "    EACH(at) {\n"
+                       "        for (u32 step = 0; step < 20; step++)\n"
+                       "            numbers[begin + at] = step;\n"
+                       "        numbers[begin + at] = value;\n"
+                       "    }\n"
+                       "}\n");
 
 static void a_reader_sees_what_the_writer_wrote(void)
 {
     enum { COUNT = 20000 };
     struct rig *rig = suite_open();
-    void *kernel = rig_kernel(rig, write_slowly), *writer = rig_stream(rig);
+    void *kernel = rig_kernel_of(rig, &write_slowly_code), *writer = rig_stream(rig);
     void *reader = rig_stream(rig), *written = rig_event(rig), *read = rig_event(rig);
     struct muster_memory *memory = rig_memory(rig, COUNT * sizeof(uint32_t));
     uint32_t *host = rig_host(rig, COUNT * sizeof *host);
@@ -348,6 +357,11 @@ static muster_status add_and_store(uint64_t begin, uint64_t end, void *const *ar
         to[i] = (unsigned char)(from[i] + value);
     return MUSTER_OK;
 }
+RIG_CODE(add_and_store, "KERNEL add_and_store(HEAD, BLOCK(u8, from), BLOCK(u8, to), u8 value)\n"
+                        "{\n"
+                        "    IN(u8, from) IN(u8, to)\n"
+                        "    EACH(at) to[begin + at] = (u8)(from[begin + at] + value);\n"
+                        "}\n");
 
 /*
  * In, compute and out on three streams over few slots: each slot is used again while earlier units
@@ -360,7 +374,7 @@ static void a_pipeline_over_few_slots_loses_nothing(void)
     struct rig *rig = suite_open();
     struct random random;
     random_init(&random, test_seed());
-    void *kernel = rig_kernel(rig, add_and_store);
+    void *kernel = rig_kernel_of(rig, &add_and_store_code);
     void *in = rig_stream(rig), *compute = rig_stream(rig), *out = rig_stream(rig);
     struct {
         struct muster_memory *in, *out;
@@ -459,11 +473,16 @@ static muster_status spin(uint64_t begin, uint64_t end, void *const *args)
         ;
     return MUSTER_OK;
 }
+/* Two ticks of a clock in each nanosecond: no device has a faster one. */
+RIG_CODE(spin, "KERNEL spin(HEAD)\n"
+               "{\n"
+               "    EACH(at) { SPIN_TICKS(4000000) }\n"
+               "}\n");
 
 static void elapsed_time_is_sane(void)
 {
     struct rig *rig = suite_open();
-    void *gate = rig_gate(rig), *stream = rig_stream(rig), *kernel = rig_kernel(rig, spin);
+    void *gate = rig_gate(rig), *stream = rig_stream(rig), *kernel = rig_kernel_of(rig, &spin_code);
     void *begin = rig_event_on(rig, rig->device, MUSTER_EVENT_TIMING);
     void *end = rig_event_on(rig, rig->device, MUSTER_EVENT_TIMING);
     uint64_t ns = 0, begin_ns = platform_clock_ns();

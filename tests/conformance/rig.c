@@ -1,6 +1,8 @@
 #include "rig.h"
+#include "rig_source.h"
 
 #include "backend/registry.h"
+#include "kernel/build.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -17,6 +19,7 @@ struct rig_object {
     void *device; /* borrowed */
     void *state;  /* owns; for RIG_MEMORY a struct muster_memory */
     size_t bytes;
+    struct kernel_image image; /* of a kernel that was built from source */
     struct rig_object *next;
 };
 
@@ -53,6 +56,24 @@ static void counting_release(void *user, void *memory, size_t bytes)
     atomic_fetch_sub_explicit(&rig->bytes_taken, bytes, memory_order_relaxed);
     free(memory);
 }
+
+/* What is not the backend's is not counted. */
+static void *plain_allocate(void *user, size_t bytes, size_t alignment)
+{
+    void *memory;
+    (void)user;
+    size_t least = alignment < sizeof(void *) ? sizeof(void *) : alignment;
+    return posix_memalign(&memory, least, bytes) == 0 ? memory : NULL;
+}
+
+static void plain_release(void *user, void *memory, size_t bytes)
+{
+    (void)user, (void)bytes;
+    free(memory);
+}
+
+static const struct muster_allocator image_allocator = { .allocate = plain_allocate,
+                                                         .release = plain_release };
 
 static void ignore_log(const struct muster_services *services, enum muster_log_level level,
                        const char *text)
@@ -118,20 +139,47 @@ muster_status rig_probe(const struct muster_backend *given, const char *sim,
     return status;
 }
 
-struct rig *rig_open(const struct muster_backend *given, const char *sim)
+static void open_device(struct rig *rig, uint32_t index, void **state,
+                        struct muster_device_info *info)
+{
+    *state = rig_state(rig->table.device_bytes);
+    *info = (struct muster_device_info){ .size = sizeof *info, .numa_node = -1 };
+    DO(rig, device_open, rig->backend, index, *state, info);
+}
+
+static void open_slices(struct rig *rig, const uint32_t *sizes, size_t count)
+{
+    struct muster_device_info whole;
+    open_device(rig, 0, &rig->cut, &whole);
+    DO(rig, slice_plan, rig->cut, sizes, count);
+    rig->device_count = (uint32_t)count;
+    for (size_t i = 0; i < count; i++) {
+        struct rig_device *device = &rig->devices[i];
+        device->state = rig_state(rig->table.device_bytes);
+        device->info = (struct muster_device_info){ .size = sizeof device->info, .numa_node = -1 };
+        DO(rig, slice_open, rig->cut, i, device->state, &device->info);
+        CHECK_EQUAL(sizes[i], device->info.cores);
+    }
+}
+
+struct rig *rig_open_slices(const struct muster_backend *given, const char *sim,
+                            const uint32_t *sizes, size_t count)
 {
     struct rig *rig = rig_new(given, sim);
     DO(rig, open, rig->backend, &rig->services, &rig->device_count);
     CHECK(rig->device_count > 0);
-    for (uint32_t i = 0; i < rig->device_count && i < RIG_DEVICES_MAX; i++) {
-        struct rig_device *device = &rig->devices[i];
-        device->state = rig_state(rig->table.device_bytes);
-        device->info = (struct muster_device_info){ .size = sizeof device->info, .numa_node = -1 };
-        DO(rig, device_open, rig->backend, i, device->state, &device->info);
-    }
+    if (count > 0)
+        open_slices(rig, sizes, count);
+    for (uint32_t i = 0; count == 0 && i < rig->device_count && i < RIG_DEVICES_MAX; i++)
+        open_device(rig, i, &rig->devices[i].state, &rig->devices[i].info);
     rig->device = rig->devices[0].state;
     rig->info = &rig->devices[0].info;
     return rig;
+}
+
+struct rig *rig_open(const struct muster_backend *given, const char *sim)
+{
+    return rig_open_slices(given, sim, NULL, 0);
 }
 
 static struct rig_object *make(enum object_kind kind, void *device, size_t bytes)
@@ -155,6 +203,7 @@ static void delete_object(struct rig_object *object)
 {
     memset(object->state, 0xa5, object->bytes);
     free(object->state);
+    kernel_image_release(&object->image, &image_allocator);
     free(object);
 }
 
@@ -224,6 +273,45 @@ void *rig_kernel(struct rig *rig, muster_kernel_function function)
     struct rig_object *object = make(RIG_KERNEL, rig->device, rig->table.kernel_bytes);
     DO(rig, kernel_init, rig->device, &form, object->state);
     return keep(rig, object);
+}
+
+/* What the device takes, from source: machine code for CUDA, the source itself for OpenCL. */
+static muster_status build(struct rig *rig, const struct rig_code *code, struct rig_object *object)
+{
+    uint32_t forms = rig->info->forms;
+    bool is_cuda = forms & (MUSTER_KERNEL_CUDA | MUSTER_KERNEL_CUBIN | MUSTER_KERNEL_PTX);
+    char *source = rig_source(code->source, is_cuda);
+    const struct muster_kernel_form form = { .size = sizeof form,
+                                             .kind = is_cuda ? MUSTER_KERNEL_CUDA
+                                                             : MUSTER_KERNEL_OPENCL,
+                                             .code = source,
+                                             .code_bytes = strlen(source),
+                                             .entry = code->entry };
+    const struct kernel_target target = {
+        .forms = forms, .compute = { rig->info->compute[0], rig->info->compute[1] }
+    };
+    muster_status status = MUSTER_E_NOT_SUPPORTED;
+    if (kernel_can_build(&form, &target)) {
+        status = kernel_build(&form, &target, &image_allocator, &object->image, &rig->err);
+        if (status != MUSTER_OK)
+            test_fail(__FILE__, __LINE__, "%s does not compile: %s", code->entry, rig->err.text);
+        DO(rig, kernel_init, rig->device, &object->image.form, object->state);
+    }
+    free(source);
+    return status;
+}
+
+void *rig_kernel_of(struct rig *rig, const struct rig_code *code)
+{
+    const uint32_t sources =
+        MUSTER_KERNEL_CUDA | MUSTER_KERNEL_CUBIN | MUSTER_KERNEL_PTX | MUSTER_KERNEL_OPENCL;
+    if (rig->info->forms & MUSTER_KERNEL_FUNCTION || !(rig->info->forms & sources))
+        return rig_kernel(rig, code->function);
+    struct rig_object *object = make(RIG_KERNEL, rig->device, rig->table.kernel_bytes);
+    if (build(rig, code, object) == MUSTER_OK)
+        return keep(rig, object);
+    delete_object(object);
+    return NULL;
 }
 
 void *rig_host(struct rig *rig, size_t bytes)
@@ -301,6 +389,11 @@ static void close_all(struct rig *rig, bool is_broken, muster_status expected)
                          rig->table.device_close(rig->devices[i].state));
             free(rig->devices[i].state);
         }
+    if (rig->cut) {
+        rig->table.slice_unplan(rig->cut);
+        CHECK_STATUS(MUSTER_OK, rig->table.device_close(rig->cut));
+        free(rig->cut);
+    }
     /* Until here the device could still have been writing to it. */
     close_kind(rig, RIG_HOST, is_broken);
     rig->table.close(rig->backend);

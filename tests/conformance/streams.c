@@ -14,12 +14,17 @@ static muster_status triple_and_add(uint64_t begin, uint64_t end, void *const *a
         bytes[i] = (unsigned char)(bytes[i] * 3 + value);
     return MUSTER_OK;
 }
+RIG_CODE(triple_and_add, "KERNEL triple_and_add(HEAD, BLOCK(u8, bytes), u8 value)\n"
+                         "{\n"
+                         "    IN(u8, bytes)\n"
+                         "    EACH(at) bytes[begin + at] = (u8)(bytes[begin + at] * 3 + value);\n"
+                         "}\n");
 
 static void operations_take_effect_in_order(void)
 {
     enum { BYTES = 20000, ROUNDS = 200 };
     struct rig *rig = suite_open();
-    void *stream = rig_stream(rig), *kernel = rig_kernel(rig, triple_and_add);
+    void *stream = rig_stream(rig), *kernel = rig_kernel_of(rig, &triple_and_add_code);
     struct muster_memory *memory = rig_memory(rig, BYTES), *other = rig_memory(rig, BYTES);
     unsigned char *host = rig_host(rig, (size_t)BYTES), expected = 1;
     rig_fill(rig, stream, memory, 0, 1, BYTES);
@@ -125,12 +130,18 @@ static muster_status add_one(uint64_t begin, uint64_t end, void *const *args)
         counts[i]++;
     return MUSTER_OK;
 }
+RIG_CODE(add_one, "KERNEL add_one(HEAD, BLOCK(u32, counts))\n"
+                  "{\n"
+                  "    IN(u32, counts)\n"
+                  "    EACH(at) counts[begin + at]++;\n"
+                  "}\n");
 
 static void thousands_of_operations_can_be_queued(void)
 {
     enum { OPERATIONS = 5000 };
     struct rig *rig = suite_open();
-    void *gate = rig_gate(rig), *stream = rig_stream(rig), *kernel = rig_kernel(rig, add_one);
+    void *gate = rig_gate(rig), *stream = rig_stream(rig),
+         *kernel = rig_kernel_of(rig, &add_one_code);
     struct muster_memory *memory = rig_memory(rig, OPERATIONS * sizeof(uint32_t));
     uint32_t *host = rig_host(rig, OPERATIONS * sizeof *host);
     rig_fill(rig, stream, memory, 0, 0, OPERATIONS * sizeof *host);

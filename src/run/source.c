@@ -1,0 +1,170 @@
+/*
+ * A job's source: a thread that asks the user's function for items, one range after the other, and
+ * keeps them in a ring until no attempt needs them any more. So the source runs ahead of the lanes by
+ * as much as the ring holds and no further, each item is asked for once, and a unit can be run again.
+ */
+#include "platform/machine.h"
+#include "run/conduct.h"
+
+/* The ring is filled in so many parts at least, so that lanes have work while it fills. */
+#define RING_PARTS 4
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+void source_plan(struct muster_job *job)
+{
+    struct run_source *source = &job->source;
+    struct job_options *options = &job->core_options;
+    if (!job->desc.source)
+        return;
+    size_t arg = 0;
+    while (job->args[arg].kind != MUSTER_ARG_SOURCE)
+        arg++;
+    source->item_bytes = job->args[arg].bytes;
+    source->capacity = options->window;
+    if (source->capacity == 0 &&
+        __builtin_mul_overflow(job->unit_max, (uint64_t)options->units_max, &source->capacity))
+        source->capacity = UINT64_MAX;
+    source->capacity = least(source->capacity, job->desc.items);
+    options->window = source->capacity;
+    options->supplied = true;
+    size_t page = platform_page_bytes();
+    if (__builtin_mul_overflow(source->capacity, source->item_bytes, &source->ring_bytes) ||
+        source->ring_bytes > SIZE_MAX / 2 - page)
+        source->ring_bytes = SIZE_MAX / 2;
+    source->ring_bytes = (source->ring_bytes + page - 1) / page * page;
+}
+
+size_t source_offset(const struct run_source *source, uint64_t item)
+{
+    return (size_t)(item * source->item_bytes % source->ring_bytes);
+}
+
+/* The first item whose place in the ring must not be written. */
+static uint64_t floor_locked(const struct muster_job *job)
+{
+    uint64_t floor = job_items_needed(job->core);
+    for (uint32_t l = 0; l < job->lane_count; l++) {
+        const struct run_lane *lane = &job->lanes[l];
+        struct job_lane_report report;
+        job_lane_report(job->core, l, &report);
+        /* A device that hangs would stop all others; what it reads is not used any more. */
+        for (uint32_t s = 0; lane->slots && s < job->core_options.depth && !report.is_hung; s++)
+            if (lane->slots[s].stage != STAGE_FREE)
+                floor = least(floor, lane->slots[s].claim.range.begin);
+    }
+    return floor;
+}
+
+/* How many items there is room for; waits for it. 0: the job is over. */
+static uint64_t wait_for_room_locked(struct muster_job *job, uint64_t arrived)
+{
+    const struct run_source *source = &job->source;
+    uint64_t part = source->capacity / RING_PARTS > 0 ? source->capacity / RING_PARTS : 1;
+    while (job_state(job->core) == JOB_RUNNING) {
+        uint64_t there = arrived - floor_locked(job);
+        if (there < source->capacity)
+            return least(least(source->capacity - there, part), job_items(job->core) - arrived);
+        platform_condition_wait(&job->changed, &job->m->lock, UINT64_MAX);
+    }
+    return 0;
+}
+
+/* What the function gave instead of items. */
+static void end_locked(struct muster_job *job, uint64_t arrived, int64_t given, uint64_t asked)
+{
+    struct muster_error problem;
+    muster_status status = given < INT32_MIN ? MUSTER_E_IO : (muster_status)given;
+    if (given == 0 && job->desc.items == MUSTER_ITEMS_UNKNOWN) {
+        job_supply_ends(job->core);
+        return;
+    }
+    if (given == 0)
+        muster_error_fill(&problem, MUSTER_E_IO, 0,
+                          "give the right number of items, or MUSTER_ITEMS_UNKNOWN",
+                          "the source ended after %llu of %llu items", (unsigned long long)arrived,
+                          (unsigned long long)job->desc.items);
+    else if (given > 0)
+        muster_error_fill(&problem, MUSTER_E_INVALID, 0, "return at most what was asked for",
+                          "the source was asked for %llu items and says that it gave %lld",
+                          (unsigned long long)asked, (long long)given);
+    else
+        muster_error_fill(&problem, status, 0, NULL, "the source failed at item %llu: %s",
+                          (unsigned long long)arrived, muster_status_message(status));
+    if (job_state(job->core) == JOB_RUNNING)
+        job_note_locked(job, &problem);
+    job_fail(job->core);
+}
+
+/* The thread. */
+static void supply(void *argument)
+{
+    struct muster_job *job = argument;
+    struct run_source *source = &job->source;
+    uint64_t arrived = 0;
+    run_lock(job->m);
+    /* A job whose threads could not all be started is never known. */
+    while (!job->is_known && !job->must_leave)
+        platform_condition_wait(&job->changed, &job->m->lock, UINT64_MAX);
+    for (;;) {
+        uint64_t asked = wait_for_room_locked(job, arrived);
+        if (asked == 0)
+            break;
+        run_unlock(job->m);
+        int64_t given = job->desc.source(job->desc.source_user, arrived, asked,
+                                         source->ring + source_offset(source, arrived),
+                                         (size_t)asked * source->item_bytes);
+        run_lock(job->m);
+        bool is_good = given > 0 && (uint64_t)given <= asked;
+        if (is_good) {
+            arrived += (uint64_t)given;
+            job_supply(job->core, arrived);
+        } else {
+            end_locked(job, arrived, given, asked);
+        }
+        platform_condition_wake_all(&job->changed);
+        if (!is_good)
+            break;
+    }
+    run_unlock(job->m);
+}
+
+muster_status source_set_up(struct muster_job *job, struct muster_error *err)
+{
+    struct run_source *source = &job->source;
+    if (source->capacity == 0)
+        return MUSTER_OK;
+    source->ring = platform_ring_map(source->ring_bytes);
+    if (!source->ring)
+        return muster_error_fill(err, MUSTER_E_NO_MEMORY, 0, "give a smaller window",
+                                 "no host memory for %llu items of %zu bytes of a source",
+                                 (unsigned long long)source->capacity, source->item_bytes);
+    return MUSTER_OK;
+}
+
+muster_status source_start(struct muster_job *job, struct muster_error *err)
+{
+    if (!job->source.ring)
+        return MUSTER_OK;
+    muster_status status =
+        platform_thread_start(&job->source.thread, supply, job, "muster-source", NULL, err);
+    job->source.is_running = status == MUSTER_OK;
+    return status;
+}
+
+void source_join(struct muster_job *job)
+{
+    if (job->source.is_running)
+        platform_thread_join(&job->source.thread);
+    job->source.is_running = false;
+}
+
+void source_free(struct muster_job *job)
+{
+    if (job->source.ring)
+        platform_ring_unmap(job->source.ring, job->source.ring_bytes);
+    job->source.ring = NULL;
+}

@@ -1,0 +1,487 @@
+/*
+ * Device memory is heap memory, a piece for each allocation, so that AddressSanitizer sees what goes
+ * beyond it; host memory is what was registered or allocated as pinned, and everything else is
+ * pageable, with copies that wait.
+ */
+#include "inside.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Up to here a copy from pageable memory is staged at once. */
+#define STAGED_MAX 65536u
+/* Fresh memory holds rubbish, not zeroes; large pieces are left untouched. */
+#define RUBBISH 0xA7
+#define RUBBISH_MAX (UINT64_C(4) << 20)
+#define ALIGNMENT 256u
+
+/* Memory that the driver knows: of the device, or pinned memory of the host. */
+struct range {
+    struct object object;
+    struct range *next_known; /* in `known`, under the lock */
+    unsigned char *memory;
+    size_t bytes;
+    bool is_host, is_owned;
+};
+
+struct pool {
+    struct object object;
+};
+
+static struct range *known;
+static pthread_rwlock_t known_lock = PTHREAD_RWLOCK_INITIALIZER;
+
+static bool overlaps(const struct range *range, const void *memory, size_t bytes)
+{
+    const unsigned char *begin = memory;
+    return begin < range->memory + range->bytes && range->memory < begin + bytes;
+}
+
+static bool contains(const struct range *range, const void *memory, size_t bytes)
+{
+    const unsigned char *begin = memory;
+    return begin >= range->memory && bytes <= range->bytes &&
+           begin + bytes <= range->memory + range->bytes;
+}
+
+/* What the driver knows of these bytes; `is_host` of a range that holds all of them. */
+static bool is_known(const void *memory, size_t bytes, bool is_host)
+{
+    bool is_found = false;
+    pthread_rwlock_rdlock(&known_lock);
+    for (struct range *range = known; range && !is_found; range = range->next_known)
+        is_found = contains(range, memory, bytes) && range->is_host == is_host;
+    pthread_rwlock_unlock(&known_lock);
+    return is_found;
+}
+
+static void learn(struct range *range)
+{
+    pthread_rwlock_wrlock(&known_lock);
+    range->next_known = known;
+    known = range;
+    pthread_rwlock_unlock(&known_lock);
+}
+
+/* Takes out the range that begins there; NULL: none does. */
+static struct range *forget(const void *memory, bool is_host)
+{
+    struct range *found = NULL;
+    pthread_rwlock_wrlock(&known_lock);
+    for (struct range **at = &known; *at && !found; at = &(*at)->next_known)
+        if ((*at)->memory == memory && (*at)->is_host == is_host) {
+            found = *at;
+            *at = found->next_known;
+            break;
+        }
+    pthread_rwlock_unlock(&known_lock);
+    return found;
+}
+
+static bool reserve(struct device *device, size_t bytes)
+{
+    uint64_t used = atomic_load_explicit(&device->used_bytes, memory_order_relaxed);
+    do {
+        if (bytes > settings.memory - used || used > settings.memory)
+            return false;
+    } while (!atomic_compare_exchange_weak_explicit(&device->used_bytes, &used, used + bytes,
+                                                    memory_order_relaxed, memory_order_relaxed));
+    return true;
+}
+
+static void unreserve(struct device *device, size_t bytes)
+{
+    atomic_fetch_sub_explicit(&device->used_bytes, bytes, memory_order_relaxed);
+}
+
+static CUresult allocate(struct device *device, size_t bytes, CUdeviceptr *out)
+{
+    if (bytes == 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!reserve(device, bytes))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    struct range *range = calloc(1, sizeof *range);
+    void *memory = NULL;
+    if (!range || posix_memalign(&memory, ALIGNMENT, bytes) != 0) {
+        free(range);
+        unreserve(device, bytes);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    if (bytes <= RUBBISH_MAX)
+        memset(memory, RUBBISH, bytes);
+    *range = (struct range){ .memory = memory, .bytes = bytes, .is_owned = true };
+    object_add(&range->object, KIND_ALLOCATION, device);
+    learn(range);
+    *out = (uintptr_t)memory;
+    return CUDA_SUCCESS;
+}
+
+static void free_range(struct range *range)
+{
+    if (range->is_owned)
+        free(range->memory);
+    free(range);
+}
+
+void memory_end(struct object *object)
+{
+    object_remove(object);
+    /* What is not known as memory is a pool, which has none of its own. */
+    struct range *range = NULL;
+    pthread_rwlock_wrlock(&known_lock);
+    for (struct range **at = &known; *at; at = &(*at)->next_known)
+        if (&(*at)->object == object) {
+            range = *at;
+            *at = range->next_known;
+            break;
+        }
+    pthread_rwlock_unlock(&known_lock);
+    if (range)
+        free_range(range);
+    else
+        free(object);
+}
+
+API(cuMemGetInfo_v2, size_t *free_bytes, size_t *total)
+{
+    BEGIN(CHECK_CONTEXT);
+    *total = settings.memory;
+    *free_bytes = settings.memory - atomic_load_explicit(&context_current()->device->used_bytes,
+                                                         memory_order_relaxed);
+    return CUDA_SUCCESS;
+}
+
+API(cuMemAlloc_v2, CUdeviceptr *out, size_t bytes)
+{
+    BEGIN(CHECK_CONTEXT);
+    return allocate(context_current()->device, bytes, out);
+}
+
+/* As the real one does, this waits for everything on the device. */
+static void drain_device(struct device *device)
+{
+    for (uint32_t at = 0;; at++) {
+        struct stream *stream = NULL;
+        uint32_t index = 0;
+        pthread_mutex_lock(&device->mutex);
+        for (struct object *object = device->objects; object && !stream; object = object->next)
+            if (object->kind == KIND_STREAM && !((struct stream *)object)->is_zombie &&
+                index++ == at)
+                stream = (struct stream *)object;
+        pthread_mutex_unlock(&device->mutex);
+        if (!stream)
+            return;
+        stream_drain(stream);
+    }
+}
+
+API(cuCtxSynchronize, void)
+{
+    BEGIN(CHECK_CONTEXT);
+    struct device *device = context_current()->device;
+    drain_device(device);
+    return atomic_load_explicit(&device->sticky, memory_order_relaxed);
+}
+
+API(cuMemFree_v2, CUdeviceptr address)
+{
+    BEGIN(CHECK_CONTEXT);
+    if (address == 0)
+        return CUDA_SUCCESS;
+    drain_device(context_current()->device);
+    struct range *range = forget((void *)(uintptr_t)address, false);
+    if (!range)
+        return CUDA_ERROR_INVALID_VALUE;
+    unreserve(range->object.device, range->bytes);
+    object_remove(&range->object);
+    free_range(range);
+    return CUDA_SUCCESS;
+}
+
+/* --- pools ------------------------------------------------------------------------------------- */
+
+struct pool_properties {
+    unsigned allocation_type, handle_types, location_type;
+    int location_id;
+};
+
+API(cuMemPoolCreate, CUmemoryPool *out, const struct pool_properties *properties)
+{
+    BEGIN(CHECK_INIT);
+    if (!out || properties->allocation_type != 1 || properties->location_type != 1 ||
+        properties->location_id < 0 || (uint32_t)properties->location_id >= settings.devices)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!settings.has_pools)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    struct device *device = &devices[properties->location_id];
+    CUresult sticky = atomic_load_explicit(&device->sticky, memory_order_relaxed);
+    if (sticky != CUDA_SUCCESS)
+        return sticky;
+    struct pool *pool = calloc(1, sizeof *pool);
+    if (!pool)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    object_add(&pool->object, KIND_POOL, device);
+    *out = pool;
+    return CUDA_SUCCESS;
+}
+
+API(cuMemPoolDestroy, CUmemoryPool pool)
+{
+    BEGIN(CHECK_INIT);
+    if (!IS(pool, KIND_POOL))
+        return CUDA_ERROR_INVALID_HANDLE;
+    memory_end(&pool->object);
+    return CUDA_SUCCESS;
+}
+
+API(cuMemPoolSetAttribute, CUmemoryPool pool, unsigned attribute, void *value)
+{
+    BEGIN(CHECK_INIT);
+    return IS(pool, KIND_POOL) && attribute >= 1 && attribute <= 8 && value
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_VALUE;
+}
+
+API(cuMemPoolTrimTo, CUmemoryPool pool, size_t bytes)
+{
+    (void)bytes;
+    BEGIN(CHECK_INIT);
+    return IS(pool, KIND_POOL) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+API(cuMemAllocFromPoolAsync, CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream handle)
+{
+    struct stream *stream;
+    BEGIN(CHECK_CONTEXT);
+    CUresult result = stream_resolve(handle, &stream);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (!IS(pool, KIND_POOL) || !out)
+        return CUDA_ERROR_INVALID_VALUE;
+    return allocate(pool->object.device, bytes, out);
+}
+
+static void free_in_order(void *payload)
+{
+    free_range(payload);
+}
+
+/* From this call on nobody may name it; what was given before still has it. */
+API(cuMemFreeAsync, CUdeviceptr address, CUstream handle)
+{
+    struct stream *stream;
+    BEGIN(CHECK_CONTEXT);
+    CUresult result = stream_resolve(handle, &stream);
+    if (result != CUDA_SUCCESS)
+        return result;
+    struct range *range = forget((void *)(uintptr_t)address, false);
+    if (!range)
+        return CUDA_ERROR_INVALID_VALUE;
+    unreserve(range->object.device, range->bytes);
+    object_remove(&range->object);
+    return stream_give(
+        stream,
+        &(struct operation){ .kind = OPERATION_NOTHING, .drop = free_in_order, .payload = range });
+}
+
+/* --- host memory ------------------------------------------------------------------------------- */
+
+static CUresult learn_host(void *memory, size_t bytes, bool is_owned)
+{
+    struct range *range = calloc(1, sizeof *range);
+    if (!range)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *range =
+        (struct range){ .memory = memory, .bytes = bytes, .is_host = true, .is_owned = is_owned };
+    object_add(&range->object, KIND_REGISTRATION, context_current()->device);
+    learn(range);
+    return CUDA_SUCCESS;
+}
+
+API(cuMemHostAlloc, void **out, size_t bytes, unsigned flags)
+{
+    BEGIN(CHECK_CONTEXT);
+    if (!out || bytes == 0 || flags > 7)
+        return CUDA_ERROR_INVALID_VALUE;
+    void *memory = NULL;
+    if (posix_memalign(&memory, ALIGNMENT, bytes) != 0)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    memset(memory, bytes <= RUBBISH_MAX ? RUBBISH : 0, bytes <= RUBBISH_MAX ? bytes : 1);
+    CUresult result = learn_host(memory, bytes, true);
+    if (result == CUDA_SUCCESS)
+        *out = memory;
+    else
+        free(memory);
+    return result;
+}
+
+static CUresult forget_host(void *memory, bool is_owned, CUresult failure)
+{
+    if (is_owned)
+        drain_device(context_current()->device);
+    struct range *range = forget(memory, true);
+    if (!range)
+        return failure;
+    if (range->is_owned != is_owned) {
+        learn(range);
+        return failure;
+    }
+    object_remove(&range->object);
+    free_range(range);
+    return CUDA_SUCCESS;
+}
+
+API(cuMemFreeHost, void *memory)
+{
+    BEGIN(CHECK_CONTEXT);
+    return forget_host(memory, true, CUDA_ERROR_INVALID_VALUE);
+}
+
+API(cuMemHostRegister_v2, void *memory, size_t bytes, unsigned flags)
+{
+    BEGIN(CHECK_CONTEXT);
+    if (!memory || bytes == 0 || flags > 15)
+        return CUDA_ERROR_INVALID_VALUE;
+    bool is_taken = false;
+    pthread_rwlock_rdlock(&known_lock);
+    for (struct range *range = known; range && !is_taken; range = range->next_known)
+        is_taken = overlaps(range, memory, bytes);
+    pthread_rwlock_unlock(&known_lock);
+    return is_taken ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED : learn_host(memory, bytes, false);
+}
+
+API(cuMemHostUnregister, void *memory)
+{
+    BEGIN(CHECK_CONTEXT);
+    return forget_host(memory, false, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+}
+
+API(cuMemHostGetDevicePointer_v2, CUdeviceptr *out, void *memory, unsigned flags)
+{
+    BEGIN(CHECK_CONTEXT);
+    if (!out || flags != 0 || !is_known(memory, 1, true))
+        return CUDA_ERROR_INVALID_VALUE;
+    *out = (uintptr_t)memory;
+    return CUDA_SUCCESS;
+}
+
+/* The kind of memory only; what the driver does not know is pageable, which is an error here. */
+API(cuPointerGetAttribute, void *out, unsigned attribute, CUdeviceptr address)
+{
+    enum { MEMORY_TYPE = 2, TYPE_HOST = 1, TYPE_DEVICE = 2 };
+    BEGIN(CHECK_CONTEXT);
+    void *memory = (void *)(uintptr_t)address;
+    bool is_host = is_known(memory, 1, true);
+    if (!out || attribute != MEMORY_TYPE || (!is_host && !is_known(memory, 1, false)))
+        return CUDA_ERROR_INVALID_VALUE;
+    *(unsigned *)out = is_host ? TYPE_HOST : TYPE_DEVICE;
+    return CUDA_SUCCESS;
+}
+
+/* --- copies and fills -------------------------------------------------------------------------- */
+
+static void *pointer(CUdeviceptr address)
+{
+    return (void *)(uintptr_t)address;
+}
+
+/* Device memory, or pinned memory of the host by its own address. */
+static bool is_reachable(CUdeviceptr address, size_t bytes)
+{
+    return is_known(pointer(address), bytes, false) || is_known(pointer(address), bytes, true);
+}
+
+static CUresult give_copy(struct stream *stream, struct operation *operation)
+{
+    operation->poison = fault_of_work(WORK_COPY, &operation->hangs);
+    if (operation->hangs)
+        operation->hang_ticket = fault_hang_ticket();
+    return stream_give(stream, operation);
+}
+
+static CUresult copy(CUstream handle, void *to, const void *from, size_t bytes)
+{
+    struct stream *stream;
+    CUresult result = stream_resolve(handle, &stream);
+    if (result != CUDA_SUCCESS || bytes == 0)
+        return result;
+    return give_copy(stream, &(struct operation){
+                                 .kind = OPERATION_COPY, .to = to, .from = from, .bytes = bytes });
+}
+
+/*
+ * From pageable memory: a little is staged at once, and the caller may have its memory back; more of
+ * it waits for its turn in the stream.
+ */
+API(cuMemcpyHtoDAsync_v2, CUdeviceptr to, const void *from, size_t bytes, CUstream handle)
+{
+    struct stream *stream;
+    BEGIN(CHECK_CONTEXT);
+    CUresult result = stream_resolve(handle, &stream);
+    if (result != CUDA_SUCCESS || bytes == 0)
+        return result;
+    if (!from || !is_reachable(to, bytes))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (is_known(from, bytes, true))
+        return copy(handle, pointer(to), from, bytes);
+    if (bytes > STAGED_MAX) {
+        result = copy(handle, pointer(to), from, bytes);
+        return result != CUDA_SUCCESS ? result : stream_drain(stream);
+    }
+    void *staged = malloc(bytes);
+    if (!staged)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    memcpy(staged, from, bytes);
+    return give_copy(stream, &(struct operation){ .kind = OPERATION_COPY,
+                                                  .to = pointer(to),
+                                                  .from = staged,
+                                                  .bytes = bytes,
+                                                  .drop = free,
+                                                  .payload = staged });
+}
+
+/* To pageable memory: returns when it is there. */
+API(cuMemcpyDtoHAsync_v2, void *to, CUdeviceptr from, size_t bytes, CUstream handle)
+{
+    struct stream *stream;
+    BEGIN(CHECK_CONTEXT);
+    if (!to || !is_reachable(from, bytes))
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = stream_resolve(handle, &stream);
+    if (result == CUDA_SUCCESS)
+        result = copy(handle, to, pointer(from), bytes);
+    if (result != CUDA_SUCCESS || is_known(to, bytes, true))
+        return result;
+    return stream_drain(stream);
+}
+
+API(cuMemcpyDtoDAsync_v2, CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream handle)
+{
+    BEGIN(CHECK_CONTEXT);
+    if (!is_reachable(to, bytes) || !is_reachable(from, bytes))
+        return CUDA_ERROR_INVALID_VALUE;
+    return copy(handle, pointer(to), pointer(from), bytes);
+}
+
+API(cuMemcpyPeerAsync, CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
+    CUcontext from_context, size_t bytes, CUstream handle)
+{
+    BEGIN(CHECK_CONTEXT);
+    if (!to_context || !from_context || !is_reachable(to, bytes) || !is_reachable(from, bytes))
+        return CUDA_ERROR_INVALID_VALUE;
+    return copy(handle, pointer(to), pointer(from), bytes);
+}
+
+API(cuMemsetD8Async, CUdeviceptr to, unsigned char value, size_t bytes, CUstream handle)
+{
+    struct stream *stream;
+    BEGIN(CHECK_CONTEXT);
+    CUresult result = stream_resolve(handle, &stream);
+    if (result != CUDA_SUCCESS || bytes == 0)
+        return result;
+    if (!is_reachable(to, bytes))
+        return CUDA_ERROR_INVALID_VALUE;
+    return give_copy(
+        stream, &(struct operation){
+                    .kind = OPERATION_FILL, .to = pointer(to), .value = value, .bytes = bytes });
+}

@@ -1,0 +1,545 @@
+/*
+ * Streams and events. A stream is a queue and a thread that works it off; an event is the last record
+ * that was issued for it, and every record is an object of its own, so that a wait keeps the one it
+ * was given for.
+ */
+#include "inside.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* How often something that has no wake-up call is looked at. */
+#define LOOK_NS 100000
+#define FLAG_DISABLE_TIMING 2u
+#define LEGACY ((CUstream)1)
+#define PER_THREAD ((CUstream)2)
+
+struct event {
+    struct object object;
+    pthread_mutex_t mutex; /* of `last`: it may be asked for while it is recorded */
+    struct record *last;   /* NULL: never recorded */
+    unsigned flags;
+};
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void pause_a_little(void)
+{
+    nanosleep(&(struct timespec){ .tv_nsec = LOOK_NS }, NULL);
+}
+
+static void condition_init(pthread_cond_t *condition)
+{
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(condition, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
+/* Wakes up now and then, to see that the context has ended. */
+static void condition_wait(pthread_cond_t *condition, pthread_mutex_t *mutex)
+{
+    uint64_t until_ns = now_ns() + 20 * LOOK_NS;
+    struct timespec until = { .tv_sec = (time_t)(until_ns / 1000000000u),
+                              .tv_nsec = (long)(until_ns % 1000000000u) };
+    pthread_cond_timedwait(condition, mutex, &until);
+}
+
+/* --- records ----------------------------------------------------------------------------------- */
+
+static struct record *record_make(void)
+{
+    struct record *record = calloc(1, sizeof *record);
+    if (!record)
+        return NULL;
+    atomic_init(&record->references, 1);
+    pthread_mutex_init(&record->mutex, NULL);
+    condition_init(&record->reached);
+    return record;
+}
+
+static struct record *record_hold(struct record *record)
+{
+    if (record)
+        atomic_fetch_add_explicit(&record->references, 1, memory_order_relaxed);
+    return record;
+}
+
+static void record_drop(struct record *record)
+{
+    if (!record || atomic_fetch_sub_explicit(&record->references, 1, memory_order_acq_rel) != 1)
+        return;
+    pthread_cond_destroy(&record->reached);
+    pthread_mutex_destroy(&record->mutex);
+    free(record);
+}
+
+static void record_reach(struct record *record)
+{
+    pthread_mutex_lock(&record->mutex);
+    record->is_reached = true;
+    record->at_ns = now_ns();
+    pthread_cond_broadcast(&record->reached);
+    pthread_mutex_unlock(&record->mutex);
+}
+
+static bool record_is_reached(struct record *record)
+{
+    pthread_mutex_lock(&record->mutex);
+    bool is_reached = record->is_reached;
+    pthread_mutex_unlock(&record->mutex);
+    return is_reached;
+}
+
+static void record_wait(struct record *record, struct device *device)
+{
+    pthread_mutex_lock(&record->mutex);
+    while (!record->is_reached && !device_is_over(device))
+        condition_wait(&record->reached, &record->mutex);
+    pthread_mutex_unlock(&record->mutex);
+}
+
+/* --- what a stream does ------------------------------------------------------------------------ */
+
+static void wait_for_value(const struct operation *operation, struct device *device)
+{
+    const _Atomic uint64_t *word = operation->from;
+    while ((int64_t)(atomic_load_explicit(word, memory_order_acquire) - operation->value) < 0 &&
+           !device_is_over(device))
+        pause_a_little();
+}
+
+static void call_host(const struct operation *operation)
+{
+    in_host_function = true;
+    operation->function(operation->user);
+    in_host_function = false;
+}
+
+static void perform(const struct operation *operation, struct device *device)
+{
+    switch (operation->kind) {
+    case OPERATION_COPY:
+        memmove(operation->to, operation->from, operation->bytes);
+        break;
+    case OPERATION_FILL:
+        memset(operation->to, (int)operation->value, operation->bytes);
+        break;
+    case OPERATION_LAUNCH:
+        operation->run(operation->payload);
+        break;
+    case OPERATION_NOTHING:
+        break;
+    case OPERATION_RECORD:
+        record_reach(operation->record);
+        break;
+    case OPERATION_WAIT:
+        record_wait(operation->record, device);
+        break;
+    case OPERATION_WAIT_VALUE:
+        wait_for_value(operation, device);
+        break;
+    case OPERATION_WRITE_VALUE:
+        atomic_store_explicit((_Atomic uint64_t *)operation->to, operation->value,
+                              memory_order_release);
+        break;
+    case OPERATION_HOST:
+        call_host(operation);
+        break;
+    }
+}
+
+static void work_off(struct operation *operation, struct device *device)
+{
+    /* Also when the context is to end: cuDevicePrimaryCtxRelease waits for such work for ever. */
+    while (operation->hangs && !fault_hang_is_released(operation->hang_ticket))
+        pause_a_little();
+    if (!device_is_over(device) && operation->poison != CUDA_SUCCESS)
+        device_poison(device, operation->poison);
+    /* A wait may end because the context has: what follows it is not done. */
+    if (!device_is_over(device))
+        perform(operation, device);
+}
+
+static void operation_free(struct operation *operation)
+{
+    record_drop(operation->record);
+    if (operation->drop)
+        operation->drop(operation->payload);
+    free(operation);
+}
+
+static void *run_stream(void *argument)
+{
+    struct stream *stream = argument;
+    struct device *device = stream->object.device;
+    pthread_mutex_lock(&stream->mutex);
+    for (;;) {
+        while (!stream->head && !stream->is_closed)
+            pthread_cond_wait(&stream->changed, &stream->mutex);
+        struct operation *operation = stream->head;
+        if (!operation)
+            break;
+        stream->head = operation->next;
+        pthread_mutex_unlock(&stream->mutex);
+        work_off(operation, device);
+        operation_free(operation);
+        pthread_mutex_lock(&stream->mutex);
+        stream->finished++;
+        pthread_cond_broadcast(&stream->changed);
+    }
+    pthread_mutex_unlock(&stream->mutex);
+    atomic_store(&stream->is_done, true);
+    return NULL;
+}
+
+CUresult stream_give(struct stream *stream, const struct operation *given)
+{
+    struct operation *operation = malloc(sizeof *operation);
+    if (!operation) {
+        if (given->drop)
+            given->drop(given->payload);
+        record_drop(given->record);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *operation = *given;
+    operation->next = NULL;
+    pthread_mutex_lock(&stream->mutex);
+    if (stream->head)
+        stream->tail->next = operation;
+    else
+        stream->head = operation;
+    stream->tail = operation;
+    stream->issued++;
+    pthread_cond_broadcast(&stream->changed);
+    pthread_mutex_unlock(&stream->mutex);
+    return CUDA_SUCCESS;
+}
+
+CUresult stream_drain(struct stream *stream)
+{
+    struct device *device = stream->object.device;
+    pthread_mutex_lock(&stream->mutex);
+    uint64_t until = stream->issued;
+    while (stream->finished < until && !device_is_over(device))
+        condition_wait(&stream->changed, &stream->mutex);
+    pthread_mutex_unlock(&stream->mutex);
+    return atomic_load_explicit(&device->sticky, memory_order_relaxed);
+}
+
+/* --- streams ----------------------------------------------------------------------------------- */
+
+static void close_stream(struct stream *stream)
+{
+    pthread_mutex_lock(&stream->mutex);
+    stream->is_closed = true;
+    pthread_cond_broadcast(&stream->changed);
+    pthread_mutex_unlock(&stream->mutex);
+}
+
+void stream_end(struct stream *stream)
+{
+    close_stream(stream);
+    pthread_join(stream->thread, NULL);
+    object_remove(&stream->object);
+    pthread_cond_destroy(&stream->changed);
+    pthread_mutex_destroy(&stream->mutex);
+    free(stream);
+}
+
+/* Destroyed streams whose threads have left. One at a time: the list may change in between. */
+static void reap(struct device *device)
+{
+    struct stream *found;
+    do {
+        found = NULL;
+        pthread_mutex_lock(&device->mutex);
+        for (struct object *object = device->objects; object && !found; object = object->next) {
+            struct stream *stream = (struct stream *)object;
+            if (object->kind == KIND_STREAM && stream->is_zombie && atomic_load(&stream->is_done)) {
+                stream->is_zombie = false;
+                found = stream;
+            }
+        }
+        pthread_mutex_unlock(&device->mutex);
+        if (found)
+            stream_end(found);
+    } while (found);
+}
+
+CUresult stream_make(struct context *context, unsigned flags, int priority, struct stream **out)
+{
+    struct device *device = context->device;
+    reap(device);
+    struct stream *stream = calloc(1, sizeof *stream);
+    if (!stream)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    stream->flags = flags;
+    /* The real driver takes the nearest it has. */
+    stream->priority = priority > 0 ? 0 : priority < -5 ? -5 : priority;
+    pthread_mutex_init(&stream->mutex, NULL);
+    condition_init(&stream->changed);
+    object_add(&stream->object, KIND_STREAM, device);
+    if (pthread_create(&stream->thread, NULL, run_stream, stream) != 0) {
+        object_remove(&stream->object);
+        pthread_cond_destroy(&stream->changed);
+        pthread_mutex_destroy(&stream->mutex);
+        free(stream);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *out = stream;
+    return CUDA_SUCCESS;
+}
+
+CUresult stream_resolve(CUstream handle, struct stream **out)
+{
+    struct context *context = context_current();
+    if (handle && handle != LEGACY && handle != PER_THREAD) {
+        *out = handle;
+        bool is_stream = handle->object.kind == KIND_STREAM && !handle->is_zombie;
+        return is_stream ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+    }
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&mutex);
+    CUresult result = CUDA_SUCCESS;
+    if (!context->legacy)
+        result = stream_make(context, 0, 0, &context->legacy);
+    *out = context->legacy;
+    pthread_mutex_unlock(&mutex);
+    return result;
+}
+
+API(cuStreamCreateWithPriority, CUstream *stream, unsigned flags, int priority)
+{
+    BEGIN(CHECK_CONTEXT);
+    if (!stream || flags > 1)
+        return CUDA_ERROR_INVALID_VALUE;
+    return stream_make(context_current(), flags, priority, stream);
+}
+
+API(cuStreamDestroy_v2, CUstream stream)
+{
+    BEGIN(CHECK_CONTEXT);
+    if (!stream || stream == LEGACY || stream == PER_THREAD)
+        return CUDA_ERROR_INVALID_HANDLE;
+    struct device *device = stream->object.device;
+    pthread_mutex_lock(&device->mutex);
+    bool is_stream = stream->object.kind == KIND_STREAM && !stream->is_zombie;
+    if (is_stream)
+        stream->is_zombie = true;
+    pthread_mutex_unlock(&device->mutex);
+    if (!is_stream)
+        return CUDA_ERROR_INVALID_HANDLE;
+    close_stream(stream);
+    return CUDA_SUCCESS;
+}
+
+API(cuStreamQuery, CUstream handle)
+{
+    struct stream *stream;
+    BEGIN(CHECK_CONTEXT);
+    CUresult result = stream_resolve(handle, &stream);
+    if (result != CUDA_SUCCESS)
+        return result;
+    pthread_mutex_lock(&stream->mutex);
+    bool is_idle = stream->finished == stream->issued;
+    pthread_mutex_unlock(&stream->mutex);
+    return is_idle ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+API(cuStreamSynchronize, CUstream handle)
+{
+    struct stream *stream;
+    BEGIN(CHECK_CONTEXT);
+    CUresult result = stream_resolve(handle, &stream);
+    return result != CUDA_SUCCESS ? result : stream_drain(stream);
+}
+
+API(cuStreamWaitEvent, CUstream handle, CUevent event, unsigned flags)
+{
+    struct stream *stream;
+    BEGIN(CHECK_CONTEXT);
+    CUresult result = stream_resolve(handle, &stream);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (!IS(event, KIND_EVENT))
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (flags > 1)
+        return CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_lock(&event->mutex);
+    struct record *record = record_hold(event->last);
+    pthread_mutex_unlock(&event->mutex);
+    if (!record)
+        return CUDA_SUCCESS;
+    return stream_give(stream, &(struct operation){ .kind = OPERATION_WAIT, .record = record });
+}
+
+API(cuStreamWaitValue64_v2, CUstream handle, CUdeviceptr address, uint64_t value, unsigned flags)
+{
+    struct stream *stream;
+    BEGIN(CHECK_CONTEXT);
+    CUresult result = stream_resolve(handle, &stream);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (!settings.has_gates)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    if (address == 0 || address % 8 != 0 || flags != 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    return stream_give(stream, &(struct operation){ .kind = OPERATION_WAIT_VALUE,
+                                                    .from = (const void *)(uintptr_t)address,
+                                                    .value = value });
+}
+
+API(cuStreamWriteValue64_v2, CUstream handle, CUdeviceptr address, uint64_t value, unsigned flags)
+{
+    struct stream *stream;
+    BEGIN(CHECK_CONTEXT);
+    CUresult result = stream_resolve(handle, &stream);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (address == 0 || address % 8 != 0 || flags > 1)
+        return CUDA_ERROR_INVALID_VALUE;
+    return stream_give(stream, &(struct operation){ .kind = OPERATION_WRITE_VALUE,
+                                                    .to = (void *)(uintptr_t)address,
+                                                    .value = value });
+}
+
+API(cuLaunchHostFunc, CUstream handle, CUhostFn function, void *user)
+{
+    struct stream *stream;
+    BEGIN(CHECK_CONTEXT);
+    CUresult result = stream_resolve(handle, &stream);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (!function)
+        return CUDA_ERROR_INVALID_VALUE;
+    return stream_give(
+        stream, &(struct operation){ .kind = OPERATION_HOST, .function = function, .user = user });
+}
+
+/* --- events ------------------------------------------------------------------------------------ */
+
+void event_free(struct object *object)
+{
+    struct event *event = (struct event *)object;
+    object_remove(object);
+    record_drop(event->last);
+    pthread_mutex_destroy(&event->mutex);
+    free(event);
+}
+
+API(cuEventCreate, CUevent *out, unsigned flags)
+{
+    BEGIN(CHECK_CONTEXT);
+    if (!out || flags > 7)
+        return CUDA_ERROR_INVALID_VALUE;
+    struct event *event = calloc(1, sizeof *event);
+    if (!event)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    pthread_mutex_init(&event->mutex, NULL);
+    event->flags = flags;
+    object_add(&event->object, KIND_EVENT, context_current()->device);
+    *out = event;
+    return CUDA_SUCCESS;
+}
+
+API(cuEventDestroy_v2, CUevent event)
+{
+    BEGIN(CHECK_CONTEXT);
+    if (!IS(event, KIND_EVENT))
+        return CUDA_ERROR_INVALID_HANDLE;
+    event_free(&event->object);
+    return CUDA_SUCCESS;
+}
+
+API(cuEventRecord, CUevent event, CUstream handle)
+{
+    struct stream *stream;
+    BEGIN(CHECK_CONTEXT);
+    CUresult result = stream_resolve(handle, &stream);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (!IS(event, KIND_EVENT) || event->object.device != stream->object.device)
+        return CUDA_ERROR_INVALID_HANDLE;
+    struct record *record = record_make();
+    if (!record)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    result = stream_give(
+        stream, &(struct operation){ .kind = OPERATION_RECORD, .record = record_hold(record) });
+    if (result != CUDA_SUCCESS) {
+        record_drop(record);
+        return result;
+    }
+    pthread_mutex_lock(&event->mutex);
+    struct record *before = event->last;
+    event->last = record;
+    pthread_mutex_unlock(&event->mutex);
+    record_drop(before);
+    return CUDA_SUCCESS;
+}
+
+static struct record *last_record(struct event *event)
+{
+    pthread_mutex_lock(&event->mutex);
+    struct record *record = record_hold(event->last);
+    pthread_mutex_unlock(&event->mutex);
+    return record;
+}
+
+API(cuEventQuery, CUevent event)
+{
+    BEGIN(CHECK_CONTEXT);
+    if (!IS(event, KIND_EVENT))
+        return CUDA_ERROR_INVALID_HANDLE;
+    struct record *record = last_record(event);
+    bool is_reached = !record || record_is_reached(record);
+    record_drop(record);
+    return is_reached ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+API(cuEventSynchronize, CUevent event)
+{
+    BEGIN(CHECK_CONTEXT);
+    if (!IS(event, KIND_EVENT))
+        return CUDA_ERROR_INVALID_HANDLE;
+    struct record *record = last_record(event);
+    if (record)
+        record_wait(record, event->object.device);
+    record_drop(record);
+    return atomic_load_explicit(&event->object.device->sticky, memory_order_relaxed);
+}
+
+/* 0 and CUDA_ERROR_INVALID_HANDLE: it carries no time. */
+static CUresult time_of(struct event *event, uint64_t *at_ns)
+{
+    struct record *record = IS(event, KIND_EVENT) ? last_record(event) : NULL;
+    if (!record)
+        return CUDA_ERROR_INVALID_HANDLE;
+    pthread_mutex_lock(&record->mutex);
+    CUresult result = event->flags & FLAG_DISABLE_TIMING ? CUDA_ERROR_INVALID_HANDLE
+                      : record->is_reached               ? CUDA_SUCCESS
+                                                         : CUDA_ERROR_NOT_READY;
+    *at_ns = record->at_ns;
+    pthread_mutex_unlock(&record->mutex);
+    record_drop(record);
+    return result;
+}
+
+API(cuEventElapsedTime, float *ms, CUevent begin, CUevent end)
+{
+    uint64_t begin_ns, end_ns;
+    BEGIN(CHECK_CONTEXT);
+    CUresult result = time_of(begin, &begin_ns);
+    if (result == CUDA_SUCCESS)
+        result = time_of(end, &end_ns);
+    if (result == CUDA_SUCCESS)
+        *ms = (float)((double)(int64_t)(end_ns - begin_ns) / 1e6);
+    return result;
+}
