@@ -248,8 +248,11 @@ static void control_reset(void)
     pthread_mutex_unlock(&settings_mutex);
     for (struct site *site = atomic_load(&sites); site; site = site->next)
         atomic_store(&site->calls, 0);
-    for (int i = 0; i < DEVICES_MAX; i++)
+    /* What an earlier test has left must not begin to work again. */
+    for (int i = 0; i < DEVICES_MAX; i++) {
+        streams_kill(&devices[i]);
         atomic_store(&devices[i].sticky, CUDA_SUCCESS);
+    }
     atomic_store(&objects_left_behind, 0);
     atomic_store(&hits, 0);
     const char *text = getenv("TEST_CUDA");

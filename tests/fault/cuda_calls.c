@@ -175,12 +175,14 @@ static void work_by_hand(struct user *u, muster_device device, struct muster_ker
     did(u, "muster_stream_release", muster_stream_release(u->m, stream, &u->err));
 }
 
+/* A job that left a device hanging is not over for its arrays, but what it delivered is right. */
 static muster_status run_job(struct user *u, struct muster_kernel *kernel,
                              const struct muster_run_options *options, struct muster_report *report)
 {
     const struct muster_arg args[] = { MUSTER_IN(u->arrays->in), MUSTER_OUT(u->arrays->job_out) };
     muster_status status = muster_for(u->m, kernel, ITEMS, args, 2, options, report, &u->err);
-    if (did(u, "muster_for", status))
+    bool is_delivered = status == MUSTER_E_DEVICE_HUNG && report && report->delivered == ITEMS;
+    if (did(u, "muster_for", status) || is_delivered)
         verify(u, u->arrays->job_out, "the job's result");
     return status;
 }
@@ -277,8 +279,6 @@ static bool run_with(const char *mode, const char *function, uint64_t number, in
     snprintf(setting, sizeof setting, "%s=%s:%" PRIu64 ":%d", mode, function, number, code);
     snprintf(label, sizeof label, "%s", number > 0 ? setting : "nothing fails");
     CHECK(number == 0 || control->set(setting));
-    if (getenv("TRACE"))
-        fprintf(stderr, "RUN %s\n", label);
     struct user *u = user_make();
     muster_status closed = MUSTER_OK;
     if (user_open(u, "cuda")) {
@@ -377,7 +377,8 @@ static const struct muster_job_device *find_device(const struct muster_report *r
 }
 
 /* A job on the CPU and a GPU that fails half way: right, and the report says what happened. */
-static muster_status drill(const char *setting, uint64_t timeout_ns, struct muster_report *report)
+static muster_status drill(const char *setting, uint64_t timeout_ns, muster_status expected,
+                           struct muster_report *report)
 {
     struct muster_kernel *kernel;
     struct muster_run_options options = { .size = sizeof options,
@@ -390,7 +391,7 @@ static muster_status drill(const char *setting, uint64_t timeout_ns, struct must
     CHECK(user_open(u, "cpu,cuda"));
     CHECK_STATUS(MUSTER_OK, muster_kernel_from(u->m, "compute", forms, 2, &kernel, &u->err));
     *report = (struct muster_report){ .size = sizeof *report };
-    CHECK_STATUS(MUSTER_OK, run_job(u, kernel, &options, report));
+    CHECK_STATUS(expected, run_job(u, kernel, &options, report));
     CHECK_EQUAL(1, u->verified);
     CHECK_EQUAL(1, control->hits());
     muster_kernel_destroy(kernel);
@@ -405,7 +406,7 @@ static void a_context_that_ends_costs_a_second_run(void)
                                             "poison=any:1:214" };
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
         struct muster_report report;
-        CHECK_STATUS(MUSTER_OK, drill(settings[i], 0, &report));
+        CHECK_STATUS(MUSTER_OK, drill(settings[i], 0, MUSTER_OK, &report));
         CHECK_EQUAL(MUSTER_HEALTH_LOST, find_device(&report, "cuda:0")->health);
         CHECK_EQUAL(MUSTER_HEALTH_OK, find_device(&report, "cpu:0")->health);
     }
@@ -414,7 +415,8 @@ static void a_context_that_ends_costs_a_second_run(void)
 static void work_that_hangs_is_noticed_in_time(void)
 {
     struct muster_report report;
-    CHECK_STATUS(MUSTER_E_DEVICE_HUNG, drill("hang=launch:3", 50000000, &report));
+    CHECK_STATUS(MUSTER_E_DEVICE_HUNG,
+                 drill("hang=launch:3", 50000000, MUSTER_E_DEVICE_HUNG, &report));
     CHECK(find_device(&report, "cuda:0")->health != MUSTER_HEALTH_OK);
 }
 
@@ -446,10 +448,10 @@ static void what_does_not_fit_is_refused(void)
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {
-        TEST(without_a_failure_all_is_verified),      TEST(each_function_fails),
+        TEST(without_a_failure_all_is_verified),      TEST(what_does_not_fit_is_refused),
+        TEST(a_context_that_ends_costs_a_second_run), TEST(each_function_fails),
         TEST(each_function_fails_with_slices),        TEST(all_functions_fail_from_some_call_on),
-        TEST(a_context_that_ends_costs_a_second_run), TEST(work_that_hangs_is_noticed_in_time),
-        TEST(what_does_not_fit_is_refused),
+        TEST(work_that_hangs_is_noticed_in_time),
     };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }
