@@ -125,6 +125,8 @@ static void see_flights_end(struct lane_slot *slot)
     if (stream_pin_to_finish(slot->lane->job->m, slot->stream, &stream, NULL) != MUSTER_OK)
         return;
     flights_retire(stream);
+    /* The slot may be gone before the flight is: fault_cuda_calls. */
+    flights_forget_result(stream, &slot->result);
     stream_unpin(stream);
 }
 
