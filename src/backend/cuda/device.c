@@ -231,7 +231,9 @@ static muster_status cuda_device_close(void *state)
     }
     if (device->green) {
         const struct cuda_driver *driver = &domain->backend->driver;
-        driver->stream_destroy(device->default_stream);
+        struct cuda_scope scope;
+        if (cuda_enter(&scope, domain, NULL) == MUSTER_OK)
+            cuda_leave(&scope, driver->stream_destroy(device->default_stream), "", NULL);
         driver->green_destroy(device->green);
         return MUSTER_OK;
     }
