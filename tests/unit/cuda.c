@@ -767,7 +767,6 @@ static void the_nth_call_of_the_driver_may_fail(void)
             failed += status != MUSTER_OK;
             control->reset();
             rig_close_broken(rig, MUSTER_OK);
-            fprintf(stderr, "%u ", n);
         }
         CHECK(failed > 10);
     }
