@@ -541,10 +541,16 @@ static void slices_are_lost_together(void)
         events[i] = rig_event_on(rig, slices[i], MUSTER_EVENT_ORDER);
     }
     struct muster_memory *memory = rig_memory_on(rig, slices[1], 100);
+    void *gate = rig_state(rig->table.gate_bytes);
+    DO(rig, gate_init, slices[1], gate);
     CHECK(control->set("poison=copy:1:719"));
+    DO(rig, gate_wait, gate, streams[1], 1);
     rig_fill(rig, streams[1], memory, 0, 1, 100);
     DO(rig, event_record, events[1], streams[1]);
+    DO(rig, gate_publish, gate, 1);
     COMPLETES(rig, MUSTER_E_DEVICE_LOST, events[1]);
+    rig->table.gate_deinit(gate);
+    rig_state_free(gate);
     REFUSED(rig, MUSTER_E_DEVICE_LOST, event_record, events[2], streams[2]);
     REFUSED(rig, MUSTER_E_DEVICE_LOST, device_sample, rig->device,
             &(struct muster_device_sample){ .utilisation = 0 });

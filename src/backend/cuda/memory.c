@@ -74,7 +74,9 @@ void cuda_pinned_free_all(struct cuda_domain *domain)
         while (domain->pinned[kind]) {
             struct cuda_pinned *pinned = domain->pinned[kind];
             domain->pinned[kind] = pinned->next;
-            domain->backend->driver.host_free(pinned->host);
+            /* A lost context keeps it: nobody can know what still looks at it. */
+            if (!atomic_load_explicit(&domain->lost, memory_order_acquire))
+                domain->backend->driver.host_free(pinned->host);
             allocator_give(&domain->backend->services->allocator, pinned, 1, sizeof *pinned);
         }
 }
