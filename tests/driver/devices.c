@@ -311,7 +311,7 @@ static void end_device(struct device *device)
                 left += !stream->is_zombie && stream != device->primary.legacy;
                 stream_end(stream);
             } else if (pass == 1) {
-                left++;
+                left++; fprintf(stderr, "LEFT kind %d\n", (int)(object->kind - KIND_GREEN));
                 end_object(object);
             }
         }
