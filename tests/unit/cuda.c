@@ -416,9 +416,11 @@ struct counted {
 static void count_call(void *user, muster_status status)
 {
     struct counted *call = user;
-    call->order = atomic_fetch_add(call->made, 1);
+    /* Calls of one stream follow each other, and who sees the count sees what they wrote. */
+    call->order = atomic_load(call->made);
     call->status = status;
     atomic_fetch_add(&call->times, 1);
+    atomic_fetch_add(call->made, 1);
 }
 
 static void wait_for_calls(_Atomic int *made, int count)
