@@ -306,6 +306,9 @@ void device_find_double(struct run_device *device);
 /* Opens a device that nobody knows of until it is added. */
 muster_status device_create(struct muster *m, struct run_backend *backend, uint32_t index,
                             struct run_device **out, struct muster_error *err);
+/* Opens slices of a device that nobody knows of yet, all or none. */
+muster_status device_cut(struct run_device *device, const uint32_t *sizes, size_t count,
+                         struct run_device **slices, struct muster_error *err);
 /* All of them or, where there is no room, none. */
 muster_status devices_add(struct muster *m, struct run_device *const *devices, size_t count,
                           struct muster_error *err);
@@ -337,6 +340,16 @@ muster_status device_note(struct run_device *device, muster_status status,
 muster_status device_note_locked(struct run_device *device, muster_status status,
                                  struct muster_error *err);
 bool device_allowed(const struct muster *m, const char *id, const char *backend);
+
+/* slices.c */
+#define SLICES_OF_DEVICE_MAX 64
+/* That the option can be understood and names backends that there are. */
+muster_status slices_check(struct muster *m, struct muster_error *err);
+/* How many slices the device is to be cut into, 0 if it is not; their sizes, with room for all. */
+size_t slices_wanted(const struct muster *m, const char *id, uint32_t *sizes);
+/* That every device of the backend that is to be cut is among those found. */
+muster_status slices_check_found(const struct muster *m, const char *backend, uint32_t count,
+                                 struct muster_error *err);
 
 /* stream.c */
 /* Resolves and pins; every success is followed by stream_unpin. */

@@ -226,8 +226,10 @@ static muster_status cuda_device_close(void *state)
 {
     struct cuda_device *device = state;
     struct cuda_domain *domain = device->domain;
-    if (!cuda_domain_settle(device))
+    if (!cuda_domain_settle(device)) {
+        cuda_domain_abandon(device);
         return MUSTER_E_DEVICE_HUNG;
+    }
     if (device->green) {
         const struct cuda_driver *driver = &domain->backend->driver;
         struct cuda_scope scope;
