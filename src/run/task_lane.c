@@ -38,6 +38,7 @@ struct lane_stream {
     uint64_t recorded; /* the event stands behind this one */
     uint64_t busy_ns;  /* when it was last seen to be unfinished */
     uint64_t looked;   /* what was given when somebody last looked */
+    uint64_t mute_ns;  /* since when the driver would not say, 0: it does */
     bool is_recorded;  /* and not seen to be complete */
     bool is_claimed;   /* somebody gives to it, without the lock */
     bool has_failed;   /* to be replaced when it is empty */
@@ -300,9 +301,14 @@ static void look_at_stream(struct task_lane *lane, struct lane_stream *stream, u
     muster_status status = ask(lane, stream, &covered);
     if (!run_is_over(status)) {
         stream->busy_ns = now_ns;
+        if (status == MUSTER_E_BUSY)
+            stream->mute_ns = 0;
+        else if (stream->mute_ns == 0)
+            stream->mute_ns = now_ns;
         return;
     }
     device_note(lane->device, status, NULL);
+    stream->mute_ns = 0;
     stream->is_recorded = false;
     stream->has_failed |= muster_status_discards(status) == MUSTER_DISCARD_STREAM;
     if (stream->has_copies)
@@ -722,10 +728,13 @@ static void give_up(struct task_lane *lane, struct kernel_task ***tail)
         }
 }
 
-/* Whether a task is over its time, and when the next one will be. */
+/* Whether a task is over its time, or nobody can tell, and when the next one will be. */
 static bool is_overdue(struct task_lane *lane, uint64_t now_ns)
 {
-    uint64_t first_ns = UINT64_MAX;
+    uint64_t first_ns = UINT64_MAX, patience_ns = lane->pool->m->options.close_ns;
+    for (uint32_t i = 0; i < lane->stream_count; i++)
+        if (lane->streams[i].mute_ns > 0 && now_ns - lane->streams[i].mute_ns > patience_ns)
+            return true;
     if (now_ns < lane->first_deadline_ns)
         return false;
     for (uint32_t i = 0; i < lane->stream_count; i++)

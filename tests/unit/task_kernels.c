@@ -129,7 +129,11 @@ static void check_arrays(const char *device)
         /* Two copies of one array: whichever came back last. */
         CHECK(strcmp(device, "cpu:0") != 0 || both[i] == 2 * i);
     }
-    CHECK_EQUAL(0, load_of(m, find(m, device)).memory_used);
+    struct muster_device_load load = load_of(m, find(m, device));
+    CHECK_EQUAL(0, load.memory_used);
+    CHECK_EQUAL(2, load.dispatched);
+    CHECK_EQUAL(2, load.completed);
+    CHECK_EQUAL(0, load.queue_depth);
     MUST(muster_close(m, &problem));
 }
 
@@ -203,6 +207,29 @@ static void data_stays_while_tasks_read_it(void)
     MUST(muster_wait(m, NULL, 0, LONG, &problem));
     CHECK_EQUAL(27, atomic_load(&sum));
     MUST(muster_data_destroy(m, data, &problem));
+    MUST(muster_close(m, &problem));
+}
+
+/* Memory for one at a time: the others wait for it. More than there is at all is told. */
+static void what_does_not_fit_now_waits(void)
+{
+    enum { ITEMS = 100, TASKS = 6 };
+    static char arrays[TASKS][ITEMS][200 << 10];
+    struct muster *m = open_sim("[{\"items_per_s\": 1e5, \"memory\": \"32MiB\"}]");
+    struct muster_kernel *kernel = kernel_of(m, do_nothing);
+    muster_task tasks[TASKS];
+    for (size_t i = 0; i < TASKS; i++) {
+        struct muster_arg args[] = { MUSTER_OUT(arrays[i]) };
+        struct muster_task_desc desc = task_of(kernel, args, 1, "sim:0");
+        desc.items = ITEMS;
+        tasks[i] = submit(m, desc);
+    }
+    for (size_t i = 0; i < TASKS; i++)
+        CHECK_STATUS(MUSTER_OK, wait_one(m, tasks[i]));
+    struct muster_arg args[] = { MUSTER_OUT(arrays[0]) };
+    struct muster_task_desc desc = task_of(kernel, args, 1, "sim:0");
+    desc.items = 2 * ITEMS;
+    CHECK_STATUS(MUSTER_E_TOO_LARGE, wait_one(m, submit(m, desc)));
     MUST(muster_close(m, &problem));
 }
 
@@ -723,6 +750,9 @@ static void *produce(void *argument)
         before = task;
         if (i % 17 == 16 && producer->status == MUSTER_OK)
             producer->status = muster_wait(producer->m, &task, 1, LONG, &ignored);
+        /* What was waited for has been done, not merely given. */
+        if (i % 17 == 16 && atomic_load(&producer->marks[number]) != 1)
+            producer->status = MUSTER_E_INTERNAL;
     }
     return NULL;
 }
@@ -864,6 +894,7 @@ int main(int argc, char **argv)
         TEST(arrays_are_there_and_come_back),
         TEST(data_is_resident),
         TEST(data_stays_while_tasks_read_it),
+        TEST(what_does_not_fit_now_waits),
         TEST(no_items_no_launch),
         TEST(mistakes_are_told),
         TEST(nothing_eligible_is_refused_with_reasons),
