@@ -222,7 +222,7 @@ static void sweep(const struct muster_backend *wrapped)
 {
     for (size_t i = 0; i < sizeof failures / sizeof *failures; i++)
         for (int from_then_on = 0; from_then_on < 2; from_then_on++) {
-            uint64_t stride = sweep_stride(SWEEP_STRIDE(2, 6));
+            uint64_t stride = sweep_stride(SWEEP_STRIDE(4, 16));
             struct faulty_plan plan = { failures[i].call, 1, from_then_on, failures[i].status };
             /* A lost device fails from then on by itself; one that says nothing takes its time. */
             if (from_then_on && failures[i].status == MUSTER_E_DEVICE_LOST)

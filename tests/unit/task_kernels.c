@@ -633,20 +633,23 @@ static void tasks_in_flight_move_on(void)
     struct muster *m =
         open_sim("[{\"items_per_s\": 10, \"memory\": \"64MiB\", \"faults\": [{\"kind\": \"lost\","
                  " \"at_ms\": 30}]}, {\"items_per_s\": 1e8, \"memory\": \"64MiB\"}]");
-    struct muster_task_desc desc = task_of(kernel_of(m, do_nothing), NULL, 0, "sim:0");
-    struct muster_task_desc either = task_of(desc.kernel, NULL, 0, "sim:0,sim:1");
+    struct muster_kernel *kernel = kernel_of(m, do_nothing);
     uint32_t number = 5;
     struct muster_arg update[] = { MUSTER_INOUT(&number) };
-    struct muster_task_desc updating = task_of(desc.kernel, update, 1, "sim:0");
-    muster_task only = submit(m, desc);
+    enum { LARGE, EITHER, UPDATE, ONLY, TASKS };
+    muster_task tasks[TASKS];
     /* The other is kept busy with so much that the slow one is chosen. */
-    struct muster_task_desc large = task_of(desc.kernel, NULL, 0, "sim:1");
-    large.items = 3000000;
-    submit(m, large);
-    muster_task moves = submit(m, either), updates = submit(m, updating);
-    CHECK_STATUS(MUSTER_E_DEVICE_LOST, wait_one(m, only));
-    CHECK_STATUS(MUSTER_OK, wait_one(m, moves));
-    CHECK_STATUS(MUSTER_E_DEVICE_LOST, wait_one(m, updates));
+    struct muster_task_desc descs[TASKS] = {
+        [LARGE] = task_of(kernel, NULL, 0, "sim:1"),
+        [EITHER] = task_of(kernel, NULL, 0, "sim:0,sim:1"),
+        [UPDATE] = task_of(kernel, update, 1, "sim:0"),
+        [ONLY] = task_of(kernel, NULL, 0, "sim:0"),
+    };
+    descs[LARGE].items = 3000000;
+    MUST(muster_submit(m, descs, TASKS, tasks, &problem));
+    CHECK_STATUS(MUSTER_E_DEVICE_LOST, wait_one(m, tasks[ONLY]));
+    CHECK_STATUS(MUSTER_OK, wait_one(m, tasks[EITHER]));
+    CHECK_STATUS(MUSTER_E_DEVICE_LOST, wait_one(m, tasks[UPDATE]));
     CHECK_EQUAL(MUSTER_HEALTH_LOST, load_of(m, find(m, "sim:0")).health);
     MUST(muster_close(m, &problem));
 }
@@ -657,11 +660,13 @@ static void with_every_device_lost_each_task_fails(void)
                                 " [{\"kind\": \"lost\", \"at_ms\": 20}]}]");
     struct heard heard = HEARD_INIT;
     struct muster_task_desc desc = task_of(kernel_of(m, do_nothing), NULL, 0, "sim:0");
-    muster_task tasks[32];
+    struct muster_task_desc descs[32];
+    muster_task tasks[COUNT_OF(descs)];
     desc.done = hear;
     desc.user = &heard;
-    for (size_t i = 0; i < COUNT_OF(tasks); i++)
-        tasks[i] = submit(m, desc);
+    for (size_t i = 0; i < COUNT_OF(descs); i++)
+        descs[i] = desc;
+    MUST(muster_submit(m, descs, COUNT_OF(descs), tasks, &problem));
     CHECK(heard_all(&heard, COUNT_OF(tasks)));
     for (size_t i = 8; i < COUNT_OF(tasks); i++)
         CHECK_STATUS(MUSTER_E_DEVICE_LOST, wait_one(m, tasks[i]));
@@ -678,22 +683,26 @@ static void a_hung_device_is_noticed(void)
     struct heard heard = HEARD_INIT;
     uint32_t number = 1;
     struct muster_arg array[] = { MUSTER_IN(&number) };
-    struct muster_task_desc moves = task_of(kernel_of(m, do_nothing), NULL, 0, "sim:0,sim:1");
-    struct muster_task_desc stays = task_of(moves.kernel, NULL, 0, "sim:0");
-    struct muster_task_desc holds = task_of(moves.kernel, array, 1, "sim:0,sim:1");
-    struct muster_task_desc keeps_busy = task_of(moves.kernel, NULL, 0, "sim:1");
-    keeps_busy.items = 2000000;
-    stays.timeout_ns = 30 * MS;
-    stays.done = hear;
-    stays.user = &heard;
-    submit(m, keeps_busy);
-    muster_task last = submit(m, stays), held = submit(m, holds), moved = submit(m, moves);
+    struct muster_kernel *kernel = kernel_of(m, do_nothing);
+    enum { LARGE, HOLDS, MOVES, LAST, TASKS };
+    muster_task tasks[TASKS];
+    struct muster_task_desc descs[TASKS] = {
+        [LARGE] = task_of(kernel, NULL, 0, "sim:1"),
+        [HOLDS] = task_of(kernel, array, 1, "sim:0,sim:1"),
+        [MOVES] = task_of(kernel, NULL, 0, "sim:0,sim:1"),
+        [LAST] = task_of(kernel, NULL, 0, "sim:0"),
+    };
+    descs[LARGE].items = 2000000;
+    descs[LAST].timeout_ns = 30 * MS;
+    descs[LAST].done = hear;
+    descs[LAST].user = &heard;
+    MUST(muster_submit(m, descs, TASKS, tasks, &problem));
     CHECK(heard_all(&heard, 1));
     CHECK_STATUS(MUSTER_E_DEVICE_HUNG, heard.last);
-    CHECK_STATUS(MUSTER_E_DEVICE_HUNG, wait_one(m, last));
-    CHECK_STATUS(MUSTER_OK, wait_one(m, moved));
+    CHECK_STATUS(MUSTER_E_DEVICE_HUNG, wait_one(m, tasks[LAST]));
+    CHECK_STATUS(MUSTER_OK, wait_one(m, tasks[MOVES]));
     /* Its array may still be read there. */
-    CHECK_STATUS(MUSTER_E_DEVICE_HUNG, wait_one(m, held));
+    CHECK_STATUS(MUSTER_E_DEVICE_HUNG, wait_one(m, tasks[HOLDS]));
     muster_status closed = muster_close(m, &problem);
     CHECK(closed == MUSTER_OK || closed == MUSTER_E_DEVICE_HUNG);
 }
