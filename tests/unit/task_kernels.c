@@ -791,6 +791,31 @@ static void many_producers_each_task_once(void)
     MUST(muster_close(m, &problem));
 }
 
+/* A device that has done its tasks can be cut, and its slices take tasks in its place. */
+static void a_device_is_cut_between_tasks(void)
+{
+    struct muster *m = open_plain();
+    struct door door = DOOR_INIT, *at = &door;
+    struct muster_arg args[] = { MUSTER_VALUE(at) };
+    struct muster_kernel *kernel = kernel_of(m, do_nothing);
+    const uint32_t sizes[] = { 3, 5 };
+    muster_device slices[2];
+    muster_task held = submit(m, task_of(kernel_of(m, stand_at_door), args, 1, "sim:0"));
+    CHECK_STATUS(MUSTER_E_BUSY,
+                 muster_device_slice(m, find(m, "sim:0"), sizes, 2, slices, &problem));
+    door_open(&door);
+    CHECK_STATUS(MUSTER_OK, wait_one(m, held));
+    MUST(muster_device_slice(m, find(m, "sim:0"), sizes, 2, slices, &problem));
+    CHECK_STATUS(MUSTER_OK, wait_one(m, submit(m, task_of(kernel, NULL, 0, "sim:0/1"))));
+    CHECK_STATUS(MUSTER_OK, wait_one(m, submit(m, task_of(kernel, NULL, 0, "sim:1"))));
+    /* One that cannot be cut goes on taking tasks. */
+    CHECK_STATUS(MUSTER_OK, wait_one(m, submit(m, task_of(kernel, NULL, 0, "cpu:0"))));
+    CHECK_STATUS(MUSTER_E_NOT_SUPPORTED,
+                 muster_device_slice(m, find(m, "cpu:0"), sizes, 2, slices, &problem));
+    CHECK_STATUS(MUSTER_OK, wait_one(m, submit(m, task_of(kernel, NULL, 0, "cpu:0"))));
+    MUST(muster_close(m, &problem));
+}
+
 /* Closing. */
 
 static void closing_waits_for_what_runs(void)
@@ -920,6 +945,7 @@ int main(int argc, char **argv)
         TEST(a_hung_device_is_noticed),
         TEST(a_hundred_thousand_in_a_bounded_table),
         TEST(many_producers_each_task_once),
+        TEST(a_device_is_cut_between_tasks),
         TEST(closing_waits_for_what_runs),
         TEST(closing_leaves_a_hung_device),
         TEST(running_out_of_memory_loses_nothing),
