@@ -67,6 +67,12 @@ struct muster_task_desc {
      * MUSTER_E_DEVICE_HUNG: then the device may still write to its arrays. 0: no limit.
      */
     uint64_t timeout_ns;
+    /*
+     * Not 0: the caller is about to wait for it, and no thread is woken for it, which costs more than
+     * a small task. One that nobody waits for after all begins when another is submitted or waited
+     * for, or when the runtime is closed.
+     */
+    int is_awaited;
 };
 
 /*

@@ -51,7 +51,7 @@ static uint32_t find_goal(const struct muster_kernel_form *form, const struct ke
     if (is_portable && target->forms & MUSTER_KERNEL_OPENCL)
         return MUSTER_KERNEL_OPENCL;
     if (!is_portable && form->kind != MUSTER_KERNEL_CUDA)
-        return 0;
+        return 0; /* before NVRTC is loaded for nothing */
     if (target->forms & MUSTER_KERNEL_CUBIN && nvrtc_can_build(target->compute, false))
         return MUSTER_KERNEL_CUBIN;
     if (target->forms & MUSTER_KERNEL_PTX && nvrtc_can_build(target->compute, true))

@@ -318,7 +318,7 @@ static enum muster_kernel_kind kind_of(const struct file *file)
                                                               : MUSTER_KERNEL_SHARED_OBJECT;
     if (is_fat_binary(file))
         return MUSTER_KERNEL_CUBIN;
-    if (has(file, "MUSTER_KERNEL"))
+    if (kernel_signature_is_in(file->data, file->bytes))
         return MUSTER_KERNEL_PORTABLE;
     if (has(file, ".version") && has(file, ".target") && has(file, ".entry"))
         return MUSTER_KERNEL_PTX;

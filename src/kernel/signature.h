@@ -47,6 +47,9 @@ struct kernel_signature {
 muster_status kernel_signature_read(struct kernel_signature *signature, const char *code,
                                     size_t bytes, const char *file, struct muster_error *err);
 
+/* Whether something in the text is marked as a portable kernel, comments and strings aside. */
+bool kernel_signature_is_in(const char *code, size_t bytes);
+
 /* NULL if there is none of that name. */
 const struct kernel_entry *kernel_signature_find(const struct kernel_signature *signature,
                                                  const char *entry);

@@ -64,8 +64,11 @@ muster_status backends_load(struct muster *m, struct muster_error *err)
     size_t count;
     const struct muster_backend *const *built_in = registry_built_in(&count);
     muster_status status = MUSTER_OK;
-    for (size_t i = 0; i < count && status == MUSTER_OK; i++)
+    for (size_t i = 0; i < count && status == MUSTER_OK; i++) {
         status = add(m, built_in[i], none, "", err);
+        if (status == MUSTER_OK)
+            m->backends[m->backend_count - 1]->is_built_in = true;
+    }
     for (size_t i = 0; i < m->options.backend_count && status == MUSTER_OK; i++)
         status = add(m, m->options.backends[i], none, "", err);
     for (const char *at = m->options.backend_paths; at && *at && status == MUSTER_OK;) {
@@ -121,6 +124,35 @@ static bool wanted(const struct muster *m, const char *name)
     return false;
 }
 
+/*
+ * Whether another backend has the device already and nobody asked for it by name. Those before it in
+ * the list go first, so they are probed; they never look at those behind them.
+ */
+static bool is_hidden(struct muster *m, struct run_backend *backend, struct run_device *device)
+{
+    bool may_be_double = device->info.kind == MUSTER_KIND_CPU || *device->info.pci;
+    if (!backend->is_built_in || !may_be_double)
+        return false;
+    for (uint32_t i = 0; !m->options.devices && m->backends[i] != backend; i++)
+        backends_probe(m, m->backends[i], NULL);
+    device_find_double(device);
+    return !m->options.devices && *device->info.same_as;
+}
+
+static void note_hidden(struct run_backend *backend, const struct run_device *device)
+{
+    char others[sizeof backend->hidden] = "";
+    const char *list = strstr(backend->hidden, " as ");
+    const char *id = device->info.same_as;
+    if (list)
+        snprintf(others, sizeof others, "%s", list + strlen(" as "));
+    backend->hidden_count++;
+    snprintf(backend->hidden, sizeof backend->hidden,
+             "%u device%s hidden: the same silicon as %s%s%s", backend->hidden_count,
+             backend->hidden_count == 1 ? "" : "s", others,
+             *others && !strstr(others, id) ? ", " : "", strstr(others, id) ? "" : id);
+}
+
 /* Opens the devices that may be used, all or none. */
 static muster_status open_devices(struct muster *m, struct run_backend *backend, uint32_t count,
                                   struct muster_error *err)
@@ -130,12 +162,19 @@ static muster_status open_devices(struct muster *m, struct run_backend *backend,
         return run_no_memory(err, "a backend's devices");
     muster_status status = MUSTER_OK;
     uint32_t made = 0;
+    backend->hidden_count = 0;
+    backend->hidden[0] = 0;
     for (uint32_t i = 0; i < count && status == MUSTER_OK; i++) {
         char id[sizeof((struct muster_device_info *)0)->id];
         snprintf(id, sizeof id, "%s:%u", backend->table.name, i);
         if (!device_allowed(m, id, backend->table.name))
             continue;
         status = device_create(m, backend, i, &devices[made], err);
+        if (status == MUSTER_OK && is_hidden(m, backend, devices[made])) {
+            note_hidden(backend, devices[made]);
+            device_destroy(devices[made]);
+            continue;
+        }
         made += status == MUSTER_OK;
     }
     if (status == MUSTER_OK)
@@ -241,6 +280,8 @@ muster_status muster_backend_list(struct muster *m, struct muster_backend_report
         snprintf(report.name, sizeof report.name, "%s", backend->table.name);
         snprintf(report.path, sizeof report.path, "%s", backend->path);
         report.device_count = backend->device_count;
+        report.hidden_count = backend->hidden_count;
+        snprintf(report.hidden, sizeof report.hidden, "%s", backend->hidden);
         out[i] = report;
     }
     return MUSTER_OK;

@@ -275,8 +275,14 @@ void kernel_find_compilers(const struct muster_kernel *kernel)
     for (uint32_t i = 0; i < m->device_count; i++)
         all.forms |= m->devices[i]->info.forms;
     run_unlock(m);
+    /* Each kind of device by itself: what serves one would end the search for another. */
+    static const uint32_t kinds[] = { MUSTER_KERNEL_FUNCTION,
+                                      MUSTER_KERNEL_CUBIN | MUSTER_KERNEL_PTX };
     for (size_t i = 0; i < kernel->form_count; i++)
-        kernel_can_build(&kernel->forms[i], &all);
+        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+            const struct kernel_target one = { all.forms & kinds[k], { 0, 0 } };
+            kernel_can_build(&kernel->forms[i], &one);
+        }
 }
 
 /* The reason is that of the first form which something could be made of elsewhere. */
@@ -339,6 +345,7 @@ static muster_status build(struct muster_kernel *kernel, struct built *built,
         kernel_image_release(&built->image, &m->allocator);
         return status;
     }
+    run_count(&m->counts.kernels_built, 1);
     built->state = state;
     return MUSTER_OK;
 }

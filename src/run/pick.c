@@ -257,6 +257,7 @@ static void record_locked(struct picking *picking, uint32_t chosen)
     uint32_t count = m->device_count < MUSTER_DECISION_DEVICES_MAX ? m->device_count
                                                                    : MUSTER_DECISION_DEVICES_MAX;
     decision->time_ns = platform_clock_coarse_ns();
+    trace_pick_locked(m, chosen);
     decision->policy = is_built_in(picking->policy) ? picking->policy : NULL;
     if (!decision->policy)
         snprintf(decision->name, sizeof decision->name, "%s", picking->policy->name);

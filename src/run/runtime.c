@@ -291,6 +291,8 @@ muster_status muster_close(struct muster *m, struct muster_error *err)
                                  "a driver does not answer; the runtime is abandoned as it is");
     }
     muster_status status = drain_devices(m, deadline_ns, err);
+    /* What came back meanwhile can still be told that job memory goes. */
+    jobs_free_left(m, false);
     data_destroy_all(m);
     blocks_destroy(m);
     kernels_destroy_all(m);
@@ -309,6 +311,7 @@ muster_status muster_close(struct muster *m, struct muster_error *err)
     table_destroy(m, &m->data);
     table_destroy(m, &m->leases);
     decisions_destroy(m);
+    trace_destroy(m);
     allocator_give(&m->allocator, m->views, m->view_capacity, sizeof *m->views);
     /* A backend that could not be closed goes on using what the runtime lent it. */
     if (!is_complete)

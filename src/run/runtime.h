@@ -15,6 +15,7 @@
 #include "core/placement.h"
 #include "core/throughput.h"
 #include "core/tracker.h"
+#include "observe/recording.h"
 #include "platform/library.h"
 #include "platform/thread.h"
 
@@ -44,6 +45,9 @@ struct run_backend {
     enum probe_state probe;
     uint32_t device_count;
     uint32_t first_domain; /* the backend's domains count from here */
+    bool is_built_in;
+    uint32_t hidden_count; /* devices that another backend has too */
+    char hidden[128];      /* which and why, for people */
     bool is_abandoned;     /* a device of it hangs and was not closed: neither is the backend */
     struct muster_error error;
 };
@@ -117,6 +121,7 @@ struct run_device {
     uint32_t block_count;
     struct run_event *free_events;
     struct flight *free_flights;
+    struct timing_mark *marks, *free_marks; /* owns all; those that no slot has */
     struct zombie *zombies;
     struct slab *slabs; /* pinned host memory, owns */
     bool reclaiming;    /* somebody looks at its zombies */
@@ -175,6 +180,14 @@ struct slab;
 struct task_pool;
 struct poller;
 
+/* Totals, each exact by itself, added to from any thread. */
+struct run_counts {
+    _Atomic uint64_t jobs_numbered, jobs_started, jobs_done, jobs_failed;
+    _Atomic uint64_t units_started, units_done, units_late, units_failed;
+    _Atomic uint64_t items_delivered, bytes_delivered, bytes_in, bytes_out;
+    _Atomic uint64_t data_loads, kernels_built;
+};
+
 struct run_table {
     struct handle_table handles; /* its slots are owned here */
     void **entries;              /* owns the array; NULL where a slot is free */
@@ -221,7 +234,17 @@ struct muster {
     _Atomic uint64_t epoch;
     struct muster_kernel *kernels; /* list, owns */
     struct poller *poller;         /* owns */
+    struct run_counts counts;
+    struct recording recording;
+    bool is_trace_taken; /* somebody starts, reads or stops the recording */
 };
+
+/* Adds to one of the counts; gives what it was. */
+static inline uint64_t run_count(_Atomic uint64_t *count, uint64_t amount)
+{
+    /* Relaxed: nothing is read by way of it. */
+    return atomic_fetch_add_explicit(count, amount, memory_order_relaxed);
+}
 
 static inline void run_lock(struct muster *m)
 {
@@ -277,6 +300,8 @@ void backends_end_probe(struct muster *m, struct run_backend *backend);
 struct run_backend *backends_find(struct muster *m, const char *name, size_t length);
 
 /* device.c */
+/* Fills info.same_as from the devices that are known. */
+void device_find_double(struct run_device *device);
 /* Opens a device that nobody knows of until it is added. */
 muster_status device_create(struct muster *m, struct run_backend *backend, uint32_t index,
                             struct run_device **out, struct muster_error *err);
@@ -409,7 +434,25 @@ bool jobs_destroy_all(struct muster *m, uint64_t deadline_ns);
 /* Frees what is left of jobs whose devices came back late; all of them if `all`. */
 void jobs_free_left(struct muster *m, bool all);
 
+/* trace.c */
+void trace_destroy(struct muster *m);
+void trace_lost_locked(const struct run_device *device);
+void trace_data_locked(const struct run_device *device, uint64_t bytes);
+void trace_pick_locked(struct muster *m, uint32_t device);
+/* Now, if it is recorded; else 0. */
+static inline uint64_t trace_clock(const struct muster *m)
+{
+    return recording_is_on(&m->recording) ? platform_clock_ns() : 0;
+}
+/* A task began at `begin_ns`, of trace_clock and not 0, and ended just now. */
+void trace_task(struct muster *m, uint64_t begin_ns, muster_status status);
+
+/* loss.c */
+void timing_marks_destroy(struct run_device *device);
+
 /* task.c */
+/* How many were submitted so far, and how many of them have ended. */
+void tasks_count(struct muster *m, uint64_t *submitted, uint64_t *ended);
 /*
  * Runs what was submitted to its end, and ends the threads. What a device has not finished by then
  * is left to it.

@@ -25,8 +25,10 @@ void source_plan(struct muster_job *job)
         arg++;
     source->item_bytes = job->args[arg].bytes;
     source->capacity = options->window;
-    if (source->capacity == 0)
-        source->capacity = least(job->unit_max * options->units_max, job->desc.items);
+    if (source->capacity == 0 &&
+        __builtin_mul_overflow(job->unit_max, (uint64_t)options->units_max, &source->capacity))
+        source->capacity = UINT64_MAX;
+    source->capacity = least(source->capacity, job->desc.items);
     options->window = source->capacity;
     options->supplied = true;
     size_t page = platform_page_bytes();
@@ -75,14 +77,14 @@ static uint64_t wait_for_room_locked(struct muster_job *job, uint64_t arrived)
 static void end_locked(struct muster_job *job, uint64_t arrived, int64_t given, uint64_t asked)
 {
     struct muster_error problem;
+    muster_status status = given < INT32_MIN ? MUSTER_E_IO : (muster_status)given;
     if (given == 0 && job->desc.items == MUSTER_ITEMS_UNKNOWN) {
         job_supply_ends(job->core);
         return;
     }
     if (given == 0)
         muster_error_fill(&problem, MUSTER_E_IO, 0,
-                          "give the right number of items, or "
-                          "MUSTER_ITEMS_UNKNOWN",
+                          "give the right number of items, or MUSTER_ITEMS_UNKNOWN",
                           "the source ended after %llu of %llu items", (unsigned long long)arrived,
                           (unsigned long long)job->desc.items);
     else if (given > 0)
@@ -90,9 +92,8 @@ static void end_locked(struct muster_job *job, uint64_t arrived, int64_t given, 
                           "the source was asked for %llu items and says that it gave %lld",
                           (unsigned long long)asked, (long long)given);
     else
-        muster_error_fill(&problem, given < INT32_MIN ? MUSTER_E_IO : (muster_status)given, 0, NULL,
-                          "the source failed at item %llu: %s", (unsigned long long)arrived,
-                          muster_status_message((muster_status)given));
+        muster_error_fill(&problem, status, 0, NULL, "the source failed at item %llu: %s",
+                          (unsigned long long)arrived, muster_status_message(status));
     if (job_state(job->core) == JOB_RUNNING)
         job_note_locked(job, &problem);
     job_fail(job->core);
@@ -105,7 +106,8 @@ static void supply(void *argument)
     struct run_source *source = &job->source;
     uint64_t arrived = 0;
     run_lock(job->m);
-    while (!job->is_known)
+    /* A job whose threads could not all be started is never known. */
+    while (!job->is_known && !job->must_leave)
         platform_condition_wait(&job->changed, &job->m->lock, UINT64_MAX);
     for (;;) {
         uint64_t asked = wait_for_room_locked(job, arrived);

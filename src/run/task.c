@@ -94,27 +94,35 @@ static void load(const struct tasks *tasks, uint32_t index, struct running *out)
 }
 
 /* Runs a task that was taken. No lock is held. */
-static void run_task(struct running *task)
+static void run_task(struct muster *m, struct running *task)
 {
+    uint64_t begin_ns = trace_clock(m);
     task->status = task->is_doomed ? MUSTER_E_CANCELLED : task->fn(task->user);
+    if (begin_ns > 0)
+        trace_task(m, begin_ns, task->status);
     if (task->done)
         task->done(task->user, task->handle, task->status);
 }
 
 /*
- * One more thread is woken, if none is on its way or looking around. It wakes the next. Where all
- * are in tasks that wait for others, those are the ones to run it.
+ * Whether one more thread is to be woken: not if one is on its way or looking around. It wakes the
+ * next. Where all are in tasks that wait for others, those are the ones to run it.
  */
-static void wake_locked(struct task_pool *pool)
+static bool ask_for_wake_locked(struct task_pool *pool)
 {
     if (pool->tasks.ready.count == 0 || pool->spinning > 0 || pool->waking > 0)
-        return;
-    if (pool->parked > 0) {
+        return false;
+    if (pool->parked > 0)
         pool->waking = 1;
-        platform_condition_wake_one(&pool->work);
-    } else if (pool->waiters > 0) {
+    else if (pool->waiters > 0)
         platform_condition_wake_all(&pool->ended);
-    }
+    return pool->waking > 0;
+}
+
+static void wake_locked(struct task_pool *pool)
+{
+    if (ask_for_wake_locked(pool))
+        platform_condition_wake_one(&pool->work);
 }
 
 static void tell_locked(struct task_pool *pool)
@@ -149,7 +157,7 @@ static void run_aside_locked(struct task_pool *pool, struct running *task)
     bool was_in_task = is_in_task;
     platform_mutex_unlock(&pool->lock);
     is_in_task = true;
-    run_task(task);
+    run_task(pool->m, task);
     is_in_task = was_in_task;
     platform_mutex_lock(&pool->lock);
     end_locked(pool, task);
@@ -415,7 +423,7 @@ static void run_batch_locked(struct worker *worker)
             task_give_ready_locked(pool);
             platform_mutex_unlock(&pool->lock);
         }
-        run_task(&worker->batch[at]);
+        run_task(pool->m, &worker->batch[at]);
         has_followers = worker->batch[at].has_followers;
     }
     platform_mutex_lock(&pool->lock);
@@ -899,6 +907,15 @@ static muster_status submit_locked(struct task_pool *pool, const struct muster_t
     return status;
 }
 
+static bool are_awaited(const struct muster_task_desc *descs, size_t count)
+{
+    struct muster_task_desc copy;
+    size_t i = 0;
+    while (i < count && desc_at(descs, i, &copy)->is_awaited)
+        i++;
+    return i == count;
+}
+
 muster_status muster_submit(struct muster *m, const struct muster_task_desc *descs, size_t count,
                             muster_task *out, struct muster_error *err)
 {
@@ -925,12 +942,36 @@ muster_status muster_submit(struct muster *m, const struct muster_task_desc *des
         status = submit_locked(pool, descs, count, kernels, out ? out : unwanted, err);
     if (status != MUSTER_OK)
         give_back_kernels_locked(pool, kernels);
-    wake_locked(pool);
+    pool->submitted += status == MUSTER_OK ? count : 0;
+    /* Somebody else who waits, for all there are, must not wait for a promise. */
+    bool can_wait = pool->waiters == 0 && are_awaited(descs, count);
+    bool must_wake = !can_wait && ask_for_wake_locked(pool);
+    /* To give a kernel may mean to build it first: nobody is to wait for that. */
+    if (must_wake && pool->tasks.aside.count > 0) {
+        platform_condition_wake_one(&pool->work);
+        must_wake = false;
+    }
     task_give_ready_locked(pool);
     if (pool->kernels_wanted > 0)
         lanes_wake_locked(pool);
     platform_mutex_unlock(&pool->lock);
+    /* Without the lock, which the woken thread needs before this call into the system is over. */
+    if (must_wake)
+        platform_condition_wake_one(&pool->work);
     return status;
+}
+
+void tasks_count(struct muster *m, uint64_t *submitted, uint64_t *ended)
+{
+    struct task_pool *pool = atomic_load_explicit(&m->task_pool, memory_order_acquire);
+    *submitted = *ended = 0;
+    if (!pool)
+        return;
+    platform_mutex_lock(&pool->lock);
+    collect_locked(pool);
+    *submitted = pool->submitted;
+    *ended = pool->submitted - pool->tasks.open_count;
+    platform_mutex_unlock(&pool->lock);
 }
 
 /* Waiting. */

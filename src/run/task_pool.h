@@ -105,6 +105,7 @@ struct task_pool {
     uint32_t worker_count, started;
     uint32_t parked, spinning, waking; /* threads, and wakes that nobody has heard yet */
     uint32_t waiters;                  /* threads that wait on `ended` */
+    uint64_t submitted;                /* tasks, so far */
     uint32_t wanting;                  /* of them: for some tasks to end, not for all */
     bool must_stop;
 

@@ -163,7 +163,8 @@ static void only_the_devices_asked_for_are_there(void)
     struct muster_options options = with_given("sim:0,quantum:1");
     CHECK_STATUS(MUSTER_E_NOT_FOUND, muster_open(&m, &options, &problem));
     CHECK_CONTAINS("quantum:1", problem.text);
-    CHECK_CONTAINS("cpu, sim, given", problem.text);
+    CHECK_CONTAINS("cpu, ", problem.text);
+    CHECK_CONTAINS(", given", problem.text);
     m = open_with(with_given("sim:0,sim:9"));
     CHECK_STATUS(MUSTER_E_NOT_FOUND, muster_device_list(m, list, 8, &count, &problem));
     CHECK_CONTAINS("sim:9", problem.text);
@@ -177,24 +178,28 @@ static void backends_are_reported_on(void)
     options.sim = NULL;
     unsetenv("MUSTER_SIM");
     struct muster *m = open_with(options);
-    struct muster_backend_report reports[3];
-    size_t count;
+    struct muster_backend_report reports[8];
+    size_t count, sim = 0;
     CHECK_STATUS(MUSTER_E_CAPACITY, muster_backend_list(m, NULL, 0, &count, &problem));
-    CHECK_EQUAL(3, count);
-    reports[0].size = reports[1].size = sizeof reports[0];
-    reports[2].size = 1;
-    CHECK_STATUS(MUSTER_E_INVALID, muster_backend_list(m, reports, 3, &count, &problem));
-    reports[2].size = sizeof reports[2];
-    MUST(muster_backend_list(m, reports, 3, &count, &problem));
+    CHECK(count >= 3 && count <= COUNT_OF(reports));
+    for (size_t i = 0; i < count; i++)
+        reports[i].size = sizeof reports[i];
+    const size_t last = count - 1;
+    reports[last].size = 1;
+    CHECK_STATUS(MUSTER_E_INVALID, muster_backend_list(m, reports, count, &count, &problem));
+    reports[last].size = sizeof reports[last];
+    MUST(muster_backend_list(m, reports, count, &count, &problem));
+    while (sim < last && strcmp(reports[sim].name, "sim") != 0)
+        sim++;
     CHECK_TEXT("cpu", reports[0].name);
     CHECK_STATUS(MUSTER_OK, reports[0].error.status);
     CHECK(reports[0].device_count >= 1);
     CHECK_TEXT("", reports[0].path);
-    CHECK_TEXT("sim", reports[1].name);
-    CHECK_STATUS(MUSTER_E_NOT_FOUND, reports[1].error.status);
-    CHECK_EQUAL(0, reports[1].device_count);
-    CHECK_TEXT("given", reports[2].name);
-    CHECK_EQUAL(reports[0].device_count, reports[2].device_count);
+    CHECK_TEXT("sim", reports[sim].name);
+    CHECK_STATUS(MUSTER_E_NOT_FOUND, reports[sim].error.status);
+    CHECK_EQUAL(0, reports[sim].device_count);
+    CHECK_TEXT("given", reports[last].name);
+    CHECK_EQUAL(reports[0].device_count, reports[last].device_count);
     MUST(muster_close(m, &problem));
 }
 

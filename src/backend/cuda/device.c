@@ -133,6 +133,7 @@ static void describe(struct cuda_domain *domain)
         info->priority_greatest = greatest;
     }
     info->capabilities = capabilities_of(domain);
+    info->kind = MUSTER_KIND_GPU;
     info->forms = MUSTER_KERNEL_CUBIN | MUSTER_KERNEL_PTX;
     int clock_khz = attribute(domain, CUDA_ATTRIBUTE_CLOCK_KHZ, 0);
     double ghz = clock_khz > 0 ? clock_khz / 1e6 : 1.0;
