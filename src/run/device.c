@@ -648,6 +648,7 @@ muster_status muster_device_slice(struct muster *m, muster_device handle, const 
     if (status != MUSTER_OK)
         goto done;
     /* What has finished is not in use any more, also if nobody has looked since. */
+    tasks_leave_device(m, device);
     flights_retire_all(device);
     zombies_reclaim(device);
     device_unpin(device);

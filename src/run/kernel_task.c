@@ -81,7 +81,9 @@ struct kernel_task *kernel_task_renew_locked(struct task_pool *pool, const struc
         return NULL;
     pool->spare = fresh->next;
     pool->spare_count--;
-    *fresh = *task;
+    /* All but the result, which may be written at this moment. */
+    const size_t from = offsetof(struct kernel_task, next);
+    memcpy((char *)fresh + from, (const char *)task + from, sizeof *task - from);
     fresh->is_spoilt = false;
     INVARIANT(!task->has_arrays);
     for (uint32_t i = 0; i < fresh->arg_count; i++)

@@ -484,6 +484,8 @@ void tasks_count(struct muster *m, uint64_t *submitted, uint64_t *ended);
 void tasks_destroy(struct muster *m);
 /* After the devices are gone: frees what they may have written to. */
 void tasks_free(struct muster *m);
+/* task_lane.c: lets go of the device's streams, if none of its tasks is unfinished. */
+void tasks_leave_device(struct muster *m, const struct run_device *device);
 
 /* pick.c */
 #define PICK_WORDS (DEVICES_MAX / 64)

@@ -886,8 +886,9 @@ static muster_status submit_locked(struct task_pool *pool, const struct muster_t
     muster_status status = MUSTER_OK;
     struct muster_task_desc copy;
     size_t released = 0, followed = 0;
+    struct kernel_task *next = kernels;
     for (size_t i = 0; i < count; i++)
-        out[i] = add_locked(pool, desc_at(descs, i, &copy), &kernels);
+        out[i] = add_locked(pool, desc_at(descs, i, &copy), &next);
     for (; released < count; released++) {
         status = follow_locked(pool, out[released].index, desc_at(descs, released, &copy),
                                &followed, err);
@@ -899,10 +900,9 @@ static muster_status submit_locked(struct task_pool *pool, const struct muster_t
         withdraw_locked(pool, descs, count, released, followed, out);
         return status;
     }
-    for (size_t i = 0; i < count; i++) {
-        const struct muster_task_desc *desc = desc_at(descs, i, &copy);
-        pool->kernels_open += desc->kernel != NULL;
-        pool->kernels_wanted += desc->kernel && desc->done;
+    for (; kernels; kernels = kernels->next) {
+        pool->kernels_open++;
+        pool->kernels_wanted += kernels->done != NULL;
     }
     return status;
 }
@@ -946,8 +946,9 @@ muster_status muster_submit(struct muster *m, const struct muster_task_desc *des
     /* Somebody else who waits, for all there are, must not wait for a promise. */
     bool can_wait = pool->waiters == 0 && are_awaited(descs, count);
     bool must_wake = !can_wait && ask_for_wake_locked(pool);
+    /* To give a kernel may mean to build it first: nobody is to wait for that. */
     if (must_wake && pool->tasks.aside.count > 0) {
-        platform_condition_wake_one(&pool->work); /* giving kernels to devices takes its time */
+        platform_condition_wake_one(&pool->work);
         must_wake = false;
     }
     task_give_ready_locked(pool);

@@ -38,6 +38,7 @@ struct lane_stream {
     uint64_t recorded; /* the event stands behind this one */
     uint64_t busy_ns;  /* when it was last seen to be unfinished */
     uint64_t looked;   /* what was given when somebody last looked */
+    uint64_t mute_ns;  /* since when the driver would not say, 0: it does */
     bool is_recorded;  /* and not seen to be complete */
     bool is_claimed;   /* somebody gives to it, without the lock */
     bool has_failed;   /* to be replaced when it is empty */
@@ -77,17 +78,24 @@ static bool has_work(struct task_lane *lane)
 
 /* Opening a lane. */
 
-static void close_streams(struct task_lane *lane)
+static void close_stream(struct task_lane *lane, struct lane_stream *stream)
 {
     struct muster *m = lane->pool->m;
+    run_lock(m);
+    event_unreference_locked(lane->device, stream->event);
+    stream_unpin_locked(stream->stream);
+    run_unlock(m);
+    muster_stream_release(m, stream->handle, NULL);
+}
+
+static void close_streams(struct task_lane *lane)
+{
     for (uint32_t i = 0; i < lane->stream_count; i++) {
         struct lane_stream *stream = &lane->streams[i];
-        run_lock(m);
-        event_unreference_locked(lane->device, stream->event);
-        stream_unpin_locked(stream->stream);
-        run_unlock(m);
-        muster_stream_release(m, stream->handle, NULL);
+        close_stream(lane, stream);
+        *stream = (struct lane_stream){ .given = 0 };
     }
+    lane->stream_count = 0;
 }
 
 static muster_status open_stream(struct task_lane *lane, struct lane_stream *stream,
@@ -183,15 +191,10 @@ static muster_status get_lane(struct task_pool *pool, struct run_device *device,
 /* Leaves a stream on which something failed, once nothing is on it. */
 static void renew_stream(struct task_lane *lane, struct lane_stream *stream)
 {
-    struct muster *m = lane->pool->m;
     struct lane_stream fresh = { .given = stream->given };
     if (stream->oldest || stream->is_claimed || open_stream(lane, &fresh, NULL) != MUSTER_OK)
         return;
-    run_lock(m);
-    event_unreference_locked(lane->device, stream->event);
-    stream_unpin_locked(stream->stream);
-    run_unlock(m);
-    muster_stream_release(m, stream->handle, NULL);
+    close_stream(lane, stream);
     *stream = fresh;
 }
 
@@ -202,7 +205,7 @@ static void renew_stream(struct task_lane *lane, struct lane_stream *stream)
 static struct lane_stream *choose_stream(struct task_lane *lane, bool to_claim)
 {
     struct lane_stream *best = NULL;
-    if (lane->is_given_up)
+    if (lane->is_given_up || (lane->stream_count == 0 && open_streams(lane, NULL) != MUSTER_OK))
         return NULL;
     for (uint32_t i = to_claim && lane->stream_count > 1; i < lane->stream_count; i++) {
         struct lane_stream *stream = &lane->streams[i];
@@ -300,9 +303,14 @@ static void look_at_stream(struct task_lane *lane, struct lane_stream *stream, u
     muster_status status = ask(lane, stream, &covered);
     if (!run_is_over(status)) {
         stream->busy_ns = now_ns;
+        if (status == MUSTER_E_BUSY)
+            stream->mute_ns = 0;
+        else if (stream->mute_ns == 0)
+            stream->mute_ns = now_ns;
         return;
     }
     device_note(lane->device, status, NULL);
+    stream->mute_ns = 0;
     stream->is_recorded = false;
     stream->has_failed |= muster_status_discards(status) == MUSTER_DISCARD_STREAM;
     if (stream->has_copies)
@@ -722,10 +730,13 @@ static void give_up(struct task_lane *lane, struct kernel_task ***tail)
         }
 }
 
-/* Whether a task is over its time, and when the next one will be. */
+/* Whether a task is over its time, or nobody can tell, and when the next one will be. */
 static bool is_overdue(struct task_lane *lane, uint64_t now_ns)
 {
-    uint64_t first_ns = UINT64_MAX;
+    uint64_t first_ns = UINT64_MAX, patience_ns = lane->pool->m->options.close_ns;
+    for (uint32_t i = 0; i < lane->stream_count; i++)
+        if (lane->streams[i].mute_ns > 0 && now_ns - lane->streams[i].mute_ns > patience_ns)
+            return true;
     if (now_ns < lane->first_deadline_ns)
         return false;
     for (uint32_t i = 0; i < lane->stream_count; i++)
@@ -849,6 +860,24 @@ static void watch(void *argument)
         pause_ns = pause_ns * 2 < NAP_NS ? pause_ns * 2 : NAP_NS;
     }
     platform_mutex_unlock(&pool->lock);
+}
+
+void tasks_leave_device(struct muster *m, const struct run_device *device)
+{
+    struct task_pool *pool = atomic_load_explicit(&m->task_pool, memory_order_acquire);
+    struct task_lane *lane =
+        pool && device->index < TASK_DEVICES_MAX
+            ? atomic_load_explicit(&pool->lanes[device->index], memory_order_acquire)
+            : NULL;
+    if (!lane)
+        return;
+    platform_mutex_lock(&lane->lock);
+    bool is_idle = !has_work(lane);
+    for (uint32_t i = 0; i < lane->stream_count; i++)
+        is_idle = is_idle && !lane->streams[i].is_claimed;
+    if (is_idle)
+        close_streams(lane);
+    platform_mutex_unlock(&lane->lock);
 }
 
 void lanes_stop(struct task_pool *pool)

@@ -55,6 +55,8 @@ enum kernel_outcome {
  * taken the task may write, and while it is on a stream's list whoever has the lane.
  */
 struct kernel_task {
+    muster_status
+        result; /* the kernel's, written by the backend; first, so that it can be left out */
     struct kernel_task *next; /* on the list of spare ones, a stream's list, or a chain in hand */
     uint32_t index;           /* in the table */
     muster_task handle;
@@ -77,7 +79,6 @@ struct kernel_task {
     struct throughput_mark mark;
     uint64_t sequence;      /* on its stream */
     uint64_t deadline_ns;   /* UINT64_MAX: none */
-    muster_status result;   /* the kernel's, written by the backend */
     muster_status accepted; /* how giving it went */
     bool is_counted;        /* against the device */
     bool was_prompt;        /* its end was seen soon after it happened */

@@ -129,7 +129,11 @@ static void check_arrays(const char *device)
         /* Two copies of one array: whichever came back last. */
         CHECK(strcmp(device, "cpu:0") != 0 || both[i] == 2 * i);
     }
-    CHECK_EQUAL(0, load_of(m, find(m, device)).memory_used);
+    struct muster_device_load load = load_of(m, find(m, device));
+    CHECK_EQUAL(0, load.memory_used);
+    CHECK_EQUAL(2, load.dispatched);
+    CHECK_EQUAL(2, load.completed);
+    CHECK_EQUAL(0, load.queue_depth);
     MUST(muster_close(m, &problem));
 }
 
@@ -203,6 +207,29 @@ static void data_stays_while_tasks_read_it(void)
     MUST(muster_wait(m, NULL, 0, LONG, &problem));
     CHECK_EQUAL(27, atomic_load(&sum));
     MUST(muster_data_destroy(m, data, &problem));
+    MUST(muster_close(m, &problem));
+}
+
+/* Memory for one at a time: the others wait for it. More than there is at all is told. */
+static void what_does_not_fit_now_waits(void)
+{
+    enum { ITEMS = 100, TASKS = 6 };
+    static char arrays[TASKS][ITEMS][200 << 10];
+    struct muster *m = open_sim("[{\"items_per_s\": 1e5, \"memory\": \"32MiB\"}]");
+    struct muster_kernel *kernel = kernel_of(m, do_nothing);
+    muster_task tasks[TASKS];
+    for (size_t i = 0; i < TASKS; i++) {
+        struct muster_arg args[] = { MUSTER_OUT(arrays[i]) };
+        struct muster_task_desc desc = task_of(kernel, args, 1, "sim:0");
+        desc.items = ITEMS;
+        tasks[i] = submit(m, desc);
+    }
+    for (size_t i = 0; i < TASKS; i++)
+        CHECK_STATUS(MUSTER_OK, wait_one(m, tasks[i]));
+    struct muster_arg args[] = { MUSTER_OUT(arrays[0]) };
+    struct muster_task_desc desc = task_of(kernel, args, 1, "sim:0");
+    desc.items = 2 * ITEMS;
+    CHECK_STATUS(MUSTER_E_TOO_LARGE, wait_one(m, submit(m, desc)));
     MUST(muster_close(m, &problem));
 }
 
@@ -606,20 +633,23 @@ static void tasks_in_flight_move_on(void)
     struct muster *m =
         open_sim("[{\"items_per_s\": 10, \"memory\": \"64MiB\", \"faults\": [{\"kind\": \"lost\","
                  " \"at_ms\": 30}]}, {\"items_per_s\": 1e8, \"memory\": \"64MiB\"}]");
-    struct muster_task_desc desc = task_of(kernel_of(m, do_nothing), NULL, 0, "sim:0");
-    struct muster_task_desc either = task_of(desc.kernel, NULL, 0, "sim:0,sim:1");
+    struct muster_kernel *kernel = kernel_of(m, do_nothing);
     uint32_t number = 5;
     struct muster_arg update[] = { MUSTER_INOUT(&number) };
-    struct muster_task_desc updating = task_of(desc.kernel, update, 1, "sim:0");
-    muster_task only = submit(m, desc);
+    enum { LARGE, EITHER, UPDATE, ONLY, TASKS };
+    muster_task tasks[TASKS];
     /* The other is kept busy with so much that the slow one is chosen. */
-    struct muster_task_desc large = task_of(desc.kernel, NULL, 0, "sim:1");
-    large.items = 3000000;
-    submit(m, large);
-    muster_task moves = submit(m, either), updates = submit(m, updating);
-    CHECK_STATUS(MUSTER_E_DEVICE_LOST, wait_one(m, only));
-    CHECK_STATUS(MUSTER_OK, wait_one(m, moves));
-    CHECK_STATUS(MUSTER_E_DEVICE_LOST, wait_one(m, updates));
+    struct muster_task_desc descs[TASKS] = {
+        [LARGE] = task_of(kernel, NULL, 0, "sim:1"),
+        [EITHER] = task_of(kernel, NULL, 0, "sim:0,sim:1"),
+        [UPDATE] = task_of(kernel, update, 1, "sim:0"),
+        [ONLY] = task_of(kernel, NULL, 0, "sim:0"),
+    };
+    descs[LARGE].items = 3000000;
+    MUST(muster_submit(m, descs, TASKS, tasks, &problem));
+    CHECK_STATUS(MUSTER_E_DEVICE_LOST, wait_one(m, tasks[ONLY]));
+    CHECK_STATUS(MUSTER_OK, wait_one(m, tasks[EITHER]));
+    CHECK_STATUS(MUSTER_E_DEVICE_LOST, wait_one(m, tasks[UPDATE]));
     CHECK_EQUAL(MUSTER_HEALTH_LOST, load_of(m, find(m, "sim:0")).health);
     MUST(muster_close(m, &problem));
 }
@@ -630,11 +660,13 @@ static void with_every_device_lost_each_task_fails(void)
                                 " [{\"kind\": \"lost\", \"at_ms\": 20}]}]");
     struct heard heard = HEARD_INIT;
     struct muster_task_desc desc = task_of(kernel_of(m, do_nothing), NULL, 0, "sim:0");
-    muster_task tasks[32];
+    struct muster_task_desc descs[32];
+    muster_task tasks[COUNT_OF(descs)];
     desc.done = hear;
     desc.user = &heard;
-    for (size_t i = 0; i < COUNT_OF(tasks); i++)
-        tasks[i] = submit(m, desc);
+    for (size_t i = 0; i < COUNT_OF(descs); i++)
+        descs[i] = desc;
+    MUST(muster_submit(m, descs, COUNT_OF(descs), tasks, &problem));
     CHECK(heard_all(&heard, COUNT_OF(tasks)));
     for (size_t i = 8; i < COUNT_OF(tasks); i++)
         CHECK_STATUS(MUSTER_E_DEVICE_LOST, wait_one(m, tasks[i]));
@@ -651,22 +683,26 @@ static void a_hung_device_is_noticed(void)
     struct heard heard = HEARD_INIT;
     uint32_t number = 1;
     struct muster_arg array[] = { MUSTER_IN(&number) };
-    struct muster_task_desc moves = task_of(kernel_of(m, do_nothing), NULL, 0, "sim:0,sim:1");
-    struct muster_task_desc stays = task_of(moves.kernel, NULL, 0, "sim:0");
-    struct muster_task_desc holds = task_of(moves.kernel, array, 1, "sim:0,sim:1");
-    struct muster_task_desc keeps_busy = task_of(moves.kernel, NULL, 0, "sim:1");
-    keeps_busy.items = 2000000;
-    stays.timeout_ns = 30 * MS;
-    stays.done = hear;
-    stays.user = &heard;
-    submit(m, keeps_busy);
-    muster_task last = submit(m, stays), held = submit(m, holds), moved = submit(m, moves);
+    struct muster_kernel *kernel = kernel_of(m, do_nothing);
+    enum { LARGE, HOLDS, MOVES, LAST, TASKS };
+    muster_task tasks[TASKS];
+    struct muster_task_desc descs[TASKS] = {
+        [LARGE] = task_of(kernel, NULL, 0, "sim:1"),
+        [HOLDS] = task_of(kernel, array, 1, "sim:0,sim:1"),
+        [MOVES] = task_of(kernel, NULL, 0, "sim:0,sim:1"),
+        [LAST] = task_of(kernel, NULL, 0, "sim:0"),
+    };
+    descs[LARGE].items = 2000000;
+    descs[LAST].timeout_ns = 30 * MS;
+    descs[LAST].done = hear;
+    descs[LAST].user = &heard;
+    MUST(muster_submit(m, descs, TASKS, tasks, &problem));
     CHECK(heard_all(&heard, 1));
     CHECK_STATUS(MUSTER_E_DEVICE_HUNG, heard.last);
-    CHECK_STATUS(MUSTER_E_DEVICE_HUNG, wait_one(m, last));
-    CHECK_STATUS(MUSTER_OK, wait_one(m, moved));
+    CHECK_STATUS(MUSTER_E_DEVICE_HUNG, wait_one(m, tasks[LAST]));
+    CHECK_STATUS(MUSTER_OK, wait_one(m, tasks[MOVES]));
     /* Its array may still be read there. */
-    CHECK_STATUS(MUSTER_E_DEVICE_HUNG, wait_one(m, held));
+    CHECK_STATUS(MUSTER_E_DEVICE_HUNG, wait_one(m, tasks[HOLDS]));
     muster_status closed = muster_close(m, &problem);
     CHECK(closed == MUSTER_OK || closed == MUSTER_E_DEVICE_HUNG);
 }
@@ -723,6 +759,9 @@ static void *produce(void *argument)
         before = task;
         if (i % 17 == 16 && producer->status == MUSTER_OK)
             producer->status = muster_wait(producer->m, &task, 1, LONG, &ignored);
+        /* What was waited for has been done, not merely given. */
+        if (i % 17 == 16 && atomic_load(&producer->marks[number]) != 1)
+            producer->status = MUSTER_E_INTERNAL;
     }
     return NULL;
 }
@@ -749,6 +788,31 @@ static void many_producers_each_task_once(void)
     MUST(muster_wait(m, NULL, 0, LONG, &problem));
     for (size_t i = 0; i < COUNT_OF(marks); i++)
         CHECK_EQUAL(1, atomic_load(&marks[i]));
+    MUST(muster_close(m, &problem));
+}
+
+/* A device that has done its tasks can be cut, and its slices take tasks in its place. */
+static void a_device_is_cut_between_tasks(void)
+{
+    struct muster *m = open_plain();
+    struct door door = DOOR_INIT, *at = &door;
+    struct muster_arg args[] = { MUSTER_VALUE(at) };
+    struct muster_kernel *kernel = kernel_of(m, do_nothing);
+    const uint32_t sizes[] = { 3, 5 };
+    muster_device slices[2];
+    muster_task held = submit(m, task_of(kernel_of(m, stand_at_door), args, 1, "sim:0"));
+    CHECK_STATUS(MUSTER_E_BUSY,
+                 muster_device_slice(m, find(m, "sim:0"), sizes, 2, slices, &problem));
+    door_open(&door);
+    CHECK_STATUS(MUSTER_OK, wait_one(m, held));
+    MUST(muster_device_slice(m, find(m, "sim:0"), sizes, 2, slices, &problem));
+    CHECK_STATUS(MUSTER_OK, wait_one(m, submit(m, task_of(kernel, NULL, 0, "sim:0/1"))));
+    CHECK_STATUS(MUSTER_OK, wait_one(m, submit(m, task_of(kernel, NULL, 0, "sim:1"))));
+    /* One that cannot be cut goes on taking tasks. */
+    CHECK_STATUS(MUSTER_OK, wait_one(m, submit(m, task_of(kernel, NULL, 0, "cpu:0"))));
+    CHECK_STATUS(MUSTER_E_NOT_SUPPORTED,
+                 muster_device_slice(m, find(m, "cpu:0"), sizes, 2, slices, &problem));
+    CHECK_STATUS(MUSTER_OK, wait_one(m, submit(m, task_of(kernel, NULL, 0, "cpu:0"))));
     MUST(muster_close(m, &problem));
 }
 
@@ -864,6 +928,7 @@ int main(int argc, char **argv)
         TEST(arrays_are_there_and_come_back),
         TEST(data_is_resident),
         TEST(data_stays_while_tasks_read_it),
+        TEST(what_does_not_fit_now_waits),
         TEST(no_items_no_launch),
         TEST(mistakes_are_told),
         TEST(nothing_eligible_is_refused_with_reasons),
@@ -880,6 +945,7 @@ int main(int argc, char **argv)
         TEST(a_hung_device_is_noticed),
         TEST(a_hundred_thousand_in_a_bounded_table),
         TEST(many_producers_each_task_once),
+        TEST(a_device_is_cut_between_tasks),
         TEST(closing_waits_for_what_runs),
         TEST(closing_leaves_a_hung_device),
         TEST(running_out_of_memory_loses_nothing),
