@@ -172,8 +172,8 @@ static bool read_archs(struct building *building, const char *list)
 }
 
 /*
- * Makes one form of all source. What this machine has no compiler for is noted and left out, unless it was
- * asked for by name. False after another failure, which has been told.
+ * Makes one form of all source. What this machine has no compiler for is noted and left out, unless
+ * it was asked for by name. False after another failure, which has been told.
  */
 static bool make(struct building *building, enum muster_kernel_kind kind, const uint16_t compute[2],
                  bool is_asked, enum exit_code *code)

@@ -191,7 +191,9 @@ static muster_status take_result(nvrtc_program program, bool is_ptx,
         allocator_give(allocator, memory, bytes + 1, 1);
         return refused(result, "give the kernel", err);
     }
-    /* It counts the zero byte behind a text; here all text is followed by one that is not counted. */
+    /*
+     * It counts the zero byte behind a text; here all text is followed by one that is not counted.
+     */
     *out = (struct kernel_blob){ memory, bytes + 1, memory, is_ptx ? bytes - 1 : bytes };
     return MUSTER_OK;
 }

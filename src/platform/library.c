@@ -48,8 +48,8 @@ muster_status platform_image_open(struct platform_image *image, const void *byte
         snprintf(path, sizeof path, "/proc/self/fd/%d", file);
         if (platform_library_open(&image->library, path, NULL) == MUSTER_OK) {
             /*
-             * Kept as long as the library: the loader knows libraries by their path, and the next image
-             * under the same number would be taken for this one.
+             * Kept as long as the library: the loader knows libraries by their path, and the next
+             * image under the same number would be taken for this one.
              */
             image->descriptor = file;
             return MUSTER_OK;

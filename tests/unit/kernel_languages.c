@@ -1,7 +1,7 @@
 /*
- * One portable source in its three languages gives the same bits. What CUDA C++ and OpenCL C look like is
- * run here by the host's compilers, behind a few definitions that stand for those languages; with devices
- * the conformance suite runs the same.
+ * One portable source in its three languages gives the same bits. What CUDA C++ and OpenCL C look
+ * like is run here by the host's compilers, behind a few definitions that stand for those
+ * languages; with devices the conformance suite runs the same.
  */
 #include "base/allocator.h"
 #include "base/batch.h"
