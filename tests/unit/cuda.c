@@ -494,11 +494,13 @@ static void a_loss_makes_every_call_once(void)
 struct slow {
     struct counted counted;
     _Atomic int *may_end;
+    _Atomic int has_begun;
 };
 
 static void call_slowly(void *user, muster_status status)
 {
     struct slow *slow = user;
+    atomic_store(&slow->has_begun, 1);
     while (!atomic_load(slow->may_end))
         platform_thread_yield();
     count_call(&slow->counted, status);
@@ -516,6 +518,7 @@ static void calls_keep_their_order_through_a_loss(void)
     DO(rig, host_call, stream, call_slowly, slow);
     DO(rig, host_call, stream, count_call, later);
     DO(rig, event_record, event, stream);
+    wait_for_calls(&slow->has_begun, 1);
     CHECK(control->set("lost=700"));
     COMPLETES(rig, MUSTER_E_DEVICE_LOST, event);
     uint64_t until_ns = platform_deadline_ns(LOOK_NS * 4);
@@ -600,6 +603,18 @@ static void a_gpu_that_hangs_is_left_alone(void)
         CHECK_EQUAL(i, calls[i].order);
         CHECK_STATUS(MUSTER_E_DEVICE_HUNG, calls[i].status);
     }
+}
+
+/* Also when it owes nobody a call. */
+static void a_gpu_that_hangs_is_not_closed(void)
+{
+    static struct rig *rig;
+    rig = open_cuda("hang=copy:1");
+    void *stream = rig_stream(rig);
+    rig_fill(rig, stream, rig_memory(rig, 100), 0, 1, 100);
+    rig->table.stream_close(stream);
+    CHECK_STATUS(MUSTER_E_DEVICE_HUNG, rig->table.device_close(rig->device));
+    control->release();
 }
 
 /* --- slices ------------------------------------------------------------------------------------- */
@@ -799,6 +814,7 @@ static const struct test tests[] = {
     TEST(calls_keep_their_order_through_a_loss),
     TEST(slices_are_lost_together),
     TEST(a_gpu_that_hangs_is_left_alone),
+    TEST(a_gpu_that_hangs_is_not_closed),
 };
 
 int main(int argc, char **argv)
