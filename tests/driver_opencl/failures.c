@@ -7,6 +7,7 @@
 
 #include "backend/opencl/opencl.h"
 #include "platform/thread.h"
+#include <muster/muster.h>
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -324,6 +325,40 @@ static void one_piece_has_a_limit(void)
     rig_close(rig);
 }
 
+/* PoCL drives the processor, which cpu:0 is; as a GPU that nobody else has it is not hidden. */
+static void the_same_silicon_is_listed_once(void)
+{
+    struct muster *m;
+    struct muster_error problem;
+    struct muster_backend_report reports[8];
+    muster_device devices[64];
+    size_t count, backends, doubles = 0;
+    loader.set(DOUBLE_WELL, 0, 0);
+    CHECK_STATUS(MUSTER_OK, muster_open(&m, NULL, &problem));
+    CHECK_STATUS(MUSTER_OK, muster_device_list(m, devices, 64, &count, &problem));
+    for (size_t i = 0; i < count; i++) {
+        struct muster_device_info info = { .size = sizeof info };
+        CHECK_STATUS(MUSTER_OK, muster_device_info(m, devices[i], &info, &problem));
+        doubles += strcmp(info.backend, "opencl") == 0;
+    }
+    CHECK((doubles > 0) == fails_whole());
+    for (size_t i = 0; i < 8; i++)
+        reports[i].size = sizeof reports[i];
+    CHECK_STATUS(MUSTER_OK, muster_backend_list(m, reports, 8, &backends, &problem));
+    for (size_t i = 0; i < backends; i++)
+        if (strcmp(reports[i].name, "opencl") == 0 && !fails_whole())
+            CHECK_CONTAINS("hidden: the same silicon as cpu:0", reports[i].hidden);
+    if (!fails_whole()) {
+        CHECK_STATUS(MUSTER_E_NOT_FOUND, muster_device_find(m, "opencl:0", &devices[0], &problem));
+        CHECK_CONTAINS("the same silicon as cpu:0", problem.text);
+    }
+    CHECK_STATUS(MUSTER_OK, muster_close(m, &problem));
+    const struct muster_options named = { .size = sizeof named, .devices = "opencl" };
+    CHECK_STATUS(MUSTER_OK, muster_open(&m, &named, &problem));
+    CHECK_STATUS(MUSTER_OK, muster_device_find(m, "opencl:0", &devices[0], &problem));
+    CHECK_STATUS(MUSTER_OK, muster_close(m, &problem));
+}
+
 static const struct test tests[] = {
     TEST(a_failure_reaches_what_follows),
     TEST(a_late_failure_reaches_what_waits),
@@ -334,6 +369,7 @@ static const struct test tests[] = {
     TEST(a_source_that_does_not_build_says_why),
     TEST(arguments_that_do_not_fit_are_refused),
     TEST(one_piece_has_a_limit),
+    TEST(the_same_silicon_is_listed_once),
 };
 
 int main(int argc, char **argv)

@@ -78,6 +78,8 @@ static void make_call(struct opencl_device *device, struct opencl_call *call, mu
         status = opencl_observe(device, call->reached, NULL);
     if (call->function)
         call->function(call->user, status);
+    /* From here on the stream may be over, and be freed. */
+    atomic_fetch_add_explicit(&call->stream->calls_made, 1, memory_order_release);
     bool has_failed = !call->function || status != MUSTER_OK;
     opencl_int code =
         has_failed ? OPENCL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST : OPENCL_COMPLETE;
@@ -85,7 +87,6 @@ static void make_call(struct opencl_device *device, struct opencl_call *call, mu
     if (driver->clSetUserEventStatus(call->made, code) != OPENCL_SUCCESS &&
         driver->clSetUserEventStatus(call->made, code) != OPENCL_SUCCESS)
         opencl_lose(device);
-    atomic_fetch_add_explicit(&call->stream->calls_made, 1, memory_order_release);
     give_call(device, call);
     opencl_ring(device);
 }

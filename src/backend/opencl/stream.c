@@ -218,7 +218,7 @@ static void free_stream(struct opencl_stream *stream)
 
 static bool is_over(const struct opencl_stream *stream)
 {
-    return !stream->first_call &&
+    return atomic_load_explicit(&stream->calls_made, memory_order_acquire) == stream->calls_given &&
            (!stream->tail || opencl_event_code(stream->device, stream->tail) <= OPENCL_COMPLETE ||
             opencl_check(stream->device, NULL) != MUSTER_OK);
 }
