@@ -52,6 +52,14 @@ extern "C" {
  */
 #define MUSTER_BACKEND_ABI 1
 
+/*
+ * What a device can be counted on for: so many streams that are held by gates leave room for another,
+ * and so many operations can be queued on a stream behind a closed gate. A GPU has few queues, which
+ * its streams share, and its driver lets nobody queue much more than this: the call blocks.
+ */
+#define MUSTER_HELD_STREAMS_MIN 4
+#define MUSTER_QUEUED_MIN 256
+
 /* What the runtime lends to a backend from open to close. */
 struct muster_services {
     size_t size;

@@ -162,12 +162,26 @@ static void open_slices(struct rig *rig, const uint32_t *sizes, size_t count)
     }
 }
 
+/* The rig of the test that runs, or of one that failed. */
+static struct rig *newest;
+
+/* What a test that failed holds would hold the next one too, where they share hardware. */
+static void release_abandoned(void)
+{
+    for (struct rig_object *object = newest ? newest->objects : NULL; object; object = object->next)
+        if (object->kind == RIG_GATE)
+            newest->table.gate_publish(object->state, INT64_MAX, NULL);
+    newest = NULL;
+}
+
 struct rig *rig_open_slices(const struct muster_backend *given, const char *sim,
                             const uint32_t *sizes, size_t count)
 {
+    release_abandoned();
     struct rig *rig = rig_new(given, sim);
     DO(rig, open, rig->backend, &rig->services, &rig->device_count);
     CHECK(rig->device_count > 0);
+    newest = rig;
     if (count > 0)
         open_slices(rig, sizes, count);
     for (uint32_t i = 0; count == 0 && i < rig->device_count && i < RIG_DEVICES_MAX; i++)
@@ -175,6 +189,11 @@ struct rig *rig_open_slices(const struct muster_backend *given, const char *sim,
     rig->device = rig->devices[0].state;
     rig->info = &rig->devices[0].info;
     return rig;
+}
+
+bool rig_is_gpu(const struct rig *rig)
+{
+    return rig->info->kind == MUSTER_KIND_GPU;
 }
 
 struct rig *rig_open(const struct muster_backend *given, const char *sim)
@@ -381,6 +400,8 @@ static void close_kind(struct rig *rig, enum object_kind kind, bool is_broken)
 
 static void close_all(struct rig *rig, bool is_broken, muster_status expected)
 {
+    if (newest == rig)
+        newest = NULL;
     for (enum object_kind kind = RIG_STREAM; kind < RIG_HOST; kind++)
         close_kind(rig, kind, is_broken);
     for (uint32_t i = RIG_DEVICES_MAX; i-- > 0;)

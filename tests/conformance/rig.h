@@ -80,6 +80,9 @@ void rig_close(struct rig *rig);
 /* The same for a device that is lost or hung: streams are not waited for. */
 void rig_close_broken(struct rig *rig, muster_status expected);
 
+/* Whether the device is hardware that promises no more than the header does; others promise more. */
+bool rig_is_gpu(const struct rig *rig);
+
 /* All of these are on the first device unless they say which, and are closed by the rig. */
 void *rig_stream(struct rig *rig);
 void *rig_stream_on(struct rig *rig, void *device, int32_t priority, bool is_default);

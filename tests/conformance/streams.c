@@ -84,26 +84,27 @@ static void streams_do_not_wait_for_each_other(void)
 
 static void many_held_streams_leave_room_for_others(void)
 {
-    enum { HELD = 20 };
+    enum { HELD_MAX = 20 };
     struct rig *rig = suite_open();
-    void *gate = rig_gate(rig), *streams[HELD], *free_stream = rig_stream(rig);
-    struct muster_memory *memory = rig_memory(rig, HELD + 1);
-    unsigned char *host = rig_host(rig, HELD + 1);
-    for (int i = 0; i < HELD; i++) {
+    const int held = rig_is_gpu(rig) ? MUSTER_HELD_STREAMS_MIN : HELD_MAX;
+    void *gate = rig_gate(rig), *streams[HELD_MAX], *free_stream = rig_stream(rig);
+    struct muster_memory *memory = rig_memory(rig, (uint64_t)held + 1);
+    unsigned char *host = rig_host(rig, HELD_MAX + 1);
+    for (int i = 0; i < held; i++) {
         streams[i] = rig_stream(rig);
         rig_hold(rig, gate, streams[i]);
         rig_fill(rig, streams[i], memory, (uint64_t)i, (uint8_t)(i + 1), 1);
     }
-    rig_fill(rig, free_stream, memory, HELD, 99, 1);
+    rig_fill(rig, free_stream, memory, (uint64_t)held, 99, 1);
     FINISHES(rig, free_stream);
     rig_release(rig, gate);
-    for (int i = 0; i < HELD; i++)
+    for (int i = 0; i < held; i++)
         FINISHES(rig, streams[i]);
-    rig_copy_out(rig, free_stream, host, memory, 0, HELD + 1);
+    rig_copy_out(rig, free_stream, host, memory, 0, (uint64_t)held + 1);
     FINISHES(rig, free_stream);
-    for (int i = 0; i < HELD; i++)
+    for (int i = 0; i < held; i++)
         CHECK_EQUAL(i + 1, host[i]);
-    CHECK_EQUAL(99, host[HELD]);
+    CHECK_EQUAL(99, host[held]);
     rig_close(rig);
 }
 
@@ -148,11 +149,14 @@ static void thousands_of_operations_can_be_queued(void)
     FINISHES(rig, stream); /* so that a queue that is a ring does not begin at its first place */
     rig_hold(rig, gate, stream);
     const struct muster_launch_arg args[] = { ARG_MEMORY(memory) };
-    for (uint64_t i = 0; i < OPERATIONS; i++)
+    for (uint64_t i = 0; i < OPERATIONS; i++) {
+        if (i == MUSTER_QUEUED_MIN && rig_is_gpu(rig))
+            rig_release(rig, gate);
         if (kernel)
             rig_launch(rig, stream, kernel, i, 1, args, 1, NULL);
         else
             rig_fill(rig, stream, memory, i * sizeof *host, 1, 1);
+    }
     rig_copy_out(rig, stream, host, memory, 0, OPERATIONS * sizeof *host);
     rig_release(rig, gate);
     FINISHES(rig, stream);
