@@ -150,8 +150,9 @@ static double find_bound(const struct bench *bench, const struct setting *settin
     struct outcome alone;
     if (!setting->has_cpu)
         return RUN_S;
-    run_once(bench, setting, "cpu", items / 4, 0, &alone);
-    return (double)items / ((double)(items / 4) / alone.makespan_s + items_in(setting, 1));
+    uint64_t some = items / 4;
+    run_once(bench, setting, "cpu", some, 0, &alone);
+    return (double)items / ((double)some / alone.makespan_s + items_in(setting, 1));
 }
 
 static void take_row(struct bench *bench, const struct setting *setting)

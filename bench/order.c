@@ -15,7 +15,7 @@
 #include <stdatomic.h>
 
 #define RATIO_TARGET 0.97
-#define ITEMS 2000000u
+#define ITEMS 1000000u
 #define STEPS_MEAN 120u
 /* Items of one block cost the same, so that units differ. */
 #define BLOCK_ITEMS 256u
@@ -23,7 +23,7 @@
 #define THREADS_MAX 256
 #define RAW_UNIT_MAX 16384u
 /* A run that is shorter says nothing about throughput. */
-#define RUN_NS_MIN 50000000u
+#define RUN_NS_MIN 30000000u
 
 static const char three_devices[] =
     "[{\"items_per_s\": 1e6, \"launch_ns\": 4000, \"jitter\": 0.3},"
@@ -196,7 +196,7 @@ static void take_row(struct bench *bench, const struct setting *setting)
 int main(int argc, char **argv)
 {
     struct bench bench;
-    bench_begin(&bench, "order", 11, argc, argv);
+    bench_begin(&bench, "order", 25, argc, argv);
     printf(
         "%u items of unequal cost, a sink that looks at each; million items a second, medians of "
         "%d;\nraw: threads, an atomic counter, the sink under a lock\n\n",

@@ -20,7 +20,9 @@ struct command {
     size_t option_count; /* at most OPTIONS_MAX */
     /* Where arguments after the first go; NULL: there may be only one. */
     struct arguments *more;
-    /* For a subcommand that has subcommands itself, and then nothing but a name and words for help. */
+    /*
+     * For a subcommand that has subcommands itself, and then nothing but a name and words for help.
+     */
     enum exit_code (*dispatch)(char *const *words, size_t count, struct output *out);
     /* `values[i]` belongs to options[i]; `argument` is NULL if none was given. */
     enum exit_code (*run)(const struct option_value *values, const char *argument,

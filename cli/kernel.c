@@ -147,7 +147,7 @@ static const struct option build_options[] = {
                .kind = OPTION_TEXT,
                .value = "LIST",
                .help = "compute capabilities for CUDA (" ARCHS_DEFAULT ")" },
-    [NO_SOURCE] = { .name = "no-source", .kind = OPTION_FLAG, .help = "leave out portable source" },
+    [NO_SOURCE] = { .name = "no-source", .kind = OPTION_FLAG, .help = "leave out source" },
     [NO_OBJECT] = { .name = "no-object", .kind = OPTION_FLAG, .help = "make no shared object" },
     [NO_OPENCL] = { .name = "no-opencl", .kind = OPTION_FLAG, .help = "make no OpenCL C" },
     [NO_CUDA] = { .name = "no-cuda", .kind = OPTION_FLAG, .help = "make no PTX and no cubins" },
@@ -172,8 +172,8 @@ static bool read_archs(struct building *building, const char *list)
 }
 
 /*
- * Makes one form of all source. What this machine has no compiler for is noted and left out, unless it was
- * asked for by name. False after another failure, which has been told.
+ * Makes one form of all source. What this machine has no compiler for is noted and left out, unless
+ * it was asked for by name. False after another failure, which has been told.
  */
 static bool make(struct building *building, enum muster_kernel_kind kind, const uint16_t compute[2],
                  bool is_asked, enum exit_code *code)
@@ -224,7 +224,7 @@ static bool make_all(struct building *building, const struct option_value *value
            make(building, MUSTER_KERNEL_SHARED_OBJECT, NULL, false, code);
 }
 
-/* The same bundle without its portable source. */
+/* The same bundle without what needs a compiler. */
 static muster_status drop_source(struct building *building, struct muster_error *error)
 {
     struct muster_bundle *kept;
@@ -234,7 +234,7 @@ static muster_status drop_source(struct building *building, struct muster_error 
     if (status != MUSTER_OK)
         return status;
     for (size_t i = 0; i < count && status == MUSTER_OK; i++)
-        if (forms[i].kind != MUSTER_KERNEL_PORTABLE)
+        if (forms[i].kind != MUSTER_KERNEL_PORTABLE && forms[i].kind != MUSTER_KERNEL_CUDA)
             status = muster_bundle_add_form(kept, &forms[i], error);
     if (status != MUSTER_OK) {
         muster_bundle_destroy(kept);

@@ -1,6 +1,6 @@
 /*
- * Command line options over a table: `--name value` and `--name=value`, each at most once; `-x value` for
- * those that have a letter.
+ * Command line options over a table: `--name value` and `--name=value`, each at most once; `-x
+ * value` for those that have a letter.
  */
 #ifndef CLI_OPTION_H
 #define CLI_OPTION_H

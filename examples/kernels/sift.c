@@ -1,7 +1,7 @@
 /*
- * Hash and filter: each item is a 32-bit word. What its hash lets pass is written with a weight, the rest
- * as 0. Integers, single-precision floats, a table, a loop and a helper: every device gives the same
- * bits.
+ * Hash and filter: each item is a 32-bit word. What its hash lets pass is written with a weight,
+ * the rest as 0. Integers, single-precision floats, a table, a loop and a helper: every device
+ * gives the same bits.
  */
 #include <muster_kernel.h>
 

@@ -117,8 +117,8 @@ struct muster_job_desc {
      * Supplies the argument of kind MUSTER_ARG_SOURCE, of which there is then exactly one. Called on
      * a thread of Muster's, for one item range after the other, each once, ahead of the work by as
      * much as the window holds: writes items [begin, begin + n) to `to`, n at most `items`, and
-     * returns n; 0 when there are no more, or a failure, which fails the job. May take any time.
-     * May call muster_job_cancel, nothing else of the job. Where `items` is not
+     * returns n; 0 when there are no more, or a failure, which fails the job. May take any time; the
+     * end of the job waits for it. May call muster_job_cancel, nothing else of the job. Where `items` is not
      * MUSTER_ITEMS_UNKNOWN, an end before that many is a failure.
      */
     int64_t (*source)(void *user, uint64_t begin, uint64_t items, void *to, size_t bytes);
@@ -160,7 +160,8 @@ struct muster_job_device {
 struct muster_report {
     size_t size;
     muster_status status;
-    uint64_t items, delivered, units, retries;
+    uint64_t items; /* MUSTER_ITEMS_UNKNOWN: the source did not come to its end */
+    uint64_t delivered, units, retries;
     uint64_t makespan_ns;
     /*
      * What the kernels alone would have taken, had all devices worked at the rate each has shown
@@ -180,7 +181,8 @@ struct muster_report {
     uint64_t overhead_ns; /* giving units, noticing that they ended */
     uint64_t starved_ns;  /* without a unit, between two */
     uint64_t tail_ns;     /* after the last unit, while others still worked */
-    struct muster_range failed[MUSTER_JOB_FAILED_MAX]; /* merged */
+    /* Merged; of more than there is room for neighbours are joined, with what lies between. */
+    struct muster_range failed[MUSTER_JOB_FAILED_MAX];
     size_t failed_count;
     uint64_t failed_items; /* of a job with `each_status`: delivered as failed */
     struct muster_job_device devices[MUSTER_JOB_DEVICES_MAX];

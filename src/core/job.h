@@ -67,8 +67,8 @@ struct job_claim {
 /* How an attempt ended. */
 enum job_end {
     JOB_END_OK,
-    JOB_END_UNIT,  /* the unit failed: retried elsewhere */
-    JOB_END_USER,  /* the user's code refused it: never retried */
+    JOB_END_UNIT,   /* the unit failed: retried elsewhere */
+    JOB_END_USER,   /* the user's code refused it: never retried */
     JOB_END_DEVICE, /* the device is lost: see job_lane_lost */
     JOB_END_DROPPED /* broken off, because the job is over */
 };

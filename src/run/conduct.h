@@ -38,6 +38,7 @@ struct lane_slot {
     enum slot_stage stage;
     struct job_claim claim;
     uint32_t buffer;
+    char *ring; /* of a source: the one the unit is read from */
     muster_stream stream;
     bool has_stream;
     muster_block blocks[MUSTER_ARGS_MAX]; /* device memory of array arguments; generation 0: none */
@@ -62,15 +63,18 @@ struct lane_slot {
 /* One device working on one job. */
 struct run_lane {
     struct muster_job *job;
-    struct run_device *device; /* pinned until the job is over; there as long as the lane has streams */
+    struct run_device
+        *device; /* pinned until the job is over; there as long as the lane has streams */
     bool has_device_pin;
     uint32_t index;
     struct platform_thread thread;
-    struct lane_slot *slots;                  /* owns: `depth` */
-    bool uses_host_memory;                    /* kernels work on arrays and buffers themselves */
-    bool has_pinned_buffers, has_pinned_ring; /* else: made known to the device for fast copies */
-    muster_block arrays[MUSTER_ARGS_MAX]; /* then: input arrays and the source's ring, declared */
+    struct lane_slot *slots;              /* owns: `depth` */
+    bool uses_host_memory;                /* kernels work on arrays and buffers themselves */
+    muster_block arrays[MUSTER_ARGS_MAX]; /* then: input arrays and a source's ring, declared */
+    char *declared_ring;                  /* which ring that is */
     muster_block *buffers;                /* and buffers, declared when first used; owns */
+    bool has_pinned_buffers;              /* else: made known to the device for fast copies */
+    char *pinned_ring;                    /* likewise; NULL: none */
     uint32_t running;
     uint64_t first_ns, last_ns, busy_since_ns, busy_ns;
     bool is_timed;
@@ -78,15 +82,20 @@ struct run_lane {
     bool was_hung;                     /* as last told of in a trace */
 };
 
+/* A device that hangs may go on reading at any time: what it reads from is left alone from then on. */
+#define RINGS_MAX 8
+
 /*
  * Items that a job's source has supplied, in a ring of bytes: item i lies at i x item size, modulo the
  * ring's. They stay until no attempt needs them any more.
  */
 struct run_source {
     struct platform_thread thread;
-    bool is_running;   /* the thread was started */
-    char *ring;        /* owns; NULL: the job has no source */
-    size_t ring_bytes; /* a multiple of the page */
+    bool is_running;        /* the thread was started */
+    char *rings[RINGS_MAX]; /* owns: the one that is filled, and those left to hung devices */
+    uint32_t ring_count;
+    char *ring;        /* the one that is filled; NULL: the job has no source */
+    size_t ring_bytes; /* of each; a multiple of the page */
     size_t item_bytes;
     uint64_t capacity; /* items that may be there at a time; 0: the job has no source */
 };

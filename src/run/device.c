@@ -611,7 +611,7 @@ static muster_status begin_cut(struct muster *m, muster_device handle, struct ru
 }
 
 /* Plans and opens all slices, or none. Nobody knows of them yet. */
-static muster_status cut(struct run_device *device, const uint32_t *sizes, size_t count,
+muster_status device_cut(struct run_device *device, const uint32_t *sizes, size_t count,
                          struct run_device **slices, struct muster_error *err)
 {
     struct muster_backend *table = &device->backend->table;
@@ -656,7 +656,7 @@ muster_status muster_device_slice(struct muster *m, muster_device handle, const 
     if (status != MUSTER_OK)
         goto done;
     backends_begin_probe(m, device->backend);
-    status = cut(device, sizes, count, slices, err);
+    status = device_cut(device, sizes, count, slices, err);
     run_lock(m);
     bool made = status == MUSTER_OK;
     if (made)

@@ -453,7 +453,7 @@ static void free_job(struct muster_job *job)
 /* Delivery. */
 
 /* Writes the items that did not fail. */
-static void write_array(char *to, const char *from, size_t item_bytes,
+static void write_array(struct muster *m, char *to, const char *from, size_t item_bytes,
                         const muster_status *statuses, uint64_t items)
 {
     for (uint64_t begin = 0, end; begin < items; begin = end) {
@@ -462,7 +462,8 @@ static void write_array(char *to, const char *from, size_t item_bytes,
         while (end < items && (statuses[end] == MUSTER_OK) == is_good)
             end++;
         if (is_good)
-            memcpy(to + begin * item_bytes, from + begin * item_bytes, (end - begin) * item_bytes);
+            copiers_copy(m, to + begin * item_bytes, from + begin * item_bytes,
+                         (end - begin) * item_bytes);
     }
 }
 
@@ -479,8 +480,8 @@ static muster_status deliver(struct muster_job *job, uint32_t buffer, struct mus
             continue;
         const char *from = job_buffer(job, buffer) + job->out_offsets[i];
         if (arg->out)
-            write_array((char *)arg->out + range.begin * arg->bytes, from, arg->bytes, statuses,
-                        items);
+            write_array(job->m, (char *)arg->out + range.begin * arg->bytes, from, arg->bytes,
+                        statuses, items);
         outputs[count++] = from;
     }
     if (statuses)

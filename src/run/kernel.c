@@ -67,9 +67,9 @@ static muster_status copy_forms(struct muster_kernel *kernel,
                 return run_no_memory(err, "a kernel");
         }
     kernel->forms = allocator_take(allocator, count, sizeof *kernel->forms);
-    kernel->memory = total > 0 ? allocator_take(allocator, total, 1) : NULL;
+    kernel->memory = allocator_take(allocator, total, 1);
     kernel->memory_bytes = total;
-    if (!kernel->forms || (total > 0 && !kernel->memory))
+    if (!kernel->forms || !kernel->memory)
         return run_no_memory(err, "a kernel");
     char *to = kernel->memory;
     for (size_t i = 0; i < count; i++) {

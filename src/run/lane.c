@@ -42,13 +42,11 @@ static muster_status declare_arrays(struct run_lane *lane, struct muster_error *
     struct muster_job *job = lane->job;
     for (size_t i = 0; i < job->desc.arg_count; i++) {
         const struct muster_arg *arg = &job->args[i];
-        if (arg->kind != MUSTER_ARG_IN && arg->kind != MUSTER_ARG_SOURCE)
+        const struct muster_memory memory = { .address = (uintptr_t)arg->in,
+                                              .bytes = job->desc.items * arg->bytes };
+        /* A ring is declared when it is first read from. */
+        if (arg->kind != MUSTER_ARG_IN)
             continue;
-        struct muster_memory memory = { .address = (uintptr_t)arg->in,
-                                        .bytes = job->desc.items * arg->bytes };
-        if (arg->kind == MUSTER_ARG_SOURCE)
-            memory = (struct muster_memory){ .address = (uintptr_t)job->source.ring,
-                                             .bytes = 2 * job->source.ring_bytes };
         /* Without items there is no memory either. */
         if (memory.bytes == 0)
             continue;
@@ -70,7 +68,8 @@ static void pin_memory(struct run_lane *lane)
 {
     const struct muster_job *job = lane->job;
     lane->has_pinned_buffers = pin(lane->device, job->memory, job->memory_bytes);
-    lane->has_pinned_ring = pin(lane->device, job->source.ring, 2 * job->source.ring_bytes);
+    if (pin(lane->device, job->source.ring, 2 * job->source.ring_bytes))
+        lane->pinned_ring = job->source.ring;
 }
 
 static void unpin_memory(struct run_lane *lane)
@@ -78,9 +77,10 @@ static void unpin_memory(struct run_lane *lane)
     const struct run_device *device = lane->device;
     if (lane->has_pinned_buffers)
         device->backend->table.host_unregister(device->state, lane->job->memory);
-    if (lane->has_pinned_ring)
-        device->backend->table.host_unregister(device->state, lane->job->source.ring);
-    lane->has_pinned_buffers = lane->has_pinned_ring = false;
+    if (lane->pinned_ring)
+        device->backend->table.host_unregister(device->state, lane->pinned_ring);
+    lane->has_pinned_buffers = false;
+    lane->pinned_ring = NULL;
 }
 
 muster_status lane_set_up(struct run_lane *lane, struct muster_error *err)
@@ -125,6 +125,8 @@ static void see_flights_end(struct lane_slot *slot)
     if (stream_pin_to_finish(slot->lane->job->m, slot->stream, &stream, NULL) != MUSTER_OK)
         return;
     flights_retire(stream);
+    /* The slot may be gone before the flight is: fault_cuda_calls. */
+    flights_forget_result(stream, &slot->result);
     stream_unpin(stream);
 }
 
@@ -190,6 +192,27 @@ static muster_status find_buffer_block(struct run_lane *lane, uint32_t buffer, s
     return MUSTER_OK;
 }
 
+/* The block over the ring that the slot's unit is read from. */
+static muster_status find_ring_block(struct lane_slot *slot, size_t arg, muster_block *out,
+                                     struct muster_error *err)
+{
+    struct run_lane *lane = slot->lane;
+    struct muster_job *job = lane->job;
+    if (lane->declared_ring != slot->ring) {
+        const struct muster_memory memory = { .address = (uintptr_t)slot->ring,
+                                              .bytes = 2 * job->source.ring_bytes };
+        muster_block block;
+        muster_status status = block_declare(job->m, lane->device, memory, &block, err);
+        if (status != MUSTER_OK)
+            return status;
+        free_block(lane, slot->stream, lane->arrays[arg]);
+        lane->arrays[arg] = block;
+        lane->declared_ring = slot->ring;
+    }
+    *out = lane->arrays[arg];
+    return MUSTER_OK;
+}
+
 /* The operand for an array: where it is, and how it is used. */
 static muster_status array_operand(struct lane_slot *slot, size_t arg, struct muster_operand *out,
                                    struct muster_error *err)
@@ -205,10 +228,12 @@ static muster_status array_operand(struct lane_slot *slot, size_t arg, struct mu
         return MUSTER_OK;
     if (job_writes(given))
         return find_buffer_block(lane, slot->buffer, arg, &out->block, err);
+    if (given->kind == MUSTER_ARG_SOURCE) {
+        out->offset = source_offset(&lane->job->source, slot->claim.range.begin);
+        return find_ring_block(slot, arg, &out->block, err);
+    }
     out->block = lane->arrays[arg];
-    out->offset = given->kind == MUSTER_ARG_SOURCE
-                      ? source_offset(&lane->job->source, slot->claim.range.begin)
-                      : slot->claim.range.begin * given->bytes;
+    out->offset = slot->claim.range.begin * given->bytes;
     return MUSTER_OK;
 }
 
@@ -217,7 +242,7 @@ static const char *unit_input(const struct lane_slot *slot, const struct muster_
 {
     const struct run_source *source = &slot->lane->job->source;
     uint64_t begin = slot->claim.range.begin;
-    return arg->kind == MUSTER_ARG_SOURCE ? source->ring + source_offset(source, begin)
+    return arg->kind == MUSTER_ARG_SOURCE ? slot->ring + source_offset(source, begin)
                                           : (const char *)arg->in + begin * arg->bytes;
 }
 
@@ -515,6 +540,7 @@ static bool start_next_locked(struct run_lane *lane)
     if (!job_kick(job->core, slot->claim.ticket, now_ns))
         return true;
     slot->buffer = job_take_buffer_locked(job);
+    slot->ring = job->source.ring;
     /* What is said of a unit that no attempt of it comes back from. */
     job->unit_failures[slot->claim.unit] = MUSTER_E_DEVICE_LOST;
     slot->stage = STAGE_RUNNING;

@@ -234,6 +234,7 @@ struct muster {
     _Atomic uint64_t epoch;
     struct muster_kernel *kernels; /* list, owns */
     struct poller *poller;         /* owns */
+    struct copiers *copiers;       /* owns; NULL before the first large copy in host memory */
     struct run_counts counts;
     struct recording recording;
     bool is_trace_taken; /* somebody starts, reads or stops the recording */
@@ -305,6 +306,9 @@ void device_find_double(struct run_device *device);
 /* Opens a device that nobody knows of until it is added. */
 muster_status device_create(struct muster *m, struct run_backend *backend, uint32_t index,
                             struct run_device **out, struct muster_error *err);
+/* Opens slices of a device that nobody knows of yet, all or none. */
+muster_status device_cut(struct run_device *device, const uint32_t *sizes, size_t count,
+                         struct run_device **slices, struct muster_error *err);
 /* All of them or, where there is no room, none. */
 muster_status devices_add(struct muster *m, struct run_device *const *devices, size_t count,
                           struct muster_error *err);
@@ -337,6 +341,16 @@ muster_status device_note_locked(struct run_device *device, muster_status status
                                  struct muster_error *err);
 bool device_allowed(const struct muster *m, const char *id, const char *backend);
 
+/* slices.c */
+#define SLICES_OF_DEVICE_MAX 64
+/* That the option can be understood and names backends that there are. */
+muster_status slices_check(struct muster *m, struct muster_error *err);
+/* How many slices the device is to be cut into, 0 if it is not; their sizes, with room for all. */
+size_t slices_wanted(const struct muster *m, const char *id, uint32_t *sizes);
+/* That every device of the backend that is to be cut is among those found. */
+muster_status slices_check_found(const struct muster *m, const char *backend, uint32_t count,
+                                 struct muster_error *err);
+
 /* stream.c */
 /* Resolves and pins; every success is followed by stream_unpin. */
 muster_status stream_pin(struct muster *m, muster_stream handle, struct run_stream **out,
@@ -368,6 +382,11 @@ void flights_retire(struct run_stream *stream);
 void flights_retire_after(struct run_stream *stream, muster_status stream_status);
 /* The same for all streams of a device. */
 void flights_retire_all(struct run_device *device);
+/*
+ * The work is known to be over though the driver would not say so of its event: its result is
+ * written now, and not when the event is seen.
+ */
+void flights_forget_result(struct run_stream *stream, muster_status *result);
 /* Ends what is left, and gives the memory back; the latter only when the device is closed. */
 void flights_end(struct run_device *device);
 void flights_destroy(struct run_device *device);
@@ -449,6 +468,11 @@ void trace_task(struct muster *m, uint64_t begin_ns, muster_status status);
 
 /* loss.c */
 void timing_marks_destroy(struct run_device *device);
+
+/* copiers.c */
+/* memcpy, shared with threads that help where it is much. Blocks until all is moved. Any thread. */
+void copiers_copy(struct muster *m, void *to, const void *from, size_t bytes);
+void copiers_destroy(struct muster *m);
 
 /* task.c */
 /* How many were submitted so far, and how many of them have ended. */

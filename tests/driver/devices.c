@@ -308,7 +308,7 @@ static void end_device(struct device *device)
             next = object->next;
             if (object->kind == KIND_STREAM && pass == 0) {
                 struct stream *stream = (struct stream *)object;
-                left += !stream->is_zombie && stream != device->primary.legacy;
+                left += !stream->is_zombie && !stream->is_dead && stream != device->primary.legacy;
                 stream_end(stream);
             } else if (pass == 1) {
                 left++;

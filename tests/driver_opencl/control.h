@@ -1,6 +1,6 @@
 /*
- * The tests' own OpenCL loader, as the backend has loaded it; run with its folder first in
- * LD_LIBRARY_PATH.
+ * The tests' own OpenCL loader, which the backend in the same program loads too: its folder is in the
+ * program's run path.
  */
 #ifndef DRIVER_OPENCL_CONTROL_H
 #define DRIVER_OPENCL_CONTROL_H

@@ -5,7 +5,7 @@ filter=$1
 text=$(mktemp)
 trap 'rm -f "$text" "$text.upper"' EXIT
 awk 'BEGIN { for (i = 0; i < 150000; i++) printf "line %d of a text that goes by\n", i }' >"$text"
-tr a-z A-Z <"$text" >"$text.upper"
+LC_ALL=C tr "[:lower:]" "[:upper:]" <"$text" >"$text.upper"
 "$filter" <"$text" | cmp - "$text.upper"
 MUSTER_SIM='[{"items_per_s":1e9,"faults":[{"kind":"lost","at_launch":9}]}]' "$filter" <"$text" | cmp - "$text.upper"
 printf '' | "$filter" | cmp - /dev/null

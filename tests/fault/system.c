@@ -450,17 +450,18 @@ static void a_good_object_is_loaded(void)
     struct muster_options options = MUSTER_OPTIONS_INIT;
     struct muster_error err;
     struct muster *m;
-    struct muster_backend_report reports[3];
+    struct muster_backend_report reports[8];
     size_t reports_count;
     options.backend_paths = BACKEND_GOOD;
     options.devices = "loaded";
-    for (size_t i = 0; i < 3; i++)
+    for (size_t i = 0; i < 8; i++)
         reports[i].size = sizeof reports[i];
     CHECK_STATUS(MUSTER_OK, muster_open(&m, &options, &err));
-    CHECK_STATUS(MUSTER_OK, muster_backend_list(m, reports, 3, &reports_count, &err));
-    CHECK_EQUAL(3, reports_count);
-    CHECK_TEXT("loaded", reports[2].name);
-    CHECK_STATUS(MUSTER_E_NOT_FOUND, reports[2].error.status);
+    CHECK_STATUS(MUSTER_OK, muster_backend_list(m, reports, 8, &reports_count, &err));
+    /* Behind those that are built in. */
+    CHECK(reports_count > 0);
+    CHECK_TEXT("loaded", reports[reports_count - 1].name);
+    CHECK_STATUS(MUSTER_E_NOT_FOUND, reports[reports_count - 1].error.status);
     CHECK_STATUS(MUSTER_OK, muster_close(m, &err));
 }
 

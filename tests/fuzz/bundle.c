@@ -1,6 +1,6 @@
 /*
- * The reader of bundles on any bytes, as they are and with a size and a hash that are right: whatever it
- * takes can be read to its last byte, and written again it says the same.
+ * The reader of bundles on any bytes, as they are and with a size and a hash that are right:
+ * whatever it takes can be read to its last byte, and written again it says the same.
  */
 #include "kernel/format.h"
 

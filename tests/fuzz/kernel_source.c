@@ -1,6 +1,6 @@
 /*
- * The reader of kernel sources on any bytes: what it takes has sound entries and can be written in all
- * three languages; what it refuses is refused with words.
+ * The reader of kernel sources on any bytes: what it takes has sound entries and can be written in
+ * all three languages; what it refuses is refused with words.
  */
 #include "base/allocator.h"
 #include "kernel/translate.h"

@@ -24,7 +24,8 @@ struct feed {
     struct muster_job_desc desc;
     struct muster_arg args[4];
     _Atomic uint64_t given, delivered;
-    uint64_t calls, wrong;
+    uint64_t calls;
+    _Atomic uint64_t wrong;
     _Atomic uint64_t ahead_max; /* items given and not delivered */
     _Atomic int inside;
     /* What it does when it is asked for the item. */
@@ -469,6 +470,7 @@ static void what_a_straggler_reads_stays(void)
     feed->desc.options.depth = 1;
     feed->door = &door;
     atomic_store(&straggler_door, &door);
+    atomic_store(&straggler_runs, 0);
     pthread_t opener;
     CHECK(pthread_create(&opener, NULL, open_door_when_full, feed) == 0);
     run_through(m, feed);
@@ -477,6 +479,55 @@ static void what_a_straggler_reads_stays(void)
     CHECK_EQUAL(0, changed_under_it);
     free(feed);
     MUST(muster_close(m, &problem));
+}
+
+/* The same where the unit took so long that its device was taken to hang, and the ring was left to it. */
+static void *open_door_half_way(void *argument)
+{
+    struct feed *feed = argument;
+    while (atomic_load(&feed->delivered) < feed->items / 2)
+        sched_yield();
+    door_open(feed->door);
+    return NULL;
+}
+
+static void what_a_hung_device_reads_stays(void)
+{
+    for (unsigned i = 0; i < test_repetitions(3); i++) {
+        struct door door = DOOR_INIT;
+        struct muster_backend twin = backend_cpu;
+        const struct muster_backend *tables[] = { &twin };
+        struct muster_options options = MUSTER_OPTIONS_INIT;
+        struct muster_report report;
+        twin.name = "twin";
+        options.cpu_workers = 1;
+        options.backends = tables;
+        options.backend_count = 1;
+        options.devices = "cpu:0,twin:0";
+        struct muster *m = open_with(options);
+        struct feed *feed = make_feed(m, 4000, 8);
+        feed->desc.kernel = kernel_of(m, digest_at_door);
+        feed->desc.options.window = STRAGGLER_WINDOW;
+        feed->desc.options.unit_items = 8;
+        feed->desc.options.depth = 1 + i % 2;
+        feed->desc.options.no_copies = 1;
+        feed->desc.options.timeout_ns = 100 * MS;
+        feed->door = &door;
+        atomic_store(&straggler_door, &door);
+        atomic_store(&straggler_runs, 0);
+        atomic_store(&changed_under_it, 0);
+        pthread_t opener;
+        CHECK(pthread_create(&opener, NULL, open_door_half_way, feed) == 0);
+        muster_status status = run_feed(m, feed, &report);
+        /* It may come back before the end, or after it. */
+        CHECK(status == MUSTER_OK || status == MUSTER_E_DEVICE_HUNG);
+        CHECK_EQUAL(4000, report.delivered);
+        CHECK(pthread_join(opener, NULL) == 0);
+        MUST(muster_close(m, &problem));
+        CHECK_EQUAL(2, straggler_runs);
+        CHECK_EQUAL(0, changed_under_it);
+        free(feed);
+    }
 }
 
 static void a_hung_device_does_not_hold_the_source(void)
@@ -706,6 +757,7 @@ int main(int argc, char **argv)
         TEST(a_lost_device_costs_a_run_from_the_ring),
         TEST(losing_every_device_leaves_a_prefix),
         TEST(what_a_straggler_reads_stays),
+        TEST(what_a_hung_device_reads_stays),
         TEST(a_hung_device_does_not_hold_the_source),
         TEST(a_job_may_end_while_its_source_is_busy),
         TEST(a_sink_that_fails_stops_the_source),

@@ -1,6 +1,6 @@
 /*
- * From a form to what a device takes: by the system's compiler and by NVRTC, with a cache on disk that may
- * be missing, damaged or full, and compilers that may be missing, wrong or stuck.
+ * From a form to what a device takes: by the system's compiler and by NVRTC, with a cache on disk
+ * that may be missing, damaged or full, and compilers that may be missing, wrong or stuck.
  */
 #include "base/allocator.h"
 #include "kernel/build.h"

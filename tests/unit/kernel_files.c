@@ -1,6 +1,6 @@
 /*
- * Kernels from files and bundles, and what the runtime does with them: which form a device uses, what is
- * told when there is none, and that arguments fit the source.
+ * Kernels from files and bundles, and what the runtime does with them: which form a device uses,
+ * what is told when there is none, and that arguments fit the source.
  */
 #include "../fuzz/bundle.c" /* NOLINT(bugprone-suspicious-include): driven below */
 #include "base/random.h"

@@ -178,8 +178,7 @@ static void any_text_is_read_or_refused(void)
         "MUSTER_KERNEL void f(uint64_t i) { }\nMUSTER_KERNEL void g(uint64_t i) { }",
         "/* a */ // b\n#define X \\\n y /* \n */ z\n'\\'' \"\\\"\" MUSTER_KERNEL void ",
         "MUSTER_KERNEL\nMUSTER_KERNEL void f(const uint64_t i, MUSTER_GLOBAL uint8_t *restrict p);",
-        "extern \"C\" __global__ void __launch_bounds__(1) x(int a) {}\n.entry y(\n)\nkernel void "
-        "z()",
+        "extern \"C\" __global__ void __launch_bounds__(1) x(int a) {}\n.entry y()kernel void z()",
     };
     mutate_all(test_seed(), corpus, sizeof corpus / sizeof *corpus, test_repetitions(100000));
 }

@@ -3,9 +3,10 @@
  * once also when the driver forgets its callbacks.
  *
  * A call is due when what the stream was given before it is over. What comes after it waits for a
- * user event that the thread sets when the call has returned. The user event also carries the
- * stream's failure past the call, so nothing behind a call is over before the call is, failed or
- * not. The thread sleeps while no call is pending.
+ * user event that the thread sets when the call has returned, and that carries the stream's failure
+ * past the call. A driver may also let commands fail ahead of their turn; so calls are counted, and a
+ * failed record is not over before the calls in front of it. The thread sleeps while no call is
+ * pending.
  */
 #include "backend/opencl/device.h"
 
@@ -77,6 +78,8 @@ static void make_call(struct opencl_device *device, struct opencl_call *call, mu
         status = opencl_observe(device, call->reached, NULL);
     if (call->function)
         call->function(call->user, status);
+    /* From here on the stream may be over, and be freed. */
+    atomic_fetch_add_explicit(&call->stream->calls_made, 1, memory_order_release);
     bool has_failed = !call->function || status != MUSTER_OK;
     opencl_int code =
         has_failed ? OPENCL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST : OPENCL_COMPLETE;
@@ -185,10 +188,7 @@ static muster_status place(struct opencl_stream *stream, struct opencl_call *cal
         driver->clSetUserEventStatus(call->made, OPENCL_COMPLETE);
         return opencl_refused(device, code, "a host call", err);
     }
-    opencl_release(device, stream->tail);
-    stream->tail = behind;
-    stream->is_flushed = false;
-    stream->is_asked = false;
+    opencl_stream_follow(stream, behind);
     return MUSTER_OK;
 }
 
@@ -201,11 +201,14 @@ static muster_status give(struct opencl_stream *stream, struct opencl_call *call
     if (status == MUSTER_OK && (stream->has_unmarked_work || stream->is_native))
         status = opencl_stream_mark(stream, err);
     if (status == MUSTER_OK)
+        status = opencl_stream_reserve(stream, err);
+    if (status == MUSTER_OK)
         status = place(stream, call, only_fails, err);
     if (status != MUSTER_OK) {
         give_call(device, call);
         return status;
     }
+    stream->calls_given++;
     if (call->reached)
         opencl_ask_for_ring(device, call->reached);
     platform_mutex_lock(&device->lock);
@@ -233,6 +236,7 @@ static muster_status accept(struct opencl_stream *stream,
         return muster_error_fill(err, MUSTER_E_NO_MEMORY, 0, NULL, "no memory for a host call");
     call->function = function;
     call->user = user;
+    call->stream = stream;
     /* The call may be made, and be gone, as soon as it is given. */
     status = give(stream, call, !function, err);
     if (status != MUSTER_OK)

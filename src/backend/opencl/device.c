@@ -9,8 +9,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What work that will not end gets at close, after the runtime has waited for it already. */
-#define CLOSE_GRACE_NS 50000000u
+/*
+ * What work that will not end gets at close, after the runtime has waited for it already. Long
+ * enough for a busy machine: the last marker of a stream is given when the stream is closed.
+ */
+#define CLOSE_GRACE_NS 1000000000u
+/* For callbacks that the driver has yet to make; one that never comes costs this once. */
+#define CALLBACK_GRACE_NS 50000000u
 /* How long a device that may be lost has for an empty command. */
 #define ANSWER_NS 200000000u
 #define LOOK_AGAIN_NS 1000000u
@@ -355,6 +360,7 @@ static void free_lists(struct opencl_device *device)
         struct opencl_result *result = device->results;
         device->results = result->next;
         opencl_release(device, result->event);
+        opencl_release(device, result->before);
         allocator_give(allocator, result, 1, sizeof *result);
     }
     while (device->free_results) {
@@ -377,7 +383,7 @@ muster_status opencl_device_close(void *state)
         return MUSTER_E_DEVICE_HUNG;
     }
     opencl_streams_free(device);
-    opencl_delist(device, is_lost ? 0 : platform_deadline_ns(CLOSE_GRACE_NS));
+    opencl_delist(device, is_lost ? 0 : platform_deadline_ns(CALLBACK_GRACE_NS));
     free_lists(device);
     if (device->queue)
         driver->clReleaseCommandQueue(device->queue);

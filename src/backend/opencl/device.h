@@ -9,6 +9,7 @@
 #define BACKEND_OPENCL_DEVICE_H
 
 #include "backend/opencl/driver.h"
+#include "base/ring.h"
 #include "platform/thread.h"
 
 #include <muster/backend.h>
@@ -25,14 +26,16 @@ struct opencl {
 struct opencl_call {
     void (*function)(void *user, muster_status status); /* NULL: the stream only fails */
     void *user;
-    opencl_event reached; /* owns: complete when the stream is there; NULL: it is */
-    opencl_event made;    /* owns: a user event, which the stream waits for */
+    struct opencl_stream *stream; /* borrowed: not freed before its calls are made */
+    opencl_event reached;         /* owns: complete when the stream is there; NULL: it is */
+    opencl_event made;            /* owns: a user event, which the stream waits for */
     struct opencl_call *next;
 };
 
 /* A launch whose failure somebody wants to be told of. */
 struct opencl_result {
     opencl_event event;    /* owns */
+    opencl_event before;   /* owns: what it waits for in its stream, NULL if nothing */
     muster_status *result; /* borrowed until the launch is over */
     struct opencl_result *next;
 };
@@ -46,13 +49,22 @@ struct opencl_stream {
      * alone each command waits for the one before, so that a failure reaches all that follow.
      */
     opencl_event tail;
+    /*
+     * Events before the tail that are not complete yet; owns. PoCL 3.1 stops the process if a
+     * command fails whose event nobody holds, so all are held, and those of a stream that has failed
+     * until the device is closed.
+     */
+    opencl_event *held;
+    struct ring ring;       /* over held */
     bool has_unmarked_work; /* commands without an event come after the tail */
     bool is_flushed;
     bool is_native; /* its queue was given out: others may enqueue on it */
     bool is_asked;  /* the tail is a marker that a query has set */
     bool is_closed;
     struct opencl_call *first_call, *last_call; /* under the device's lock */
-    struct opencl_stream *next, *previous;      /* all streams of the device, under its lock */
+    uint64_t calls_given;
+    _Atomic uint64_t calls_made; /* release behind the call, acquire before an event is over */
+    struct opencl_stream *next, *previous; /* all streams of the device, under its lock */
 };
 
 struct opencl_bell {
@@ -108,6 +120,9 @@ struct opencl_stream_state {
 struct opencl_event_state {
     struct opencl_device *device;
     opencl_event event; /* of the last record; owns, under the device's lock; NULL if never */
+    struct opencl_stream
+        *stream;           /* of the record; there for certain only if the event has failed */
+    uint64_t calls_before; /* how many calls the stream had been given */
     uint32_t flags;
     bool has_callback; /* under the device's lock */
 };
@@ -165,6 +180,8 @@ muster_status opencl_memory_free(void *device, void *stream, struct muster_memor
 
 /* event.c */
 
+/* What the code of a command's event comes to, as opencl_observe. */
+muster_status opencl_judge(struct opencl_device *device, opencl_int code, struct muster_error *err);
 /* How a command is: MUSTER_E_BUSY, or how it went; a failure settles all results that it can. */
 muster_status opencl_observe(struct opencl_device *device, opencl_event event,
                              struct muster_error *err);
@@ -211,6 +228,10 @@ opencl_event *opencl_command_event(struct opencl_command *command);
 const opencl_event *opencl_command_wait(const struct opencl_command *command);
 muster_status opencl_command_end(struct opencl_command *command, opencl_int code,
                                  struct muster_error *err);
+/* Makes room for one more event, so that opencl_stream_follow cannot fail. */
+muster_status opencl_stream_reserve(struct opencl_stream *stream, struct muster_error *err);
+/* Makes the event, which becomes the stream's, its tail. */
+void opencl_stream_follow(struct opencl_stream *stream, opencl_event event);
 /* An event behind all that was given, native work included: the tail becomes it, or has failed. */
 muster_status opencl_stream_mark(struct opencl_stream *stream, struct muster_error *err);
 muster_status opencl_stream_flush(struct opencl_stream *stream, struct muster_error *err);

@@ -107,12 +107,14 @@ opencl_int opencl_event_code(const struct opencl_device *device, opencl_event ev
 }
 
 /* How a launch that is over, or will never be, went for the one who asks for its result. */
-static muster_status result_of(opencl_int code, bool is_lost)
+static muster_status result_of(const struct opencl_device *device,
+                               const struct opencl_result *result, bool is_lost)
 {
     if (is_lost)
         return MUSTER_E_DEVICE_LOST;
-    return code == OPENCL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST ? MUSTER_E_STREAM_FAILED
-                                                                    : MUSTER_E_FAILED;
+    bool was_skipped =
+        result->before && opencl_event_code(device, result->before) < OPENCL_COMPLETE;
+    return was_skipped ? MUSTER_E_STREAM_FAILED : MUSTER_E_FAILED;
 }
 
 void opencl_settle_results(struct opencl_device *device)
@@ -130,8 +132,9 @@ void opencl_settle_results(struct opencl_device *device)
         }
         /* One that went well is not touched: its owner may have seen that, and be gone. */
         if (code != OPENCL_COMPLETE)
-            *result->result = result_of(code, is_lost);
+            *result->result = result_of(device, result, is_lost);
         opencl_release(device, result->event);
+        opencl_release(device, result->before);
         *at = result->next;
         result->next = device->free_results;
         device->free_results = result;
@@ -140,10 +143,8 @@ void opencl_settle_results(struct opencl_device *device)
     platform_mutex_unlock(&device->lock);
 }
 
-muster_status opencl_observe(struct opencl_device *device, opencl_event event,
-                             struct muster_error *err)
+muster_status opencl_judge(struct opencl_device *device, opencl_int code, struct muster_error *err)
 {
-    opencl_int code = opencl_event_code(device, event);
     if (code == OPENCL_COMPLETE)
         return MUSTER_OK;
     muster_status status = opencl_check(device, err);
@@ -158,6 +159,12 @@ muster_status opencl_observe(struct opencl_device *device, opencl_event event,
                              "release the stream and acquire another",
                              "work on the stream failed (%d, %s); what followed on it was not run",
                              (int)code, opencl_code_name(code));
+}
+
+muster_status opencl_observe(struct opencl_device *device, opencl_event event,
+                             struct muster_error *err)
+{
+    return opencl_judge(device, opencl_event_code(device, event), err);
 }
 
 muster_status opencl_event_init(void *device_state, uint32_t flags, void *state,
@@ -199,40 +206,66 @@ muster_status opencl_event_record(void *state, void *stream_state, struct muster
     platform_mutex_lock(&device->lock);
     opencl_event before = event->event;
     event->event = stream->tail;
+    event->stream = stream;
+    event->calls_before = stream->calls_given;
     event->has_callback = false;
     platform_mutex_unlock(&device->lock);
     opencl_release(device, before);
     return MUSTER_OK;
 }
 
+/* One record of an event, as it was when it was looked at. */
+struct record {
+    opencl_event event;
+    const struct opencl_stream *stream;
+    uint64_t calls_before;
+};
+
+/* The stream of a failed record is there until the device is closed. */
+static muster_status judge_record(struct opencl_device *device, const struct record *record,
+                                  opencl_int code, struct muster_error *err)
+{
+    if (code < OPENCL_COMPLETE && !device->fails_whole && opencl_check(device, NULL) == MUSTER_OK &&
+        atomic_load_explicit(&record->stream->calls_made, memory_order_acquire) <
+            record->calls_before)
+        return MUSTER_E_BUSY;
+    return opencl_judge(device, code, err);
+}
+
+static muster_status look(struct opencl_device *device, const struct record *record,
+                          struct muster_error *err)
+{
+    return judge_record(device, record, opencl_event_code(device, record->event), err);
+}
+
 /*
  * A reference to the last record, which a record in the meantime does not take away; NULL if there
  * was none.
  */
-static muster_status hold(struct opencl_event_state *event, opencl_event *out,
+static muster_status hold(struct opencl_event_state *event, struct record *out,
                           struct muster_error *err)
 {
     opencl_int code = OPENCL_SUCCESS;
     platform_mutex_lock(&event->device->lock);
     if (event->event)
         code = opencl_of(event->device)->clRetainEvent(event->event);
-    *out = code == OPENCL_SUCCESS ? event->event : NULL;
+    *out = (struct record){ .event = code == OPENCL_SUCCESS ? event->event : NULL,
+                            .stream = event->stream,
+                            .calls_before = event->calls_before };
     platform_mutex_unlock(&event->device->lock);
-    return code == OPENCL_SUCCESS
-               ? MUSTER_OK
-               : opencl_refused(event->device, code, "looking at an event", err);
+    return code == OPENCL_SUCCESS ? MUSTER_OK
+                                  : opencl_refused(event->device, code, "looking at an event", err);
 }
 
 muster_status opencl_event_query(void *state, struct muster_error *err)
 {
     struct opencl_event_state *event = state;
-    opencl_event last = NULL;
-    muster_status status = hold(event, &last, err);
-    if (!last)
-        return status;
-    status = opencl_observe(event->device, last, err);
-    opencl_release(event->device, last);
-    return status;
+    platform_mutex_lock(&event->device->lock);
+    const struct record record = { event->event, event->stream, event->calls_before };
+    opencl_int code =
+        event->event ? opencl_event_code(event->device, event->event) : OPENCL_COMPLETE;
+    platform_mutex_unlock(&event->device->lock);
+    return judge_record(event->device, &record, code, err);
 }
 
 /* Asks for one callback for each record, however often it is waited for. */
@@ -247,18 +280,18 @@ static void ask_once(struct opencl_event_state *event, opencl_event last)
         opencl_ask_for_ring(event->device, last);
 }
 
-static muster_status sleep_until(struct opencl_event_state *event, opencl_event last,
+static muster_status sleep_until(struct opencl_event_state *event, const struct record *last,
                                  uint64_t deadline_ns, struct muster_error *err)
 {
     struct opencl_device *device = event->device;
     struct opencl_bell *bell = &device->bell;
     uint64_t pause_ns = SLEEP_FIRST_NS;
-    ask_once(event, last);
+    ask_once(event, last->event);
     for (;;) {
         platform_mutex_lock(&bell->lock);
         uint64_t rings = bell->rings;
         platform_mutex_unlock(&bell->lock);
-        muster_status status = opencl_observe(device, last, err);
+        muster_status status = look(device, last, err);
         uint64_t now_ns = platform_clock_ns();
         if (status != MUSTER_E_BUSY || now_ns >= deadline_ns)
             return status;
@@ -277,21 +310,23 @@ muster_status opencl_event_wait(void *state, uint64_t timeout_ns, struct muster_
     struct opencl_event_state *event = state;
     struct opencl_device *device = event->device;
     uint64_t begin_ns = platform_clock_ns(), deadline_ns = platform_deadline_ns(timeout_ns);
-    opencl_event last = NULL;
-    muster_status status = hold(event, &last, err);
-    if (!last)
+    struct record last = { .event = NULL };
+    muster_status status = opencl_event_query(event, err);
+    if (status == MUSTER_E_BUSY)
+        status = hold(event, &last, err);
+    if (!last.event)
         return status;
-    status = opencl_observe(device, last, err);
+    status = look(device, &last, err);
     while (status == MUSTER_E_BUSY) {
         uint64_t now_ns = platform_clock_ns();
         if (now_ns >= deadline_ns || now_ns - begin_ns >= SPIN_NS)
             break;
         platform_thread_yield();
-        status = opencl_observe(device, last, err);
+        status = look(device, &last, err);
     }
     if (status == MUSTER_E_BUSY && platform_clock_ns() < deadline_ns)
-        status = sleep_until(event, last, deadline_ns, err);
-    opencl_release(device, last);
+        status = sleep_until(event, &last, deadline_ns, err);
+    opencl_release(device, last.event);
     if (status == MUSTER_E_BUSY)
         status = muster_error_fill(err, MUSTER_E_TIMEOUT, 0, NULL, "not finished after %llu ms",
                                    (unsigned long long)(timeout_ns / 1000000));
@@ -321,20 +356,20 @@ muster_status opencl_event_elapsed(void *begin_state, void *end_state, uint64_t 
     if (begin->device != end->device)
         return muster_error_fill(err, MUSTER_E_INVALID, 0, NULL,
                                  "the events belong to two devices");
-    opencl_event first = NULL, last = NULL;
+    struct record first = { .event = NULL }, last = { .event = NULL };
     muster_status status = hold(begin, &first, err);
     if (status == MUSTER_OK)
         status = hold(end, &last, err);
     opencl_ulong from_ns = 0, to_ns = 0;
-    if (status == MUSTER_OK && (!first || !last))
+    if (status == MUSTER_OK && (!first.event || !last.event))
         status = muster_error_fill(err, MUSTER_E_INVALID, 0, "record both events",
                                    "an event was never recorded");
     if (status == MUSTER_OK)
-        status = time_of(begin->device, first, &from_ns, err);
+        status = time_of(begin->device, first.event, &from_ns, err);
     if (status == MUSTER_OK)
-        status = time_of(begin->device, last, &to_ns, err);
-    opencl_release(begin->device, first);
-    opencl_release(begin->device, last);
+        status = time_of(begin->device, last.event, &to_ns, err);
+    opencl_release(begin->device, first.event);
+    opencl_release(begin->device, last.event);
     if (status == MUSTER_OK)
         *ns = to_ns > from_ns ? to_ns - from_ns : 0;
     return status;

@@ -254,6 +254,7 @@ static struct opencl_result *take_result(struct opencl_device *device)
         if (opencl_event_code(device, oldest->event) != OPENCL_COMPLETE)
             break;
         opencl_release(device, oldest->event);
+        opencl_release(device, oldest->before);
         device->results = oldest->next;
         if (!oldest->next)
             device->last_result = NULL;
@@ -273,6 +274,7 @@ static struct opencl_result *take_result(struct opencl_device *device)
 
 static void give_result(struct opencl_device *device, struct opencl_result *result)
 {
+    opencl_release(device, result->before);
     platform_mutex_lock(&device->lock);
     result->next = device->free_results;
     device->free_results = result;
@@ -313,6 +315,8 @@ static muster_status launch_one(struct opencl_stream *stream, struct opencl_kern
         if (!result)
             return muster_error_fill(err, MUSTER_E_NO_MEMORY, 0, NULL, "no memory for a launch");
         result->result = launch->result;
+        if (stream->tail && opencl_of(device)->clRetainEvent(stream->tail) == OPENCL_SUCCESS)
+            result->before = stream->tail;
         *launch->result = MUSTER_OK;
     }
     bool is_skipped = false;

@@ -20,6 +20,55 @@ static bool has_failed(const struct opencl_stream *stream)
     return stream->tail && opencl_event_code(stream->device, stream->tail) < OPENCL_COMPLETE;
 }
 
+/* The stream's first events; a power of two, as rings have. */
+#define HELD_FIRST 16u
+
+static muster_status grow(struct opencl_stream *stream, struct muster_error *err)
+{
+    const struct muster_allocator *allocator = opencl_allocator(stream->device);
+    uint32_t capacity = stream->ring.capacity > 0 ? 2 * stream->ring.capacity : HELD_FIRST;
+    opencl_event *held = allocator_take(allocator, capacity, sizeof *held);
+    if (!held)
+        return muster_error_fill(err, MUSTER_E_NO_MEMORY, 0, NULL, "no memory for a command");
+    struct ring ring;
+    ring_init(&ring, capacity);
+    for (uint32_t i = 0; i < ring_count(&stream->ring); i++)
+        held[ring_push(&ring)] = stream->held[ring_at(&stream->ring, i)];
+    allocator_give(allocator, stream->held, stream->ring.capacity, sizeof *held);
+    stream->held = held;
+    stream->ring = ring;
+    return MUSTER_OK;
+}
+
+muster_status opencl_stream_reserve(struct opencl_stream *stream, struct muster_error *err)
+{
+    struct ring *ring = &stream->ring;
+    while (ring_count(ring) > 0) {
+        opencl_event oldest = stream->held[ring_at(ring, 0)];
+        if (opencl_event_code(stream->device, oldest) != OPENCL_COMPLETE)
+            break;
+        ring_pop(ring);
+        opencl_release(stream->device, oldest);
+    }
+    return ring_full(ring) ? grow(stream, err) : MUSTER_OK;
+}
+
+static void hold(struct opencl_stream *stream, opencl_event event)
+{
+    stream->held[ring_push(&stream->ring)] = event;
+}
+
+void opencl_stream_follow(struct opencl_stream *stream, opencl_event event)
+{
+    if (stream->device->fails_whole)
+        opencl_release(stream->device, stream->tail);
+    else if (stream->tail)
+        hold(stream, stream->tail);
+    stream->tail = event;
+    stream->is_flushed = false;
+    stream->is_asked = false;
+}
+
 muster_status opencl_command_begin(struct opencl_command *command, struct opencl_stream *stream,
                                    const char *what, struct muster_error *err)
 {
@@ -28,6 +77,8 @@ muster_status opencl_command_begin(struct opencl_command *command, struct opencl
                                         .what = what,
                                         .wants_event = !device->fails_whole };
     muster_status status = opencl_check(device, err);
+    if (status == MUSTER_OK && !device->fails_whole)
+        status = opencl_stream_reserve(stream, err);
     if (status != MUSTER_OK || device->fails_whole || !stream->tail)
         return status;
     if (has_failed(stream)) {
@@ -63,20 +114,19 @@ muster_status opencl_command_end(struct opencl_command *command, opencl_int code
     }
     if (code != OPENCL_SUCCESS)
         return opencl_refused(device, code, command->what, err);
-    stream->is_flushed = false;
-    stream->is_asked = false;
     if (!command->wants_event) {
+        stream->is_flushed = false;
+        stream->is_asked = false;
         stream->has_unmarked_work = true;
         return MUSTER_OK;
     }
-    if (command->wait_count > 0 && has_failed(stream)) {
-        /* It failed in the meantime: the command fails as well, or is never looked at. */
-        opencl_release(device, command->event);
-        command->is_skipped = true;
+    /* If it failed in the meantime the command fails as well, or is never looked at. */
+    command->is_skipped = command->wait_count > 0 && has_failed(stream);
+    if (command->is_skipped) {
+        hold(stream, command->event);
         return MUSTER_OK;
     }
-    opencl_release(device, stream->tail);
-    stream->tail = command->event;
+    opencl_stream_follow(stream, command->event);
     stream->has_unmarked_work = false;
     return MUSTER_OK;
 }
@@ -157,6 +207,10 @@ static void unlink_stream(struct opencl_stream *stream)
 static void free_stream(struct opencl_stream *stream)
 {
     struct opencl_device *device = stream->device;
+    while (ring_count(&stream->ring) > 0)
+        opencl_release(device, stream->held[ring_pop(&stream->ring)]);
+    allocator_give(opencl_allocator(device), stream->held, stream->ring.capacity,
+                   sizeof *stream->held);
     opencl_release(device, stream->tail);
     opencl_of(device)->clReleaseCommandQueue(stream->queue);
     allocator_give(opencl_allocator(device), stream, 1, sizeof *stream);
@@ -164,7 +218,7 @@ static void free_stream(struct opencl_stream *stream)
 
 static bool is_over(const struct opencl_stream *stream)
 {
-    return !stream->first_call &&
+    return atomic_load_explicit(&stream->calls_made, memory_order_acquire) == stream->calls_given &&
            (!stream->tail || opencl_event_code(stream->device, stream->tail) <= OPENCL_COMPLETE ||
             opencl_check(stream->device, NULL) != MUSTER_OK);
 }
@@ -178,10 +232,9 @@ bool opencl_streams_reap(struct opencl_device *device)
         next = stream->next;
         if (!stream->is_closed)
             continue;
-        if (!is_over(stream)) {
-            is_complete = false;
+        is_complete &= is_over(stream);
+        if (!is_over(stream) || has_failed(stream))
             continue;
-        }
         unlink_stream(stream);
         stream->next = over;
         over = stream;
@@ -257,6 +310,9 @@ muster_status opencl_stream_query(void *state, struct muster_error *err)
     status = opencl_stream_flush(stream, err);
     if (status == MUSTER_OK)
         status = opencl_observe(stream->device, stream->tail, err);
+    if (status == MUSTER_E_STREAM_FAILED &&
+        atomic_load_explicit(&stream->calls_made, memory_order_acquire) < stream->calls_given)
+        status = MUSTER_E_BUSY;
     if (status != MUSTER_E_BUSY)
         stream->is_asked = false;
     return status;
@@ -284,7 +340,7 @@ static muster_status wait_for(struct opencl_stream *stream, opencl_event record,
     if (code == OPENCL_SUCCESS && !device->fails_whole &&
         opencl_event_code(device, record) < OPENCL_COMPLETE) {
         /* Failed while the barrier was given, which the driver may never look at again. */
-        opencl_release(device, command.event);
+        hold(stream, command.event);
         return opencl_fail_later(stream, err);
     }
     return opencl_command_end(&command, code, err);
