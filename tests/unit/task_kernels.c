@@ -6,6 +6,14 @@
 
 #define LONG (20 * SECOND)
 #define MANY 64
+/* Under a sanitizer that slows everything down, a part of what is tried by the hundred. */
+#if defined(__SANITIZE_THREAD__)
+#define PART 8
+#elif defined(__SANITIZE_ADDRESS__)
+#define PART 2
+#else
+#define PART 1
+#endif
 
 /* Two fast devices, of which the first goes as the faults say. */
 #define SIM_TWO(faults)                                                                            \
@@ -711,7 +719,7 @@ static void a_hung_device_is_noticed(void)
 
 static void a_hundred_thousand_in_a_bounded_table(void)
 {
-    enum { TASKS = 100000, AT_ONCE = 100 };
+    enum { TASKS = 100000 / PART, AT_ONCE = 100 };
     struct counting counting = COUNTING_INIT;
     struct muster_options options = MUSTER_OPTIONS_INIT;
     options.cpu_workers = 2;
@@ -855,7 +863,7 @@ static void closing_leaves_a_hung_device(void)
     CHECK_STATUS(MUSTER_E_DEVICE_HUNG, heard.last);
 }
 
-/* Each allocation fails once: nothing is lost, and what is accepted ends. */
+/* Each allocation, or every few, fails once: nothing is lost, and what is accepted ends. */
 
 struct failing {
     struct counting counting;
@@ -912,7 +920,7 @@ static bool run_with_failure(struct failing *failing, int64_t which)
 static void running_out_of_memory_loses_nothing(void)
 {
     bool has_failed = true;
-    for (int64_t which = 0; which < 2000 && has_failed; which++) {
+    for (int64_t which = 0; which < 2000 && has_failed; which += PART) {
         struct failing failing = { .counting = COUNTING_INIT };
         has_failed = run_with_failure(&failing, which);
         CHECK_EQUAL(0, failing.counting.bytes);
