@@ -11,9 +11,16 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { JSON };
+enum { ALL, DEVICES, JSON };
 
 static const struct option options[] = {
+    [ALL] = { .name = "all",
+              .kind = OPTION_FLAG,
+              .help = "also devices that are the same silicon as another's" },
+    [DEVICES] = { .name = "devices",
+                  .kind = OPTION_TEXT,
+                  .value = "LIST",
+                  .help = "only these: ids and backends, comma separated" },
     [JSON] = { .name = "json", .kind = OPTION_FLAG, .help = "print JSON" },
 };
 
@@ -86,6 +93,8 @@ static void device_json(struct json *json, const struct inventory_device *device
         if (info->capabilities & capabilities[i].bit)
             json_text(json, NULL, capabilities[i].name);
     json_end_array(json);
+    json_text(json, "kind", muster_device_kind_name(info->kind));
+    text_or_null(json, "same_as", info->same_as);
     real_or_null(json, "utilisation", load->utilisation,
                  is_sampled(load) && load->utilisation >= 0);
     real_or_null(json, "temperature_c", load->temperature_c,
@@ -111,6 +120,8 @@ static void print_json(const struct inventory *inventory, struct output *out)
         json_text(&json, "status", muster_status_name(report->error.status));
         if (report->error.status != MUSTER_OK)
             json_text(&json, "message", report->error.text);
+        if (report->hidden_count > 0)
+            json_text(&json, "hidden", report->hidden);
         json_end_object(&json);
     }
     json_end_array(&json);
@@ -118,7 +129,20 @@ static void print_json(const struct inventory *inventory, struct output *out)
     output_text(out, "\n");
 }
 
-enum { ID, NAME, CORES, COMPUTE, MEMORY, FREE, STREAMS, WEIGHT, NUMA, HEALTH, COLUMN_COUNT };
+enum {
+    ID,
+    NAME,
+    CORES,
+    COMPUTE,
+    MEMORY,
+    FREE,
+    STREAMS,
+    WEIGHT,
+    NUMA,
+    SAME_AS,
+    HEALTH,
+    COLUMN_COUNT
+};
 _Static_assert(COLUMN_COUNT <= TABLE_COLUMNS_MAX, "every column has a cell");
 
 static void device_row(const void *rows, size_t index, char (*cells)[TABLE_CELL_BYTES])
@@ -140,6 +164,8 @@ static void device_row(const void *rows, size_t index, char (*cells)[TABLE_CELL_
     snprintf(cells[WEIGHT], sizeof cells[WEIGHT], "%.4g", info->weight);
     if (info->numa_node >= 0)
         snprintf(cells[NUMA], sizeof cells[NUMA], "%d", (int)info->numa_node);
+    if (*info->same_as)
+        snprintf(cells[SAME_AS], sizeof cells[SAME_AS], "%s", info->same_as);
     snprintf(cells[HEALTH], sizeof cells[HEALTH], "%s", muster_health_name(device->load.health));
 }
 
@@ -148,6 +174,14 @@ static bool has_many_nodes(const struct inventory *inventory)
 {
     for (size_t i = 1; i < inventory->device_count; i++)
         if (inventory->devices[i].info.numa_node != inventory->devices[0].info.numa_node)
+            return true;
+    return false;
+}
+
+static bool has_doubles(const struct inventory *inventory)
+{
+    for (size_t i = 0; i < inventory->device_count; i++)
+        if (*inventory->devices[i].info.same_as)
             return true;
     return false;
 }
@@ -164,6 +198,7 @@ static void print_text(const struct inventory *inventory, struct output *out)
         [STREAMS] = { "STREAMS", true, false },
         [WEIGHT] = { "WEIGHT", true, false },
         [NUMA] = { "NUMA", true, !has_many_nodes(inventory) },
+        [SAME_AS] = { "SAME AS", false, !has_doubles(inventory) },
         [HEALTH] = { "HEALTH", false, false },
     };
     if (inventory->device_count > 0)
@@ -208,6 +243,43 @@ static enum exit_code open_failure(const struct muster_error *error)
     }
 }
 
+/* Opens a runtime over these devices, NULL for all, and looks at them. The failure has been told. */
+static enum exit_code look(const char *devices, struct muster **m, struct inventory *inventory)
+{
+    struct muster_options how = MUSTER_OPTIONS_INIT;
+    struct muster_error error;
+    how.devices = devices;
+    if (muster_open(m, &how, &error) != MUSTER_OK)
+        return open_failure(&error);
+    if (inventory_init(inventory, *m, &error) == MUSTER_OK)
+        return EXIT_DONE;
+    message_library(NULL, &error);
+    muster_close(*m, NULL);
+    if (error.status == MUSTER_E_NOT_FOUND && devices)
+        return EXIT_USAGE;
+    return error.status == MUSTER_E_NO_DEVICE ? EXIT_NO_DEVICE : EXIT_FAILED;
+}
+
+/* What a backend hides is shown if the backend is asked for by name. */
+static enum exit_code look_at_hidden(struct muster **m, struct inventory *inventory)
+{
+    char names[512] = "";
+    bool has_hidden = false;
+    for (size_t i = 0; i < inventory->backend_count; i++) {
+        const struct muster_backend_report *report = &inventory->backends[i];
+        size_t length = strlen(names);
+        has_hidden |= report->hidden_count > 0;
+        if (report->device_count + report->hidden_count > 0)
+            snprintf(names + length, sizeof names - length, "%s%s", length > 0 ? "," : "",
+                     report->name);
+    }
+    if (!has_hidden)
+        return EXIT_DONE;
+    inventory_deinit(inventory);
+    muster_close(*m, NULL);
+    return look(names, m, inventory);
+}
+
 static enum exit_code run(const struct option_value *values, const char *argument,
                           struct output *out)
 {
@@ -215,19 +287,16 @@ static enum exit_code run(const struct option_value *values, const char *argumen
     struct muster *m = NULL;
     struct muster_error error;
     struct inventory inventory;
-    if (muster_open(&m, NULL, &error) != MUSTER_OK)
-        return open_failure(&error);
-    if (inventory_init(&inventory, m, &error) != MUSTER_OK) {
-        message_library(NULL, &error);
-        muster_close(m, NULL);
-        return error.status == MUSTER_E_NO_DEVICE ? EXIT_NO_DEVICE : EXIT_FAILED;
-    }
+    enum exit_code code = look(values[DEVICES].text, &m, &inventory);
+    if (code == EXIT_DONE && values[ALL].given && !values[DEVICES].given)
+        code = look_at_hidden(&m, &inventory);
+    if (code != EXIT_DONE)
+        return code;
     if (values[JSON].given)
         print_json(&inventory, out);
     else
         print_text(&inventory, out);
     output_flush(out);
-    enum exit_code code = EXIT_DONE;
     if (inventory.device_count == 0) {
         message_error("no device can be used on this machine");
         code = EXIT_NO_DEVICE;
@@ -245,19 +314,20 @@ const struct command command_devices = {
     .name = "devices",
     .summary = "list the devices of this machine and how they are",
     .details =
-        "Lists every device that can be given work. What kept a backend from being used is told on "
-        "standard\n"
-        "error. Exit status 3: there is no device at all.\n"
+        "Lists every device that can be given work. The same silicon is listed once: an OpenCL\n"
+        "device that another backend has already is hidden unless --all or --devices asks for it.\n"
+        "What kept a backend from being used is told on standard error. Exit status 3: there is "
+        "no\n"
+        "device at all.\n"
         "\n"
-        "JSON: "
-        "{\"devices\":[{\"id\",\"backend\",\"name\",\"compute\":[major,minor],\"memory_total\",\n"
-        "\"memory_free\",\"streams_max\",\"weight\",\"health\",\"cores\",\"copy_engines\",\"numa_"
-        "node\",\n"
-        "\"domain\",\"parent\",\"pci\",\"capabilities\":[...],\"utilisation\",\"temperature_c\"},.."
-        ".],\n"
-        "\"backends\":[{\"name\",\"devices\",\"status\",\"message\"},...]}. Memory is in bytes; "
-        "what is not known is\n"
-        "null; a backend has a message only where its status is not MUSTER_OK.\n"
+        "JSON: {\"devices\":[{\"id\",\"backend\",\"name\",\"compute\":[major,minor],\n"
+        "\"memory_total\",\"memory_free\",\"streams_max\",\"weight\",\"health\",\"cores\",\n"
+        "\"copy_engines\",\"numa_node\",\"domain\",\"parent\",\"pci\",\"capabilities\":[...],\n"
+        "\"kind\",\"same_as\",\"utilisation\",\"temperature_c\"},...],\n"
+        "\"backends\":[{\"name\",\"devices\",\"status\",\"message\",\"hidden\"},...]}. Memory is "
+        "in\n"
+        "bytes; what is not known is null; a backend has a message only where its status is not\n"
+        "MUSTER_OK, and hidden only where it hides devices.\n"
         "\n"
         "Environment: MUSTER_SIM describes simulated devices, MUSTER_BACKENDS names further "
         "backends.\n",

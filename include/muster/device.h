@@ -34,6 +34,15 @@ enum muster_health {
     MUSTER_HEALTH_LOST = 3
 };
 
+/* What a device is, whichever backend drives it. */
+enum muster_device_kind {
+    MUSTER_KIND_OTHER = 0,
+    MUSTER_KIND_CPU = 1,
+    MUSTER_KIND_GPU = 2,
+    MUSTER_KIND_ACCELERATOR = 3,
+    MUSTER_KIND_SIMULATED = 4
+};
+
 /* Fixed facts. The caller sets `size`. Text is always terminated. */
 struct muster_device_info {
     size_t size;
@@ -54,6 +63,9 @@ struct muster_device_info {
     uint32_t forms;        /* enum muster_kernel_kind (kernel.h), as bits: the kernels it can run */
     uint64_t memory_total; /* bytes */
     double weight; /* how much work it should get beside others, before anything is measured */
+    enum muster_device_kind kind;
+    char same_as
+        [24]; /* the device of another backend that is the same silicon, "" if none is known */
 };
 
 /*
@@ -90,11 +102,15 @@ struct muster_backend_report {
     uint32_t device_count;
     struct muster_error
         error; /* error.status 0: usable; MUSTER_E_NOT_FOUND: none of its kind here */
+    uint32_t
+        hidden_count; /* devices that are left out, since another backend has the same silicon */
+    char hidden[128]; /* "1 device hidden: the same silicon as cpu:0", "" if none */
 };
 
 /*
  * Gives the devices that may be used, in the order of their ids within each backend. Probes every
- * backend that was not probed yet. `*count` is set to how many there are; with `capacity` too small
+ * backend that was not probed yet. The same silicon is given once: an OpenCL device that is a GPU or
+ * the processor of another backend is hidden unless the option `devices` names it or its backend. `*count` is set to how many there are; with `capacity` too small
  * the status is MUSTER_E_CAPACITY and nothing else is written. A backend that fails its probe
  * contributes no device: see muster_backend_list. MUSTER_E_NOT_FOUND: the option `devices` names
  * one that this machine does not have.
@@ -134,6 +150,7 @@ MUSTER_API muster_status muster_backend_list(struct muster *m, struct muster_bac
                                              size_t capacity, size_t *count,
                                              struct muster_error *err);
 
+MUSTER_API const char *muster_device_kind_name(enum muster_device_kind kind);
 MUSTER_API const char *muster_health_name(enum muster_health health);
 
 #ifdef __cplusplus

@@ -2,6 +2,7 @@
 
 #include "backend/cpu/cpu.h"
 #include "backend/cuda/cuda.h"
+#include "backend/opencl/opencl.h"
 #include "backend/sim/sim.h"
 
 #include <stdbool.h>
@@ -11,8 +12,9 @@
 
 const struct muster_backend *const *registry_built_in(size_t *count)
 {
+    /* OpenCL last: its devices may be others' under another name, which then go first. */
     static const struct muster_backend *const built_in[] = { &backend_cpu, &backend_cuda,
-                                                             &backend_sim };
+                                                             &backend_sim, &backend_opencl };
     *count = sizeof built_in / sizeof *built_in;
     return built_in;
 }

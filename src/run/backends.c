@@ -64,8 +64,11 @@ muster_status backends_load(struct muster *m, struct muster_error *err)
     size_t count;
     const struct muster_backend *const *built_in = registry_built_in(&count);
     muster_status status = MUSTER_OK;
-    for (size_t i = 0; i < count && status == MUSTER_OK; i++)
+    for (size_t i = 0; i < count && status == MUSTER_OK; i++) {
         status = add(m, built_in[i], none, "", err);
+        if (status == MUSTER_OK)
+            m->backends[m->backend_count - 1]->is_built_in = true;
+    }
     for (size_t i = 0; i < m->options.backend_count && status == MUSTER_OK; i++)
         status = add(m, m->options.backends[i], none, "", err);
     for (const char *at = m->options.backend_paths; at && *at && status == MUSTER_OK;) {
@@ -121,30 +124,101 @@ static bool wanted(const struct muster *m, const char *name)
     return false;
 }
 
+/*
+ * Whether another backend has the device already and nobody asked for it by name. Those before it in
+ * the list go first, so they are probed; they never look at those behind them.
+ */
+static bool is_hidden(struct muster *m, struct run_backend *backend, struct run_device *device)
+{
+    bool may_be_double = device->info.kind == MUSTER_KIND_CPU || *device->info.pci;
+    if (!backend->is_built_in || !may_be_double)
+        return false;
+    for (uint32_t i = 0; !m->options.devices && m->backends[i] != backend; i++)
+        backends_probe(m, m->backends[i], NULL);
+    device_find_double(device);
+    return !m->options.devices && *device->info.same_as;
+}
+
+static void note_hidden(struct run_backend *backend, const struct run_device *device)
+{
+    char others[sizeof backend->hidden] = "";
+    const char *list = strstr(backend->hidden, " as ");
+    const char *id = device->info.same_as;
+    if (list)
+        snprintf(others, sizeof others, "%s", list + strlen(" as "));
+    backend->hidden_count++;
+    snprintf(backend->hidden, sizeof backend->hidden,
+             "%u device%s hidden: the same silicon as %s%s%s", backend->hidden_count,
+             backend->hidden_count == 1 ? "" : "s", others,
+             *others && !strstr(others, id) ? ", " : "", strstr(others, id) ? "" : id);
+}
+
+/* Cuts a device that nobody knows of yet, if that is asked for; its slices follow it. */
+static muster_status cut_as_asked(struct muster *m, struct run_device *device,
+                                  struct run_device **slices, size_t *count,
+                                  struct muster_error *err)
+{
+    uint32_t sizes[SLICES_OF_DEVICE_MAX];
+    size_t wanted = slices_wanted(m, device->info.id, sizes);
+    *count = 0;
+    if (wanted == 0)
+        return MUSTER_OK;
+    muster_status status = MUSTER_OK;
+    if (!(device->info.capabilities & MUSTER_CAN_SLICE))
+        status = muster_error_fill(err, MUSTER_E_NOT_SUPPORTED, 0,
+                                   "leave it out of the option slices, or of MUSTER_SLICES",
+                                   "%s cannot be cut", device->info.id);
+    else
+        status = device_cut(device, sizes, wanted, slices, err);
+    if (status != MUSTER_OK) {
+        run_error_device(err, device);
+        return status;
+    }
+    device->is_sliced = true;
+    *count = wanted;
+    return MUSTER_OK;
+}
+
 /* Opens the devices that may be used, all or none. */
 static muster_status open_devices(struct muster *m, struct run_backend *backend, uint32_t count,
                                   struct muster_error *err)
 {
-    struct run_device **devices = allocator_take(&m->allocator, count, sizeof *devices);
+    muster_status status = slices_check_found(m, backend->table.name, count, err);
+    if (status != MUSTER_OK)
+        return status;
+    size_t room = m->options.slices ? (size_t)count * (1 + SLICES_OF_DEVICE_MAX) : count;
+    struct run_device **devices = allocator_take(&m->allocator, room, sizeof *devices);
     if (!devices)
         return run_no_memory(err, "a backend's devices");
-    muster_status status = MUSTER_OK;
-    uint32_t made = 0;
+    size_t made = 0, cut = 0;
+    backend->hidden_count = 0;
+    backend->hidden[0] = 0;
     for (uint32_t i = 0; i < count && status == MUSTER_OK; i++) {
         char id[sizeof((struct muster_device_info *)0)->id];
         snprintf(id, sizeof id, "%s:%u", backend->table.name, i);
         if (!device_allowed(m, id, backend->table.name))
             continue;
-        status = device_create(m, backend, i, &devices[made], err);
+        size_t slices = 0;
+        struct run_device **device = &devices[made];
+        status = device_create(m, backend, i, device, err);
+        if (status == MUSTER_OK && is_hidden(m, backend, *device)) {
+            note_hidden(backend, *device);
+            device_destroy(*device);
+            continue;
+        }
         made += status == MUSTER_OK;
+        if (status == MUSTER_OK)
+            status = cut_as_asked(m, *device, device + 1, &slices, err);
+        made += slices;
+        cut += slices > 0;
     }
     if (status == MUSTER_OK)
         status = devices_add(m, devices, made, err);
     if (status == MUSTER_OK)
-        backend->device_count = made;
+        backend->device_count = (uint32_t)(made - cut);
     while (status != MUSTER_OK && made > 0)
         device_destroy(devices[--made]);
-    allocator_give(&m->allocator, devices, count, sizeof *devices);
+    allocator_give(&m->allocator, devices, room, sizeof *devices);
     return status;
 }
 
@@ -241,6 +315,8 @@ muster_status muster_backend_list(struct muster *m, struct muster_backend_report
         snprintf(report.name, sizeof report.name, "%s", backend->table.name);
         snprintf(report.path, sizeof report.path, "%s", backend->path);
         report.device_count = backend->device_count;
+        report.hidden_count = backend->hidden_count;
+        snprintf(report.hidden, sizeof report.hidden, "%s", backend->hidden);
         out[i] = report;
     }
     return MUSTER_OK;

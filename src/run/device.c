@@ -44,6 +44,36 @@ static void free_device(struct run_device *device)
     allocator_give(&m->allocator, device, 1, sizeof *device);
 }
 
+/* Whether two devices of different backends are the same silicon. A machine has one processor. */
+static bool is_same_silicon(const struct muster_device_info *a, const struct muster_device_info *b)
+{
+    if (*a->parent || *b->parent)
+        return false;
+    return (*a->pci && strcmp(a->pci, b->pci) == 0) ||
+           (a->kind == MUSTER_KIND_CPU && b->kind == MUSTER_KIND_CPU);
+}
+
+/* Whether a backend stands before another in the list, and so has the first claim. */
+static bool goes_first(const struct muster *m, const struct run_backend *backend,
+                       const struct run_backend *other)
+{
+    uint32_t i = 0;
+    while (m->backends[i] != backend && m->backends[i] != other)
+        i++;
+    return m->backends[i] == backend && backend != other;
+}
+
+void device_find_double(struct run_device *device)
+{
+    struct muster *m = device->m;
+    run_lock(m);
+    for (uint32_t i = 0; i < m->device_count && !*device->info.same_as; i++)
+        if (goes_first(m, m->devices[i]->backend, device->backend) &&
+            is_same_silicon(&device->info, &m->devices[i]->info))
+            memcpy(device->info.same_as, m->devices[i]->info.id, sizeof device->info.same_as);
+    run_unlock(m);
+}
+
 /* Opens a device, or slice number `index` of `parent`; nobody knows of it yet. */
 static muster_status make(struct muster *m, struct run_backend *backend, uint32_t index,
                           struct run_device *parent, struct run_device **out,
@@ -79,6 +109,7 @@ static muster_status make(struct muster *m, struct run_backend *backend, uint32_
     memcpy(device->info.backend, named.backend, sizeof named.backend);
     memcpy(device->info.parent, named.parent, sizeof named.parent);
     device->info.size = sizeof device->info;
+    device->info.same_as[0] = 0;
     device->info.domain += backend->first_domain;
     device->info.streams_max = m->options.streams_max;
     uint64_t limit = m->options.memory_limit;
@@ -128,6 +159,9 @@ void device_view_locked(struct run_device *device)
     uint32_t backend = 0;
     while (m->backends[backend] != device->backend)
         backend++;
+    bool is_usable = device_check_locked(device, NULL) == MUSTER_OK;
+    if (is_usable != m->views[device->index].is_usable)
+        atomic_fetch_add_explicit(&m->epoch, 1, memory_order_relaxed);
     m->views[device->index] = (struct placement_device){
         .weight = (float)device->info.weight,
         .items_per_s = (float)device->items.per_s,
@@ -140,7 +174,7 @@ void device_view_locked(struct run_device *device)
         .streams_active = device->streams_active,
         .compute = { device->info.compute[0], device->info.compute[1] },
         .backend = (uint8_t)backend,
-        .is_usable = device_check_locked(device, NULL) == MUSTER_OK,
+        .is_usable = is_usable,
     };
 }
 
@@ -271,6 +305,7 @@ muster_status device_note_locked(struct run_device *device, muster_status status
         device->health == MUSTER_HEALTH_LOST)
         return status;
     device->health = MUSTER_HEALTH_LOST;
+    trace_lost_locked(device);
     for (uint32_t i = 0; i < m->device_count; i++)
         if (m->devices[i]->info.domain == device->info.domain &&
             m->devices[i]->health < MUSTER_HEALTH_QUARANTINED)
@@ -303,7 +338,12 @@ static muster_status say_missing_locked(struct muster *m, const char *name, size
 {
     const struct run_backend *backend = backends_find(m, name, strcspn(name, ":,"));
     muster_status status = backend ? backend->error.status : MUSTER_OK;
-    if (status == MUSTER_OK || status == MUSTER_E_NOT_FOUND)
+    if (status == MUSTER_E_NOT_FOUND)
+        return muster_error_fill(err, status, backend->error.driver_code,
+                                 *backend->error.fix ? backend->error.fix : NULL,
+                                 "devices asks for \"%.*s\": %s", (int)length, name,
+                                 backend->error.text);
+    if (status == MUSTER_OK)
         return muster_error_fill(err, MUSTER_E_NOT_FOUND, 0, "look at `muster devices`",
                                  "devices asks for \"%.*s\", which this machine does not have",
                                  (int)length, name);
@@ -391,12 +431,18 @@ muster_status muster_device_list(struct muster *m, muster_device *out, size_t ca
 static muster_status say_not_found(struct muster *m, const char *id, struct muster_error *err)
 {
     char known[160] = "";
+    const struct run_backend *backend = backends_find(m, id, strcspn(id, ":"));
+    const char *hidden = backend && backend->hidden_count > 0 ? backend->hidden : NULL;
     run_lock(m);
     for (uint32_t i = 0; i < m->device_count && strlen(known) + 32 < sizeof known; i++)
         if (!m->devices[i]->is_sliced)
             snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s",
                      *known ? ", " : "", m->devices[i]->info.id);
     run_unlock(m);
+    if (hidden)
+        return muster_error_fill(err, MUSTER_E_NOT_FOUND, 0,
+                                 "name it in muster_options.devices to have it all the same",
+                                 "there is no device %.24s; %s", id, hidden);
     return muster_error_fill(err, MUSTER_E_NOT_FOUND, 0, "look at `muster devices`",
                              "there is no device %.32s; known so far: %s", id,
                              *known ? known : "none");
@@ -488,6 +534,23 @@ muster_status muster_device_load(struct muster *m, muster_device handle,
     return status;
 }
 
+const char *muster_device_kind_name(enum muster_device_kind kind)
+{
+    switch (kind) {
+    case MUSTER_KIND_OTHER:
+        return "other";
+    case MUSTER_KIND_CPU:
+        return "cpu";
+    case MUSTER_KIND_GPU:
+        return "gpu";
+    case MUSTER_KIND_ACCELERATOR:
+        return "accelerator";
+    case MUSTER_KIND_SIMULATED:
+        return "simulated";
+    }
+    return "?";
+}
+
 const char *muster_health_name(enum muster_health health)
 {
     switch (health) {
@@ -548,7 +611,7 @@ static muster_status begin_cut(struct muster *m, muster_device handle, struct ru
 }
 
 /* Plans and opens all slices, or none. Nobody knows of them yet. */
-static muster_status cut(struct run_device *device, const uint32_t *sizes, size_t count,
+muster_status device_cut(struct run_device *device, const uint32_t *sizes, size_t count,
                          struct run_device **slices, struct muster_error *err)
 {
     struct muster_backend *table = &device->backend->table;
@@ -585,6 +648,7 @@ muster_status muster_device_slice(struct muster *m, muster_device handle, const 
     if (status != MUSTER_OK)
         goto done;
     /* What has finished is not in use any more, also if nobody has looked since. */
+    tasks_leave_device(m, device);
     flights_retire_all(device);
     zombies_reclaim(device);
     device_unpin(device);
@@ -592,7 +656,7 @@ muster_status muster_device_slice(struct muster *m, muster_device handle, const 
     if (status != MUSTER_OK)
         goto done;
     backends_begin_probe(m, device->backend);
-    status = cut(device, sizes, count, slices, err);
+    status = device_cut(device, sizes, count, slices, err);
     run_lock(m);
     bool made = status == MUSTER_OK;
     if (made)

@@ -55,6 +55,7 @@ void marks_unreference_locked(struct run_device *device, const struct tracker_ma
 
 void events_destroy(struct run_device *device)
 {
+    timing_marks_destroy(device);
     while (device->free_events) {
         struct run_event *event = device->free_events;
         device->free_events = event->next_free;

@@ -86,6 +86,7 @@ static muster_status cpu_device_open(void *state, uint32_t index, void *device_s
     info->priority_greatest = PRIORITY_GREATEST;
     info->forms = MUSTER_KERNEL_FUNCTION;
     info->weight = 1.0;
+    info->kind = MUSTER_KIND_CPU;
     uint64_t available;
     measure(device, &info->memory_total, &available);
     return MUSTER_OK;

@@ -133,6 +133,7 @@ static void describe(struct cuda_domain *domain)
         info->priority_greatest = greatest;
     }
     info->capabilities = capabilities_of(domain);
+    info->kind = MUSTER_KIND_GPU;
     info->forms = MUSTER_KERNEL_CUBIN | MUSTER_KERNEL_PTX;
     int clock_khz = attribute(domain, CUDA_ATTRIBUTE_CLOCK_KHZ, 0);
     double ghz = clock_khz > 0 ? clock_khz / 1e6 : 1.0;
@@ -225,8 +226,10 @@ static muster_status cuda_device_close(void *state)
 {
     struct cuda_device *device = state;
     struct cuda_domain *domain = device->domain;
-    if (!cuda_domain_settle(device))
+    if (!cuda_domain_settle(device)) {
+        cuda_domain_abandon(device);
         return MUSTER_E_DEVICE_HUNG;
+    }
     if (device->green) {
         const struct cuda_driver *driver = &domain->backend->driver;
         struct cuda_scope scope;

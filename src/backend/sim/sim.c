@@ -217,6 +217,7 @@ static muster_status start_device(struct sim_device *device, struct muster_devic
     info->forms = MUSTER_KERNEL_FUNCTION;
     info->memory_total = device->model.memory_bytes;
     info->weight = device->model.weight;
+    info->kind = MUSTER_KIND_SIMULATED;
     return MUSTER_OK;
 }
 
