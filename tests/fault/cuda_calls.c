@@ -476,5 +476,6 @@ int main(int argc, char **argv)
         TEST(each_function_fails_with_slices),        TEST(all_functions_fail_from_some_call_on),
         TEST(work_that_hangs_is_noticed_in_time),
     };
+    setenv("MUSTER_CACHE", KERNEL_CACHE, 0);
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }
