@@ -124,9 +124,12 @@ static void see_flights_end(struct lane_slot *slot)
     struct run_stream *stream;
     if (stream_pin_to_finish(slot->lane->job->m, slot->stream, &stream, NULL) != MUSTER_OK)
         return;
-    flights_retire(stream);
-    /* The slot may be gone before the flight is: fault_cuda_calls. */
+    /*
+     * First the kernel's own word, since the unit's last call has come: a device that is lost by now
+     * has still done it, and the slot may be gone before the flight is. fault_cuda_calls.
+     */
     flights_forget_result(stream, &slot->result);
+    flights_retire(stream);
     stream_unpin(stream);
 }
 

@@ -277,14 +277,14 @@ static void the_nth_call_fails(void)
     begin();
     CHECK(!control->set("fail=cuMemAlloc"));
     CHECK(!control->set("colour=3"));
-    CHECK(control->set("fail=cuMemAlloc:2:2; fail_from=cuEventCreate:1:999"));
+    CHECK(control->set("fail=cuMemAlloc:2:2; fail_from=cuEventCreate:1:304"));
     cuda_pointer memory[2];
     cuda_event_handle event;
     WORKS(cuda.memory_allocate(&memory[0], 10));
     CHECK_EQUAL(CUDA_OUT_OF_MEMORY, cuda.memory_allocate(&memory[1], 10));
     WORKS(cuda.memory_allocate(&memory[1], 10));
-    CHECK_EQUAL(CUDA_UNKNOWN, cuda.event_create(&event, 0));
-    CHECK_EQUAL(CUDA_UNKNOWN, cuda.event_create(&event, 0));
+    CHECK_EQUAL(CUDA_OPERATING_SYSTEM, cuda.event_create(&event, 0));
+    CHECK_EQUAL(CUDA_OPERATING_SYSTEM, cuda.event_create(&event, 0));
     CHECK_EQUAL(3, control->calls("cuMemAlloc"));
     WORKS(cuda.memory_free(memory[0]));
     WORKS(cuda.memory_free(memory[1]));

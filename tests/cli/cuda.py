@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""What the command says of machines with and without NVIDIA's libraries, on the driver of tests/driver."""
+import ctypes
+import json
+import os
+import sys
+
+sys.dont_write_bytecode = True
+from lib.check import Check  # noqa: E402
+
+DRIVERS = os.environ["TEST_DRIVERS"]
+
+
+def report(check, folder, setting=""):
+    environment = {"LD_LIBRARY_PATH": os.path.join(DRIVERS, folder), "TEST_CUDA": setting}
+    run = check.run("devices", "--json", environment=environment)
+    check.equal(f"{folder} {setting}: exit code", run.code, 0)
+    answer = json.loads(run.out)
+    cuda = [device for device in answer["devices"] if device["backend"] == "cuda"]
+    return cuda, next(entry for entry in answer["backends"] if entry["name"] == "cuda")
+
+
+def machines(check):
+    devices, backend = report(check, "full", "devices=2")
+    check.equal("two GPUs", [device["id"] for device in devices], ["cuda:0", "cuda:1"])
+    check.equal("their size", [device["cores"] for device in devices], [132, 132])
+    check.equal("compute capability", devices[0]["compute"], [9, 0])
+    check.equal("busy, as NVML says", devices[0]["utilisation"], 0.37)
+    check.equal("warm, as NVML says", devices[0]["temperature_c"], 41)
+    check.equal("usable", backend["status"], "MUSTER_OK")
+
+    devices, backend = report(check, "bare")
+    check.equal("a GPU without NVML and NVRTC", [device["id"] for device in devices], ["cuda:0"])
+    check.true("nobody says how busy", not devices[0]["utilisation"] or devices[0]["utilisation"] < 0)
+
+    devices, backend = report(check, "full", "init=100")
+    check.equal("no GPU", (devices, backend["status"]), ([], "MUSTER_E_NOT_FOUND"))
+    devices, backend = report(check, "full", "init=803")
+    check.equal("a driver that does not fit its kernel module", devices, [])
+    check.contains("it says so", json.dumps(backend), "driver")
+
+    devices, backend = report(check, "old", "version=11000")
+    check.equal("a driver that is too old", devices, [])
+    check.contains("what there is", json.dumps(backend), "11.0")
+    check.contains("what is wanted", json.dumps(backend), " is wanted")
+
+
+def without_a_driver(check):
+    try:
+        ctypes.CDLL("libcuda.so.1")
+        print("not tested: a machine without libcuda, since this one has it")
+    except OSError:
+        devices, backend = report(check, "none")
+        check.equal("no driver", (devices, backend["status"]), ([], "MUSTER_E_NOT_FOUND"))
+        check.contains("which library", json.dumps(backend), "libcuda.so.1")
+
+
+def main():
+    check = Check()
+    machines(check)
+    without_a_driver(check)
+    check.finish()
+
+
+main()
