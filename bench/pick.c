@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 #ifndef MUSTER_COMMIT
 #define MUSTER_COMMIT "unknown"
@@ -254,8 +255,10 @@ static bool write_json(const char *path, const struct row *rows, size_t count)
         return false;
     }
     fprintf(file,
-            "{\"bench\":\"pick\",\"host\":\"%s\",\"commit\":\"%s\",\"repetitions\":%d,\"rows\":[",
-            system.nodename, MUSTER_COMMIT, REPETITIONS);
+            "{\"bench\":\"pick\",\"host\":\"%s\",\"kernel\":\"%s\",\"cores\":%ld,\"commit\":\"%s\","
+            "\"version\":\"%s\",\"repetitions\":%d,\"rows\":[",
+            system.nodename, system.release, sysconf(_SC_NPROCESSORS_ONLN), MUSTER_COMMIT,
+            muster_version(), REPETITIONS);
     for (size_t i = 0; i < count; i++)
         fprintf(file,
                 "%s{\"devices\":%u,\"policy\":\"%s\",\"ours_ns\":%.1f,\"least_ns\":%.1f,"

@@ -11,7 +11,8 @@
  * Each measurement is a process of its own (this program as `tasks --measure NAME`, and the peers'
  * programs, built where those are installed), one of each in turn, so that nobody meets what
  * another left warm and a busy moment of the machine hits all alike. The exit status tells whether
- * it could measure, not whether targets are met.
+ * it could measure, not whether targets are met. `--measure muster-traced-one` and `-batch`, by
+ * hand, are ours with every task in a trace.
  */
 #include "peers.h"
 
@@ -96,6 +97,30 @@ static double muster_batch(void)
     return muster_measure_many(BATCH);
 }
 
+/* The same with every task in a trace. */
+static double muster_measure_traced(int each)
+{
+    const struct muster_trace_options options = { .size = sizeof options, .capacity = 2 * TASKS };
+    struct muster *m = muster_up();
+    struct muster_error err;
+    if (muster_trace_start(m, &options, &err) != MUSTER_OK)
+        stop(err.text);
+    muster_many(m, TASKS / 10, each);
+    double ns = muster_many(m, TASKS, each);
+    muster_close(m, NULL);
+    return ns;
+}
+
+static double muster_traced_one(void)
+{
+    return muster_measure_traced(1);
+}
+
+static double muster_traced_batch(void)
+{
+    return muster_measure_traced(BATCH);
+}
+
 static void muster_round_wait(void *user)
 {
     struct muster_task_desc desc = { .size = sizeof desc, .fn = nothing };
@@ -117,6 +142,20 @@ static double muster_measure_round(void (*round)(void *))
 static double muster_wait_for(void)
 {
     return muster_measure_round(muster_round_wait);
+}
+
+static void muster_round_awaited(void *user)
+{
+    struct muster_task_desc desc = { .size = sizeof desc, .fn = nothing, .is_awaited = 1 };
+    muster_task task;
+    if (muster_submit(user, &desc, 1, &task, NULL) != MUSTER_OK ||
+        muster_wait(user, &task, 1, UINT64_MAX, NULL) != MUSTER_OK)
+        stop("a task failed");
+}
+
+static double muster_awaited(void)
+{
+    return muster_measure_round(muster_round_awaited);
 }
 
 static sem_t told;
@@ -236,12 +275,38 @@ static void raw_round_wait(void *user)
     taken(user);
 }
 
-static double raw_wait_for(void)
+static double raw_awaited(void)
 {
     return median_round(raw_round_wait, NULL);
 }
 
 static sem_t asked;
+
+static void *raw_sleep(void *user)
+{
+    for (int i = 0; i < ROUNDS; i++)
+        while (sem_wait(&asked) != 0)
+            continue;
+    return user;
+}
+
+/* The same, and a thread is woken for nothing. */
+static void raw_round_wait_and_wake(void *user)
+{
+    sem_post(&asked);
+    raw_round_wait(user);
+}
+
+static double raw_wait_for(void)
+{
+    pthread_t thread;
+    sem_init(&asked, 0, 0);
+    if (pthread_create(&thread, NULL, raw_sleep, NULL) != 0)
+        stop("no thread");
+    double ns = median_round(raw_round_wait_and_wake, NULL);
+    pthread_join(thread, NULL);
+    return ns;
+}
 
 static void *raw_answer(void *user)
 {
@@ -278,10 +343,14 @@ static const struct measurement {
     { "muster-one", muster_one },
     { "muster-batch", muster_batch },
     { "muster-wait", muster_wait_for },
+    { "muster-awaited", muster_awaited },
     { "muster-wake", muster_wake },
+    { "muster-traced-one", muster_traced_one },
+    { "muster-traced-batch", muster_traced_batch },
     { "raw-one", raw_one },
     { "raw-batch", raw_batch },
     { "raw-wait", raw_wait_for },
+    { "raw-awaited", raw_awaited },
     { "raw-wake", raw_wake },
 };
 
@@ -339,7 +408,7 @@ static void become(enum party party, const char *kind)
     if (party == OURS || party == RAW)
         execl("/proc/self/exe", "tasks", "--measure", name, (char *)NULL);
     else if (find_peer(party, path, sizeof path))
-        execl(path, path, kind, (char *)NULL);
+        execl(path, path, strcmp(kind, "awaited") == 0 ? "wait" : kind, (char *)NULL);
     _exit(127);
 }
 
@@ -407,7 +476,7 @@ static const char *verdict(const struct row *row)
 
 static void print_row(const struct row *row)
 {
-    printf("%-36s", row->what);
+    printf("%-40s", row->what);
     for (int party = 0; party < PARTIES; party++) {
         const struct sample *sample = &row->samples[party];
         char text[64] = "-";
@@ -421,18 +490,20 @@ static void print_row(const struct row *row)
     printf("  <= %-5.3g %s\n", row->target, verdict(row));
 }
 
-static bool write_json(const char *path, const char *host, const char *commit, int repetitions,
-                       const struct row *rows, size_t count)
+static bool write_json(const char *path, const struct utsname *system, const char *commit,
+                       int repetitions, const struct row *rows, size_t count)
 {
     FILE *file = fopen(path, "w");
     if (!file) {
         fprintf(stderr, "tasks: %s: %s\n", path, strerror(errno));
         return false;
     }
-    fprintf(file,
-            "{\"bench\":\"tasks\",\"host\":\"%s\",\"commit\":\"%s\",\"version\":\"%s\","
-            "\"repetitions\":%d,\"rows\":[",
-            host, commit, muster_version(), repetitions);
+    fprintf(
+        file,
+        "{\"bench\":\"tasks\",\"host\":\"%s\",\"kernel\":\"%s\",\"cores\":%ld,\"commit\":\"%s\","
+        "\"version\":\"%s\",\"repetitions\":%d,\"rows\":[",
+        system->nodename, system->release, sysconf(_SC_NPROCESSORS_ONLN), commit, muster_version(),
+        repetitions);
     for (size_t i = 0; i < count; i++) {
         fprintf(file, "%s{\"what\":\"%s\",\"unit\":\"%s\",", i > 0 ? "," : "", rows[i].what,
                 rows[i].unit);
@@ -481,6 +552,7 @@ int main(int argc, char **argv)
         { "one at a time, ns a task", "one", "ns", 1, 100, 0, { { 0 } } },
         { "250 at a time, ns a task", "batch", "ns", 1, 60, 0, { { 0 } } },
         { "idle, the caller waits, us", "wait", "us", 1e-3, 1, 0, { { 0 } } },
+        { "idle, the caller says he will wait, us", "awaited", "us", 1e-3, 1, 0, { { 0 } } },
         { "idle, the caller is told, us", "wake", "us", 1e-3, 0, 1.3, { { 0 } } },
     };
     const size_t count = sizeof rows / sizeof *rows;
@@ -501,7 +573,7 @@ int main(int argc, char **argv)
         "median (least-greatest) of %d; raw: a ring under a lock, a thread woken and back%s%s\n\n",
         repetitions, has_peer(STARPU) ? "" : "; StarPU is not installed",
         has_peer(TBB) ? "" : "; oneTBB is not installed");
-    printf("%-36s  %-22s  %-22s  %-22s  %-22s  %-8s %s\n", "empty tasks, one producer", "ours",
+    printf("%-40s  %-22s  %-22s  %-22s  %-22s  %-8s %s\n", "empty tasks, one producer", "ours",
            "raw", "StarPU", "oneTBB", "target", "verdict");
     bool is_measured = !has_peer(STARPU) || measure_once(STARPU, "wait", &unused);
     for (size_t i = 0; i < count && is_measured; i++) {
@@ -513,5 +585,5 @@ int main(int argc, char **argv)
     nftw(home, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
     if (!is_measured)
         return 1;
-    return json && !write_json(json, system.nodename, commit, repetitions, rows, count) ? 1 : 0;
+    return json && !write_json(json, &system, commit, repetitions, rows, count) ? 1 : 0;
 }

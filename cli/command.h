@@ -18,13 +18,19 @@ struct command {
     const char *details; /* paragraphs for --help, each line ended */
     const struct option *options;
     size_t option_count; /* at most OPTIONS_MAX */
+    /* Where arguments after the first go; NULL: there may be only one. */
+    struct arguments *more;
+    /*
+     * For a subcommand that has subcommands itself, and then nothing but a name and words for help.
+     */
+    enum exit_code (*dispatch)(char *const *words, size_t count, struct output *out);
     /* `values[i]` belongs to options[i]; `argument` is NULL if none was given. */
     enum exit_code (*run)(const struct option_value *values, const char *argument,
                           struct output *out);
 };
 
 extern const struct command command_devices, command_pick, command_explain, command_partition,
-    command_sim, command_version, command_help;
+    command_sim, command_kernel, command_version, command_help;
 
 /* All of them, in the order help shows them. Defined in main.c. */
 extern const struct command *const commands[];

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 const struct command *const commands[] = { &command_devices,   &command_pick, &command_explain,
-                                           &command_partition, &command_sim,  &command_version,
-                                           &command_help };
+                                           &command_partition, &command_sim,  &command_kernel,
+                                           &command_version,   &command_help };
 const size_t command_count = sizeof commands / sizeof *commands;
 
 const struct command *command_find(const char *name)
@@ -40,6 +40,8 @@ static enum exit_code run(int argc, char **argv, struct output *out)
         message_usage(NULL, "there is no %s '%s'", name[0] == '-' ? "option" : "subcommand", name);
         return EXIT_USAGE;
     }
+    if (command->dispatch)
+        return command->dispatch(argv + 2, (size_t)argc - 2, out);
     struct option_value values[OPTIONS_MAX];
     const char *argument;
     switch (option_parse(command, argv + 2, (size_t)argc - 2, values, &argument)) {

@@ -12,10 +12,17 @@ static enum option_result wrong_argument(const struct command *command, const ch
     return OPTION_WRONG;
 }
 
-/* The option that a word starting with "--" names; `*value` is what follows its '=', or NULL. */
+/* The option that a word starting with a dash names; `*value` is what follows its '=', or NULL. */
 static const struct option *find(const struct command *command, const char *word,
                                  const char **value)
 {
+    if (word[1] != '-') {
+        *value = NULL;
+        for (size_t i = 0; i < command->option_count; i++)
+            if (word[1] == command->options[i].letter && word[2] == '\0')
+                return &command->options[i];
+        return NULL;
+    }
     const char *name = word + 2;
     const char *equals = strchr(name, '=');
     size_t length = equals ? (size_t)(equals - name) : strlen(name);
@@ -88,6 +95,19 @@ static bool take_option(const struct command *command, char *const *words, size_
                                        : set_number(command, option, text, value);
 }
 
+/* False if there is no room for it. */
+static bool take_argument(const struct command *command, const char *word, const char **argument)
+{
+    struct arguments *more = command->more;
+    if (!command->argument || (*argument && (!more || more->count == more->max)))
+        return false;
+    if (*argument)
+        more->words[more->count++] = word;
+    else
+        *argument = word;
+    return true;
+}
+
 enum option_result option_parse(const struct command *command, char *const *words, size_t count,
                                 struct option_value *values, const char **argument)
 {
@@ -100,16 +120,11 @@ enum option_result option_parse(const struct command *command, char *const *word
             return OPTION_HELP;
         if (!only_arguments && strcmp(word, "--") == 0) {
             only_arguments = true;
-        } else if (!only_arguments && strncmp(word, "--", 2) == 0) {
+        } else if (!only_arguments && word[0] == '-' && word[1] != '\0') {
             if (!take_option(command, words, count, &i, values))
                 return OPTION_WRONG;
-        } else if (!only_arguments && word[0] == '-' && word[1] != '\0') {
-            message_usage(command->name, "%s has no option %s", command->name, word);
-            return OPTION_WRONG;
-        } else if (!command->argument || *argument) {
+        } else if (!take_argument(command, word, argument)) {
             return wrong_argument(command, word);
-        } else {
-            *argument = word;
         }
     }
     if (command->argument_required && !*argument) {

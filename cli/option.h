@@ -1,5 +1,6 @@
 /*
- * Command line options over a table: `--name value` and `--name=value`, each at most once.
+ * Command line options over a table: `--name value` and `--name=value`, each at most once; `-x
+ * value` for those that have a letter.
  */
 #ifndef CLI_OPTION_H
 #define CLI_OPTION_H
@@ -14,6 +15,7 @@ enum option_kind { OPTION_FLAG, OPTION_NUMBER, OPTION_TEXT };
 
 struct option {
     const char *name; /* without the dashes */
+    char letter;      /* 0: it has none */
     enum option_kind kind;
     bool required;
     const char *value; /* what help calls the value; NULL for a flag */
@@ -24,6 +26,12 @@ struct option_value {
     bool given;
     uint64_t number;  /* OPTION_NUMBER */
     const char *text; /* OPTION_TEXT: borrowed from the command line, not empty */
+};
+
+/* Arguments behind the first. */
+struct arguments {
+    const char **words; /* borrowed: room for `max` */
+    size_t count, max;
 };
 
 enum option_result { OPTION_RUN, OPTION_HELP, OPTION_WRONG };

@@ -46,11 +46,10 @@ static bool read_part(const char *text, const char *end, uint16_t *out)
     return number <= UINT16_MAX;
 }
 
-static bool read_version(const char *text, uint16_t version[2])
+bool placement_read_version(const char *text, const char *end, uint16_t version[2])
 {
-    const char *point = strchr(text, '.');
-    return point && read_part(text, point, &version[0]) &&
-           read_part(point + 1, text + strlen(text), &version[1]);
+    const char *point = memchr(text, '.', (size_t)(end - text));
+    return point && read_part(text, point, &version[0]) && read_part(point + 1, end, &version[1]);
 }
 
 static bool read_values(struct placement *placement, const char *command,
@@ -73,7 +72,8 @@ static bool read_values(struct placement *placement, const char *command,
         return false;
     }
     if (values[PLACEMENT_MIN_CC].given &&
-        !read_version(values[PLACEMENT_MIN_CC].text, hints->min_cc)) {
+        !placement_read_version(values[PLACEMENT_MIN_CC].text,
+                                strchr(values[PLACEMENT_MIN_CC].text, '\0'), hints->min_cc)) {
         message_usage(command, "--min-cc takes two numbers as in 8.0, not '%s'",
                       values[PLACEMENT_MIN_CC].text);
         return false;

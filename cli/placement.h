@@ -39,4 +39,7 @@ void placement_id(const struct placement *placement, uint32_t index, char *id, s
 /* What the hint asks for and what the device has, in words: "needs 2.0 TiB, has 23.1 GiB". */
 void placement_reason(const struct placement *placement, uint32_t index, char *words, size_t bytes);
 
+/* A compute capability as "9.0", in [text, end). */
+bool placement_read_version(const char *text, const char *end, uint16_t version[2]);
+
 #endif

@@ -8,7 +8,6 @@
 #include "message.h"
 #include "table.h"
 #include "timeline.h"
-#include "trace.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -321,14 +320,21 @@ static enum exit_code refusal(const struct scenario *scenario, const struct must
 
 /* Runs. */
 
-static void span_to_trace(void *user, const struct muster_simulation_span *span)
+static void event_to_trace(void *user, const struct muster_trace_event *event)
 {
-    trace_add(user, span);
+    muster_trace_writer_add(user, event);
 }
 
-static void span_to_timeline(void *user, const struct muster_simulation_span *span)
+static void event_to_timeline(void *user, const struct muster_trace_event *event)
 {
-    timeline_add(user, span);
+    timeline_add(user, event);
+}
+
+static muster_status trace_to_file(void *user, const char *text, size_t bytes)
+{
+    struct output *out = user;
+    output_bytes(out, text, bytes);
+    return output_failed(out) ? MUSTER_E_IO : MUSTER_OK;
 }
 
 static muster_status simulate(const struct scenario *scenario, struct muster_simulation **out,
@@ -337,20 +343,35 @@ static muster_status simulate(const struct scenario *scenario, struct muster_sim
     return muster_simulate(scenario->text, scenario->bytes, &scenario->options, out, error);
 }
 
+/* The names of the devices, which are known only after the run, and the end. */
+static muster_status end_trace(struct muster_trace_writer *writer,
+                               const struct muster_simulation *simulation)
+{
+    for (size_t i = 0; i < simulation->device_count; i++)
+        muster_trace_writer_name(writer, (uint32_t)i, simulation->devices[i].id,
+                                 simulation->devices[i].name);
+    return muster_trace_writer_end(writer, 0, NULL);
+}
+
 /* The first run, with the trace if `file` is not NULL. */
 static muster_status run_first(struct scenario *scenario, struct aside *file,
                                struct muster_simulation **out, struct muster_error *error)
 {
-    struct trace trace;
+    struct muster_trace_writer *writer;
     if (!file)
         return simulate(scenario, out, error);
-    trace_begin(&trace, &file->out);
-    scenario->options.span = span_to_trace;
-    scenario->options.span_user = &trace;
-    muster_status status = simulate(scenario, out, error);
-    if (status == MUSTER_OK && !trace_end(&trace, *out, title_of(scenario)))
+    const struct muster_trace_writer_options how = {
+        .size = sizeof how, .title = title_of(scenario), .write = trace_to_file, .user = &file->out
+    };
+    muster_status status = muster_trace_writer_create(&how, &writer, error);
+    if (status != MUSTER_OK)
+        return status;
+    scenario->options.event = event_to_trace;
+    scenario->options.event_user = writer;
+    status = simulate(scenario, out, error);
+    if (status == MUSTER_OK && end_trace(writer, *out) == MUSTER_E_NO_MEMORY)
         file->out.error = ENOMEM;
-    trace_deinit(&trace);
+    muster_trace_writer_destroy(writer);
     return status;
 }
 
@@ -364,8 +385,8 @@ static void run_second(struct scenario *scenario, struct aside *file,
         file->out.error = ENOMEM;
         return;
     }
-    scenario->options.span = span_to_timeline;
-    scenario->options.span_user = &timeline;
+    scenario->options.event = event_to_timeline;
+    scenario->options.event_user = &timeline;
     /* What could be run once is refused only for want of memory. */
     if (simulate(scenario, &second, NULL) == MUSTER_OK)
         timeline_draw(&timeline, title_of(scenario), &file->out);

@@ -94,16 +94,16 @@ static struct timeline_row *row_of(struct timeline *timeline, uint32_t device)
                                                                              : NULL;
 }
 
-static enum timeline_class class_of(const struct muster_simulation_span *span)
+static enum timeline_class class_of(const struct muster_trace_event *span)
 {
     switch (span->outcome) {
-    case MUSTER_SPAN_DONE:
+    case MUSTER_TRACE_DONE:
         return span->is_retry || span->is_copy ? TIMELINE_AGAIN : TIMELINE_DONE;
-    case MUSTER_SPAN_LATE:
+    case MUSTER_TRACE_LATE:
         return TIMELINE_LATE;
-    case MUSTER_SPAN_FAILED:
+    case MUSTER_TRACE_FAILED:
         return TIMELINE_FAILED;
-    case MUSTER_SPAN_LOST:
+    case MUSTER_TRACE_LOST:
         break;
     }
     return TIMELINE_LOST;
@@ -140,9 +140,10 @@ static void add_thin(struct timeline *timeline, struct timeline_row *row, enum t
     }
 }
 
-void timeline_add(struct timeline *timeline, const struct muster_simulation_span *span)
+void timeline_add(struct timeline *timeline, const struct muster_trace_event *span)
 {
-    struct timeline_row *row = row_of(timeline, span->device);
+    struct timeline_row *row =
+        span->kind == MUSTER_TRACE_UNIT ? row_of(timeline, span->device) : NULL;
     if (!row)
         return;
     /* With transfers units overlap on a device; each is shown from the end of the one before. */

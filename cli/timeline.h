@@ -52,8 +52,8 @@ struct timeline {
 bool timeline_init(struct timeline *timeline, const struct muster_simulation *simulation);
 void timeline_deinit(struct timeline *timeline);
 
-/* For each span of the second run, in its order. */
-void timeline_add(struct timeline *timeline, const struct muster_simulation_span *span);
+/* For each event of the second run, in its order; only units are drawn. */
+void timeline_add(struct timeline *timeline, const struct muster_trace_event *span);
 
 /* Writes the picture as SVG. */
 void timeline_draw(const struct timeline *timeline, const char *title, struct output *out);

@@ -5,7 +5,7 @@ _muster()
     local word=${COMP_WORDS[COMP_CWORD]} choices word_is_file=no
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        choices='devices pick explain partition sim version help --help --version'
+        choices='devices pick explain partition sim kernel version help --help --version'
     else
         case ${COMP_WORDS[1]} in
         devices) choices='--all --devices --json --help' ;;
@@ -34,7 +34,19 @@ _muster()
             choices='--seed --json --trace --timeline --help'
             [[ $word == -* ]] || word_is_file=yes
             ;;
-        help) choices='devices pick explain partition sim version help --help' ;;
+        kernel)
+            case ${COMP_WORDS[COMP_CWORD - 1]} in
+            --entry | --arch) return ;;
+            --output | -o) word_is_file=yes ;;
+            esac
+            if ((COMP_CWORD == 2)); then
+                choices='build list --help'
+            else
+                choices='--output --entry --arch --no-source --no-object --no-opencl --no-cuda --json --help'
+                [[ $word == -* ]] || word_is_file=yes
+            fi
+            ;;
+        help) choices='devices pick explain partition sim kernel version help --help' ;;
         *) return ;;
         esac
     fi

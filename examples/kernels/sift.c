@@ -1,7 +1,7 @@
 /*
- * Hash and filter: each item is a 32-bit word. What its hash lets pass is written with a weight, the rest
- * as 0. Integers, single-precision floats, a table, a loop and a helper: every device gives the same
- * bits.
+ * Hash and filter: each item is a 32-bit word. What its hash lets pass is written with a weight,
+ * the rest as 0. Integers, single-precision floats, a table, a loop and a helper: every device
+ * gives the same bits.
  */
 #include <muster_kernel.h>
 
@@ -16,7 +16,7 @@ static uint32_t mix(uint32_t word)
     return word ^ word >> 16;
 }
 
-MUSTER_KERNEL void sift(uint64_t i, uint32_t seed, uint32_t rounds, float floor,
+MUSTER_KERNEL void sift(uint64_t i, uint32_t seed, uint32_t rounds, float least,
                         MUSTER_GLOBAL const uint32_t *words, MUSTER_GLOBAL float *out)
 {
     uint32_t hash = words[i] ^ seed;
@@ -24,5 +24,5 @@ MUSTER_KERNEL void sift(uint64_t i, uint32_t seed, uint32_t rounds, float floor,
         hash = mix(hash + round);
     float value = (float)(hash & 0xffffffu) / 16777216.0f;
     float scaled = value * weights[hash >> 29] + 1.0f / (1.0f + value);
-    out[i] = value < floor ? 0.0f : muster_sqrt(scaled);
+    out[i] = value < least ? 0.0f : muster_sqrt(scaled);
 }

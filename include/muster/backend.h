@@ -216,7 +216,10 @@ struct muster_backend {
     muster_status (*host_call)(void *stream, void (*function)(void *user, muster_status status),
                                void *user, struct muster_error *err);
 
-    /* Kernels, optional: a device without them says so in info.forms. Builds a form for a device. */
+    /*
+     * Kernels, optional: a device without them says so in info.forms. Builds a form, of a kind that
+     * info.forms has, for a device. The form and all it points to live until kernel_deinit.
+     */
     muster_status (*kernel_init)(void *device, const struct muster_kernel_form *form, void *kernel,
                                  struct muster_error *err);
     void (*kernel_deinit)(void *kernel);

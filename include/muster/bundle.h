@@ -1,6 +1,6 @@
 /*
- * Bundles: the forms of one or more kernels in one file, so that a machine without compilers can run
- * them on all its devices. `muster kernel build` makes them, muster_kernel_load takes them.
+ * Bundles: the forms of one or more kernels in one file, so that a machine without compilers can
+ * run them on all its devices. `muster kernel build` makes them, muster_kernel_load takes them.
  */
 #ifndef MUSTER_BUNDLE_H
 #define MUSTER_BUNDLE_H
@@ -19,8 +19,9 @@ MUSTER_API muster_status muster_bundle_create(struct muster_bundle **out, struct
 MUSTER_API void muster_bundle_destroy(struct muster_bundle *bundle);
 
 /*
- * Adds what a file holds: any that muster_kernel_load takes. `entry` NULL: all kernels in it. A cubin and
- * a shared object must be told, unless the bundle has one kernel so far, whose form it is then taken for.
+ * Adds what a file holds: any that muster_kernel_load takes. `entry` NULL: all kernels in it. A
+ * cubin and a shared object must be told, unless the bundle has one kernel so far, whose form it is
+ * then taken for.
  */
 MUSTER_API muster_status muster_bundle_add_file(struct muster_bundle *bundle, const char *path,
                                                 const char *entry, struct muster_error *err);
@@ -31,12 +32,12 @@ MUSTER_API muster_status muster_bundle_add_form(struct muster_bundle *bundle,
                                                 struct muster_error *err);
 
 /*
- * Compiles all source in it to `kind`: portable source to MUSTER_KERNEL_SHARED_OBJECT (for all processors
- * of this machine's architecture) or MUSTER_KERNEL_OPENCL, portable and CUDA source to
- * MUSTER_KERNEL_CUBIN or MUSTER_KERNEL_PTX for devices of this compute capability. The new forms stand
- * before all others, so that they are preferred. May take seconds. MUSTER_E_NOT_FOUND: no source in it
- * becomes that. MUSTER_E_NOT_SUPPORTED: this machine lacks the compiler. MUSTER_E_PARSE: the compiler
- * refused. On failure nothing is added.
+ * Compiles all source in it to `kind`: portable source to MUSTER_KERNEL_SHARED_OBJECT (for all
+ * processors of this machine's architecture) or MUSTER_KERNEL_OPENCL, portable and CUDA source to
+ * MUSTER_KERNEL_CUBIN or MUSTER_KERNEL_PTX for devices of this compute capability. The new forms
+ * stand before all others, so that they are preferred. May take seconds. MUSTER_E_NOT_FOUND: no
+ * source in it becomes that. MUSTER_E_NOT_SUPPORTED: this machine lacks the compiler.
+ * MUSTER_E_PARSE: the compiler refused. On failure nothing is added.
  */
 MUSTER_API muster_status muster_bundle_build(struct muster_bundle *bundle,
                                              enum muster_kernel_kind kind,

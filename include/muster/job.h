@@ -80,6 +80,12 @@ struct muster_run_options {
     uint64_t timeout_ns; /* a unit that takes longer makes its device hung; 0: by expectation */
     int unordered;       /* not 0: results are delivered as they come */
     int no_copies;       /* not 0: no unit is run twice to get ahead of a straggler */
+    /*
+     * Who is given the next unit. NULL or "claim": whichever device has room takes it. Else the device
+     * that "round-robin", "least-loaded", "weighted", "adaptive" or "earliest-finish" chooses, which is
+     * waited for if it has no room; units that are run again go to whoever has.
+     */
+    const char *policy;
 };
 
 /* A unit's results, in the order of the arguments that are written. Valid during the call. */
@@ -111,8 +117,8 @@ struct muster_job_desc {
      * Supplies the argument of kind MUSTER_ARG_SOURCE, of which there is then exactly one. Called on
      * a thread of Muster's, for one item range after the other, each once, ahead of the work by as
      * much as the window holds: writes items [begin, begin + n) to `to`, n at most `items`, and
-     * returns n; 0 when there are no more, or a failure, which fails the job. May take any time.
-     * May call muster_job_cancel, nothing else of the job. Where `items` is not
+     * returns n; 0 when there are no more, or a failure, which fails the job. May take any time; the
+     * end of the job waits for it. May call muster_job_cancel, nothing else of the job. Where `items` is not
      * MUSTER_ITEMS_UNKNOWN, an end before that many is a failure.
      */
     int64_t (*source)(void *user, uint64_t begin, uint64_t items, void *to, size_t bytes);
@@ -154,15 +160,29 @@ struct muster_job_device {
 struct muster_report {
     size_t size;
     muster_status status;
-    uint64_t items, delivered, units, retries;
+    uint64_t items; /* MUSTER_ITEMS_UNKNOWN: the source did not come to its end */
+    uint64_t delivered, units, retries;
     uint64_t makespan_ns;
-    uint64_t bound_ns; /* all items over the sum of the rates the devices have shown */
     /*
-     * Where the devices' time went, as a mean over them: before the first unit, between units, and
-     * after the last while others still worked.
+     * What the kernels alone would have taken, had all devices worked at the rate each has shown
+     * and never paused. The rest of the makespan is split below; together they are makespan_ns.
      */
-    uint64_t startup_ns, starved_ns, tail_ns;
-    struct muster_range failed[MUSTER_JOB_FAILED_MAX]; /* merged */
+    uint64_t bound_ns;
+    /*
+     * Means over the devices, weighted by those rates. No device had done anything: all are 0.
+     * With a unit in hand a device's time is overhead until the unit is wholly given to it, and
+     * from when the device has finished until that is dealt with, unless it has another one
+     * meanwhile. It is transfer while all that the device has are copies of units that have not
+     * come to their kernel or are past it. That takes the device's own clock: where there is none,
+     * transfers count as work. A device that works on the host's memory has no transfers.
+     */
+    uint64_t startup_ns;  /* before the first unit */
+    uint64_t transfer_ns; /* copying, with nothing to compute meanwhile */
+    uint64_t overhead_ns; /* giving units, noticing that they ended */
+    uint64_t starved_ns;  /* without a unit, between two */
+    uint64_t tail_ns;     /* after the last unit, while others still worked */
+    /* Merged; of more than there is room for neighbours are joined, with what lies between. */
+    struct muster_range failed[MUSTER_JOB_FAILED_MAX];
     size_t failed_count;
     uint64_t failed_items; /* of a job with `each_status`: delivered as failed */
     struct muster_job_device devices[MUSTER_JOB_DEVICES_MAX];

@@ -76,24 +76,25 @@ struct muster_operand {
 /*
  * A kernel from its forms, at least one. All is copied; functions are borrowed until
  * muster_kernel_destroy. Nothing is compiled yet, but portable source is read: MUSTER_E_PARSE says
- * where it is not as it should be, and launches with other arguments than it has are refused. `name` is
- * for reports.
+ * where it is not as it should be, and launches with other arguments than it has are refused.
+ * `name` is for reports.
  *
- * A device uses the first form that it takes as it is, else the first that can be made into one: portable
- * source and shared objects wherever functions run, portable source on OpenCL devices, and portable and
- * CUDA source on CUDA devices if NVRTC is there. What the first launch on a device, or a job, compiles is
- * kept on disk (MUSTER_CACHE) and found again by its content. A form that does not compile is not tried
- * again: every launch there fails with the compiler's words, the log has all of them.
+ * A device uses the first form that it takes as it is, else the first that can be made into one:
+ * portable source and shared objects wherever functions run, portable source on OpenCL devices, and
+ * portable and CUDA source on CUDA devices if NVRTC is there. What the first launch on a device, or
+ * a job, compiles is kept on disk (MUSTER_CACHE) and found again by its content. A form that does
+ * not compile is not tried again: every launch there fails with the compiler's words, the log has
+ * all of them.
  */
 MUSTER_API muster_status muster_kernel_from(struct muster *m, const char *name,
                                             const struct muster_kernel_form *forms, size_t count,
                                             struct muster_kernel **out, struct muster_error *err);
 
 /*
- * A kernel from a file: portable source (.c), CUDA C++ (.cu), OpenCL C (.cl), PTX, a cubin, a shared
- * object, or a bundle of them (bundle.h), told by what is in it and then by its name. `entry` NULL: the
- * only one there is; a cubin and a shared object must be told. Blocks while the file is read.
- * MUSTER_E_NOT_FOUND: no such file, or no such entry in it.
+ * A kernel from a file: portable source (.c), CUDA C++ (.cu), OpenCL C (.cl), PTX, a cubin, a
+ * shared object, or a bundle of them (bundle.h), told by what is in it and then by its name.
+ * `entry` NULL: the only one there is; a cubin and a shared object must be told. Blocks while the
+ * file is read. MUSTER_E_NOT_FOUND: no such file, or no such entry in it.
  */
 MUSTER_API muster_status muster_kernel_load(struct muster *m, const char *path, const char *entry,
                                             struct muster_kernel **out, struct muster_error *err);
@@ -111,9 +112,10 @@ MUSTER_API void muster_kernel_destroy(struct muster_kernel *kernel);
  * Runs the kernel over items [begin, begin + items) in stream order; zero items is allowed and runs
  * nothing. How the kernel itself ended is written to `*result` if that is given: MUSTER_OK by this
  * call, and a failure by the call that sees it finish, muster_stream_wait for one, so it must live
- * until then. Without a `result` a failure fails the stream. The first launch on a device may compile the
- * kernel, which blocks. MUSTER_E_NOT_SUPPORTED: no form that this device can use. MUSTER_E_PARSE: the
- * compiler refused it. MUSTER_E_INVALID: among others, not the arguments that the kernel's source names.
+ * until then. Without a `result` a failure fails the stream. The first launch on a device may
+ * compile the kernel, which blocks. MUSTER_E_NOT_SUPPORTED: no form that this device can use.
+ * MUSTER_E_PARSE: the compiler refused it. MUSTER_E_INVALID: among others, not the arguments that
+ * the kernel's source names.
  */
 MUSTER_API muster_status muster_launch(struct muster *m, muster_stream stream,
                                        struct muster_kernel *kernel, uint64_t begin, uint64_t items,

@@ -16,5 +16,6 @@
 #include <muster/status.h>
 #include <muster/stream.h>
 #include <muster/task.h>
+#include <muster/trace.h>
 
 #endif

@@ -61,6 +61,11 @@ struct muster_options {
     uint64_t memory_limit; /* bytes Muster may take on one device; 0: all it has */
     uint64_t poll_ns;      /* between two looks at free memory and the like; 0: 250 ms */
     uint64_t close_ns;     /* how long muster_close waits for a device's unfinished work; 0: 5 s */
+    /*
+     * Devices to cut when they are found, "cuda:0=16,32,84;cuda:1=64/68": as muster_device_slice
+     * does, and what that would refuse is the error of the backend's probe. NULL: MUSTER_SLICES
+     */
+    const char *slices;
 };
 /* clang-format off */
 #ifdef __cplusplus

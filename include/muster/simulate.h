@@ -7,27 +7,22 @@
 
 #include <muster/job.h>
 #include <muster/runtime.h>
+#include <muster/trace.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* One piece of a device's time, for a trace or a picture. */
-struct muster_simulation_span {
-    uint32_t device;
-    struct muster_range range;
-    uint64_t begin_ns, end_ns;
-    enum { MUSTER_SPAN_DONE, MUSTER_SPAN_LATE, MUSTER_SPAN_FAILED, MUSTER_SPAN_LOST } outcome;
-    int is_retry, is_copy;
-};
-
 struct muster_simulation_options {
     size_t size;
     uint64_t seed;
     struct muster_allocator allocator; /* both functions or neither: the C library's */
-    /* Called for each piece, in the order in which they end; may be NULL. */
-    void (*span)(void *user, const struct muster_simulation_span *span);
-    void *span_user;
+    /*
+     * Called for all that happens, in the order in which it ends, as a trace of a real job would
+     * have it; may be NULL.
+     */
+    void (*event)(void *user, const struct muster_trace_event *event);
+    void *event_user;
     int check; /* not 0: check every invariant after every step, which is slow */
 };
 

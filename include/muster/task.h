@@ -1,9 +1,12 @@
 /*
- * Tasks: single pieces of host work, many or few, with an order among them where it is asked for.
+ * Tasks: single pieces of work, many or few, with an order among them where it is asked for. A task
+ * is a function on the host, or a kernel on a device that is chosen when it is ready.
  */
 #ifndef MUSTER_TASK_H
 #define MUSTER_TASK_H
 
+#include <muster/job.h>
+#include <muster/policy.h>
 #include <muster/runtime.h>
 
 #ifdef __cplusplus
@@ -24,13 +27,17 @@ typedef struct {
  * gives MUSTER_E_CAPACITY.
  */
 #define MUSTER_TASKS_MAX 65536u
+/* Of them: most that run kernels; with all of them muster_submit waits likewise. */
+#define MUSTER_KERNEL_TASKS_MAX 8192u
 /* Most tasks that one task can be submitted after, and most tasks in one call. */
 #define MUSTER_AFTER_MAX 16u
 #define MUSTER_SUBMIT_MAX 1024u
 
+/* The caller sets `size`, the same in all of one call; it is the distance between them too. */
 struct muster_task_desc {
     size_t size;
-    muster_status (*fn)(void *user); /* on a thread of Muster's, or of one who waits */
+    /* Either a function, on a thread of Muster's or of one who waits, or `kernel`. */
+    muster_status (*fn)(void *user);
     void *user;
     /*
      * Tasks that must end before. One that failed or was cancelled, itself or for such a reason,
@@ -40,20 +47,49 @@ struct muster_task_desc {
     size_t after_count;
     /* Called once, when the task has ended however it did, with no lock held; NULL: nobody. */
     void (*done)(void *user, muster_task task, muster_status status);
+    /*
+     * Runs over items [0, items), of which there may be none, on one device. Borrowed until the
+     * task has ended. It may be run more than once: elsewhere, when its device fails or it returns
+     * MUSTER_E_FAILED, three times in all; not if that had an array in its hands that it reads and
+     * writes (MUSTER_INOUT). What else it returns is how the task ends.
+     */
+    struct muster_kernel *kernel;
+    /*
+     * Arrays are whole, `items` of them each, and borrowed until the task has ended. Copied to the
+     * device and back where it cannot use them in place.
+     */
+    const struct muster_arg *args; /* copied, values too */
+    size_t arg_count;
+    uint64_t items;
+    struct muster_hints hints; /* its size too, unless it is all 0 */
+    /*
+     * A device that takes longer counts as hung. The task is run elsewhere, or ends with
+     * MUSTER_E_DEVICE_HUNG: then the device may still write to its arrays. 0: no limit.
+     */
+    uint64_t timeout_ns;
+    /*
+     * Not 0: the caller is about to wait for it, and no thread is woken for it, which costs more than
+     * a small task. One that nobody waits for after all begins when another is submitted or waited
+     * for, or when the runtime is closed.
+     */
+    int is_awaited;
 };
 
 /*
  * Submits all `count` tasks or none. A task may be after an earlier one of the same call: its handle
  * is in `out`, which is filled before `after` is read. `out` may be NULL; what it holds after a
  * failure names nothing. Any thread, also from within a task. Starts the threads that run tasks,
- * one for each allowed core, the first time.
+ * one for each allowed core, the first time. Kernels that may run at once are given to their devices
+ * by this thread, those of one call that differ only in their values as one launch.
+ * MUSTER_E_NO_DEVICE: no device may run one of the kernels; `err` says why not.
  */
 MUSTER_API muster_status muster_submit(struct muster *m, const struct muster_task_desc *descs,
                                        size_t count, muster_task *out, struct muster_error *err);
 
 /*
  * Blocks until all the tasks have ended, at most `timeout_ns` (UINT64_MAX: for ever), and runs them
- * meanwhile if nobody does, or others that are ready; what it runs is not cut short. Gives the
+ * meanwhile if nobody does, or others that are ready; what it runs is not cut short. Looks itself
+ * whether devices have finished, which is the quickest way to hear of it. Gives the
  * first failure among them in the order given; MUSTER_E_STALE for one whose status is not kept any
  * more. Without tasks (`count` 0) it waits for all there are, which a task must not do: it is one
  * of them.
@@ -63,7 +99,7 @@ MUSTER_API muster_status muster_wait(struct muster *m, const muster_task *tasks,
 
 /*
  * A task that has not begun ends as MUSTER_E_CANCELLED, and so do those after it. MUSTER_E_BUSY: it
- * has begun.
+ * has begun, or was given to a device.
  */
 MUSTER_API muster_status muster_cancel(struct muster *m, muster_task task,
                                        struct muster_error *err);

@@ -3,9 +3,9 @@
  *
  *     extern "C" __global__ void muster_batch_NAME(const unsigned char *records, uint32_t count)
  *
- * which does launch blockIdx.y, and every gridDim.y-th after it, and strides over its items along x. A
- * record has `begin` and `items`, 8 bytes each, and then each argument at the next multiple of 16
- * bytes, a block as an 8-byte pointer; records follow each other at the next multiple of 16.
+ * which does launch blockIdx.y, and every gridDim.y-th after it, and strides over its items along
+ * x. A record has `begin` and `items`, 8 bytes each, and then each argument at the next multiple of
+ * 16 bytes, a block as an 8-byte pointer; records follow each other at the next multiple of 16.
  */
 #ifndef BASE_BATCH_H
 #define BASE_BATCH_H

@@ -1,6 +1,6 @@
 /*
- * SHA-256 (FIPS 180-4): names what was compiled by its content, and tells a damaged file from a whole
- * one.
+ * SHA-256 (FIPS 180-4): names what was compiled by its content, and tells a damaged file from a
+ * whole one.
  */
 #ifndef BASE_SHA256_H
 #define BASE_SHA256_H

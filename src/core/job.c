@@ -184,6 +184,12 @@ static void end_if_over(struct job *job)
         job->state = JOB_DONE;
 }
 
+/* Whether something is still to be run; else there is only to be delivered. */
+static bool has_work(const struct job *job)
+{
+    return job->unfinished > 0 || job->next_claim < job->options.items;
+}
+
 /* A new unit at the end of the range; the caller has made sure that there is room. */
 static uint32_t make_unit(struct job *job, uint64_t items)
 {
@@ -736,11 +742,11 @@ static uint32_t take_new(struct job *job, uint32_t lane, uint64_t now_ns)
     return make_unit(job, size);
 }
 
-/* All is claimed, or nothing new can be until the oldest unit has been delivered. */
+/* All that is there is claimed, or nothing new can be until the oldest unit has been delivered. */
 static bool nothing_to_claim(const struct job *job)
 {
     const struct job_options *options = &job->options;
-    return job->next_claim == options->items || job->free_units == JOB_NONE ||
+    return job->next_claim == job->supply || job->free_units == JOB_NONE ||
            (options->window > 0 && job->undelivered == options->window);
 }
 
@@ -766,8 +772,7 @@ bool job_claim(struct job *job, uint32_t lane_index, uint64_t now_ns, struct job
                                .range = job->units[unit].range,
                                .unit = unit,
                                .is_retry = is_retry,
-                               .is_copy = is_copy,
-                               .is_last_try = job->units[unit].tries + 1 >= job->options.tries };
+                               .is_copy = is_copy };
     return true;
 }
 
@@ -779,6 +784,8 @@ void job_supply(struct job *job, uint64_t until)
 
 void job_supply_ends(struct job *job)
 {
+    if (job->state != JOB_RUNNING)
+        return;
     job->options.items = job->supply;
     end_if_over(job);
 }
@@ -824,14 +831,22 @@ bool job_kick(struct job *job, struct job_ticket ticket, uint64_t now_ns)
     return true;
 }
 
-void job_restart(struct job *job, struct job_ticket ticket, uint64_t now_ns)
+bool job_is_last_try(const struct job *job, struct job_ticket ticket)
+{
+    const struct attempt *attempt = find_attempt(job, ticket);
+    return attempt && attempt->is_active &&
+           job->units[attempt->unit].tries + 1 >= job->options.tries;
+}
+
+bool job_restart(struct job *job, struct job_ticket ticket, uint64_t now_ns)
 {
     struct attempt *attempt = find_attempt(job, ticket);
-    if (!attempt || !attempt->is_active)
-        return;
+    if (!attempt || !attempt->is_active || job->state != JOB_RUNNING)
+        return false;
     attempt->kicked_ns = now_ns;
     attempt->is_restarted = true;
     look_soon(job, now_ns);
+    return true;
 }
 
 /* Completions. */
@@ -913,7 +928,8 @@ enum job_verdict job_finish(struct job *job, struct job_ticket ticket, enum job_
         revive_if_empty(job, lane);
         return JOB_LATE;
     }
-    if (job->state == JOB_CANCELLED) {
+    INVARIANT(end != JOB_END_DROPPED || job->state != JOB_RUNNING);
+    if (job->state == JOB_CANCELLED || end == JOB_END_DROPPED) {
         cancel_attempt(job, attempt);
         return JOB_LATE;
     }
@@ -1101,6 +1117,8 @@ void job_cancel(struct job *job)
 
 void job_fail(struct job *job)
 {
+    if (!has_work(job))
+        return;
     job->is_cut_short = job->is_cut_short || job->state == JOB_RUNNING;
     fail_job(job);
 }
@@ -1336,7 +1354,7 @@ const char *job_check(const struct job *job)
     }
     if (usable != job->usable || out != job->out || out != in_domains)
         return "usable lanes or attempts are miscounted";
-    if (job->state == JOB_RUNNING && job->usable == 0)
+    if (job->state == JOB_RUNNING && job->usable == 0 && has_work(job))
         return "the job runs without a lane";
     if ((job->delivered_items == job->options.items) != (job->state == JOB_DONE) &&
         job->state != JOB_CANCELLED)

@@ -62,15 +62,15 @@ struct job_claim {
     struct muster_range range;
     uint32_t unit;
     bool is_retry, is_copy; /* a copy of a unit that runs elsewhere too */
-    bool is_last_try;       /* if this one fails, the unit has failed */
 };
 
 /* How an attempt ended. */
 enum job_end {
     JOB_END_OK,
-    JOB_END_UNIT,  /* the unit failed: retried elsewhere */
-    JOB_END_USER,  /* the user's code refused it: never retried */
-    JOB_END_DEVICE /* the device is lost: see job_lane_lost */
+    JOB_END_UNIT,   /* the unit failed: retried elsewhere */
+    JOB_END_USER,   /* the user's code refused it: never retried */
+    JOB_END_DEVICE, /* the device is lost: see job_lane_lost */
+    JOB_END_DROPPED /* broken off, because the job is over */
 };
 
 /* What became of a completion. */
@@ -108,7 +108,7 @@ bool job_claim(struct job *job, uint32_t lane, uint64_t now_ns, struct job_claim
 
 /*
  * Where items are supplied: those before `until` have arrived, or there are no more than have. The
- * number of items that the options gave is then the most there can be.
+ * number of items that the options gave is then the most there can be. A job that is over keeps it.
  */
 void job_supply(struct job *job, uint64_t until);
 void job_supply_ends(struct job *job);
@@ -121,8 +121,14 @@ bool job_is_out(const struct job *job, struct job_ticket ticket);
  */
 bool job_kick(struct job *job, struct job_ticket ticket, uint64_t now_ns);
 
-/* The lane runs a part of the attempt's unit again: its clock starts anew, and tells nothing any more. */
-void job_restart(struct job *job, struct job_ticket ticket, uint64_t now_ns);
+/* If the attempt fails now, its unit is out of tries. */
+bool job_is_last_try(const struct job *job, struct job_ticket ticket);
+
+/*
+ * The lane runs a part of the attempt's unit again: its clock starts anew, and tells nothing any more.
+ * False if its completion does not count any more or the job is over, and it is to be broken off.
+ */
+bool job_restart(struct job *job, struct job_ticket ticket, uint64_t now_ns);
 
 enum job_verdict job_finish(struct job *job, struct job_ticket ticket, enum job_end end,
                             uint64_t now_ns);
@@ -151,7 +157,7 @@ void job_delivered(struct job *job, uint32_t unit);
 void job_sink_failed(struct job *job, uint32_t unit);
 
 void job_cancel(struct job *job);
-/* What cannot be had from outside makes the job fail: nothing more is claimed. */
+/* What cannot be had from outside makes the job fail, unless all is done: nothing more is claimed. */
 void job_fail(struct job *job);
 
 enum job_state job_state(const struct job *job);

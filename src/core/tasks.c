@@ -126,10 +126,21 @@ void tasks_unfollow(struct tasks *tasks, uint32_t task, uint32_t before)
     (void)task;
 }
 
+static struct tasks_list *ready_list(struct tasks *tasks, uint32_t task)
+{
+    return tasks->entries[task].is_aside ? &tasks->aside : &tasks->ready;
+}
+
 static void make_ready(struct tasks *tasks, uint32_t task)
 {
     tasks->entries[task].state = TASKS_READY;
-    push(tasks, &tasks->ready, task);
+    push(tasks, ready_list(tasks, task), task);
+}
+
+void tasks_set_aside(struct tasks *tasks, uint32_t task)
+{
+    INVARIANT(!tasks->entries[task].is_released);
+    tasks->entries[task].is_aside = true;
 }
 
 void tasks_release(struct tasks *tasks, uint32_t task)
@@ -144,7 +155,7 @@ void tasks_withdraw(struct tasks *tasks, uint32_t task)
     struct tasks_entry *entry = &tasks->entries[task];
     INVARIANT(entry->first_follower == TASKS_NONE && entry->after_count == 0);
     if (entry->state == TASKS_READY)
-        take_out(tasks, &tasks->ready, task);
+        take_out(tasks, ready_list(tasks, task), task);
     entry->state = TASKS_FREE;
     tasks->open_count--;
     push_front(tasks, &tasks->spare, task);
@@ -154,26 +165,37 @@ bool tasks_take_this(struct tasks *tasks, uint32_t task)
 {
     if (tasks->entries[task].state != TASKS_READY)
         return false;
-    take_out(tasks, &tasks->ready, task);
+    take_out(tasks, ready_list(tasks, task), task);
     tasks->entries[task].state = TASKS_TAKEN;
     return true;
 }
 
-uint32_t tasks_take(struct tasks *tasks, uint32_t most, uint32_t *out)
+static uint32_t take_from(struct tasks *tasks, const struct tasks_list *list, uint32_t most,
+                          uint32_t *out)
 {
     uint32_t count = 0;
-    while (count < most && tasks->ready.count > 0) {
-        out[count] = tasks->ready.head;
+    while (count < most && list->count > 0) {
+        out[count] = list->head;
         tasks_take_this(tasks, out[count++]);
     }
     return count;
+}
+
+uint32_t tasks_take(struct tasks *tasks, uint32_t most, uint32_t *out)
+{
+    return take_from(tasks, &tasks->ready, most, out);
+}
+
+uint32_t tasks_take_aside(struct tasks *tasks, uint32_t most, uint32_t *out)
+{
+    return take_from(tasks, &tasks->aside, most, out);
 }
 
 void tasks_put_back(struct tasks *tasks, uint32_t task)
 {
     INVARIANT(tasks->entries[task].state == TASKS_TAKEN);
     tasks->entries[task].state = TASKS_READY;
-    push_front(tasks, &tasks->ready, task);
+    push_front(tasks, ready_list(tasks, task), task);
 }
 
 void tasks_doom(struct tasks *tasks, uint32_t task)
@@ -226,11 +248,16 @@ const char *tasks_check(const struct tasks *tasks)
         if (entry->state == TASKS_READY && entry->after_count > 0)
             return "a ready task waits for another";
     }
-    for (uint32_t i = tasks->ready.count > 0 ? tasks->ready.head : TASKS_NONE; i != TASKS_NONE;
-         i = tasks->entries[i].next)
-        if (tasks->entries[i].state != TASKS_READY || ++listed > tasks->capacity)
-            return "the list of ready tasks holds another";
-    if (open != tasks->open_count || ready != tasks->ready.count || listed != ready)
+    for (int aside = 0; aside < 2; aside++) {
+        const struct tasks_list *list = aside ? &tasks->aside : &tasks->ready;
+        for (uint32_t i = list->count > 0 ? list->head : TASKS_NONE; i != TASKS_NONE;
+             i = tasks->entries[i].next)
+            if (tasks->entries[i].state != TASKS_READY || tasks->entries[i].is_aside != aside ||
+                ++listed > tasks->capacity)
+                return "a list of ready tasks holds another";
+    }
+    if (open != tasks->open_count || ready != tasks->ready.count + tasks->aside.count ||
+        listed != ready)
         return "open or ready tasks are miscounted";
     if (edges + tasks->free_edge_count != tasks->edge_capacity || edges != waits)
         return "edges are lost, or tasks wait for nobody";

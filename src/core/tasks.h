@@ -3,7 +3,8 @@
  * owner, who locks, runs them and wakes whoever waits.
  *
  * A task's place is free, waiting (for others), ready, taken (somebody runs it) or ended. Ended
- * places keep their status and are used again oldest first.
+ * places keep their status and are used again oldest first. Tasks set aside are ready on a list of
+ * their own: others run them.
  */
 #ifndef CORE_TASKS_H
 #define CORE_TASKS_H
@@ -25,6 +26,7 @@ struct tasks_entry {
     uint8_t state;
     bool is_released; /* others may follow it */
     bool is_doomed;   /* one it waited for did not end well */
+    bool is_aside;
 };
 
 /* One "this before that". */
@@ -44,6 +46,7 @@ struct tasks {
     uint32_t free_edges, free_edge_count;
     struct tasks_list spare; /* free and ended places, longest first */
     struct tasks_list ready; /* oldest first */
+    struct tasks_list aside; /* likewise, those set aside */
     uint32_t open_count;     /* neither free nor ended */
 };
 
@@ -52,6 +55,8 @@ void tasks_init(struct tasks *tasks, void *memory, uint32_t capacity, uint32_t e
 
 /* A new task, waiting until tasks_release; TASKS_NONE if all places are in use. */
 uint32_t tasks_add(struct tasks *tasks);
+/* The new task will be ready on the list `aside`; before tasks_release. */
+void tasks_set_aside(struct tasks *tasks, uint32_t task);
 /* The new task follows another; false if there is no room for the edge. A task that ended counts. */
 bool tasks_follow(struct tasks *tasks, uint32_t task, uint32_t before);
 /* Takes back what tasks_follow did, in reverse order. Nothing happens if `before` has ended. */
@@ -66,6 +71,8 @@ void tasks_withdraw(struct tasks *tasks, uint32_t task);
 
 /* Takes up to `most` ready tasks, oldest first. */
 uint32_t tasks_take(struct tasks *tasks, uint32_t most, uint32_t *out);
+/* The same of those set aside. */
+uint32_t tasks_take_aside(struct tasks *tasks, uint32_t most, uint32_t *out);
 /* Takes this one, if it is ready. */
 bool tasks_take_this(struct tasks *tasks, uint32_t task);
 /* A taken task was not begun: it is ready again, as the oldest. */

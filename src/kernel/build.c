@@ -51,7 +51,7 @@ static uint32_t find_goal(const struct muster_kernel_form *form, const struct ke
     if (is_portable && target->forms & MUSTER_KERNEL_OPENCL)
         return MUSTER_KERNEL_OPENCL;
     if (!is_portable && form->kind != MUSTER_KERNEL_CUDA)
-        return 0;
+        return 0; /* before NVRTC is loaded for nothing */
     if (target->forms & MUSTER_KERNEL_CUBIN && nvrtc_can_build(target->compute, false))
         return MUSTER_KERNEL_CUBIN;
     if (target->forms & MUSTER_KERNEL_PTX && nvrtc_can_build(target->compute, true))
@@ -91,11 +91,11 @@ static muster_status explain_no_goal(const struct building *building)
 }
 
 /* The entry of a loaded object. Takes the library over on success. */
-static muster_status find_function(const struct building *building,
-                                   struct platform_library *library, struct kernel_image *image)
+static muster_status find_function(const struct building *building, struct platform_image *loaded,
+                                   struct kernel_image *image)
 {
-    void *symbol = platform_library_symbol(library, building->form->entry);
-    struct platform_library *owned = allocator_take(building->allocator, 1, sizeof *owned);
+    void *symbol = platform_library_symbol(&loaded->library, building->form->entry);
+    struct platform_image *owned = allocator_take(building->allocator, 1, sizeof *owned);
     if (!symbol || !owned) {
         allocator_give(building->allocator, owned, 1, sizeof *owned);
         return symbol
@@ -104,7 +104,7 @@ static muster_status find_function(const struct building *building,
                                        "name a function that it exports", "%s has no function %s",
                                        building->file, building->form->entry);
     }
-    *owned = *library;
+    *owned = *loaded;
     image->library = owned;
     image->form.kind = MUSTER_KERNEL_FUNCTION;
     memcpy(&image->form.function, &symbol, sizeof symbol);
@@ -114,13 +114,13 @@ static muster_status find_function(const struct building *building,
 static muster_status load_object(const struct building *building, const void *bytes, size_t size,
                                  struct kernel_image *image)
 {
-    struct platform_library library;
-    muster_status status = platform_library_open_image(&library, bytes, size, building->err);
+    struct platform_image loaded;
+    muster_status status = platform_image_open(&loaded, bytes, size, building->err);
     if (status != MUSTER_OK)
         return status;
-    status = find_function(building, &library, image);
+    status = find_function(building, &loaded, image);
     if (status != MUSTER_OK)
-        platform_library_close(&library);
+        platform_image_close(&loaded);
     return status;
 }
 
@@ -269,8 +269,8 @@ muster_status kernel_build(const struct muster_kernel_form *form,
 void kernel_image_release(struct kernel_image *image, const struct muster_allocator *allocator)
 {
     if (image->library) {
-        platform_library_close(image->library);
-        allocator_give(allocator, image->library, 1, sizeof(struct platform_library));
+        platform_image_close(image->library);
+        allocator_give(allocator, image->library, 1, sizeof(struct platform_image));
     }
     allocator_give(allocator, image->memory, image->bytes, 1);
     *image = (struct kernel_image){ .memory = NULL };

@@ -1,7 +1,7 @@
 /*
- * From the form a kernel is given in to one that a device's backend takes: portable source becomes C,
- * OpenCL C or CUDA C++, C becomes a shared object, CUDA C++ becomes machine code. What was compiled
- * once is found again on disk by its content.
+ * From the form a kernel is given in to one that a device's backend takes: portable source becomes
+ * C, OpenCL C or CUDA C++, C becomes a shared object, CUDA C++ becomes machine code. What was
+ * compiled once is found again on disk by its content.
  */
 #ifndef KERNEL_BUILD_H
 #define KERNEL_BUILD_H
@@ -28,8 +28,8 @@ struct kernel_image {
 };
 
 /*
- * Whether the target takes the form as it is: of a kind it takes and, where it is machine code, made for
- * such a device.
+ * Whether the target takes the form as it is: of a kind it takes and, where it is machine code,
+ * made for such a device.
  */
 bool kernel_is_taken(const struct muster_kernel_form *form, const struct kernel_target *target);
 
@@ -40,8 +40,8 @@ bool kernel_is_taken(const struct muster_kernel_form *form, const struct kernel_
 bool kernel_can_build(const struct muster_kernel_form *form, const struct kernel_target *target);
 
 /*
- * May take seconds: runs a compiler. The compiler's own words are in `err` on failure. Any thread. A
- * form that is taken as it is comes back as it is.
+ * May take seconds: runs a compiler. The compiler's own words are in `err` on failure. Any thread.
+ * A form that is taken as it is comes back as it is.
  */
 muster_status kernel_build(const struct muster_kernel_form *form,
                            const struct kernel_target *target,

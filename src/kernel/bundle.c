@@ -1,6 +1,6 @@
 /*
- * Bundles: files of every kind become forms, source among them becomes more forms, and all is written as
- * one file.
+ * Bundles: files of every kind become forms, source among them becomes more forms, and all is
+ * written as one file.
  */
 #include "base/allocator.h"
 #include "kernel/build.h"
@@ -99,7 +99,9 @@ const struct muster_kernel_form *muster_bundle_forms(const struct muster_bundle 
     return bundle ? bundle->forms : NULL;
 }
 
-/* A copy that lives as long as the bundle, with a zero byte behind it; NULL if there is no memory. */
+/*
+ * A copy that lives as long as the bundle, with a zero byte behind it; NULL if there is no memory.
+ */
 static const char *keep(struct muster_bundle *bundle, const void *bytes, size_t size)
 {
     if (size > SIZE_MAX - sizeof(struct piece) - 1)
@@ -318,7 +320,7 @@ static enum muster_kernel_kind kind_of(const struct file *file)
                                                               : MUSTER_KERNEL_SHARED_OBJECT;
     if (is_fat_binary(file))
         return MUSTER_KERNEL_CUBIN;
-    if (has(file, "MUSTER_KERNEL"))
+    if (kernel_signature_is_in(file->data, file->bytes))
         return MUSTER_KERNEL_PORTABLE;
     if (has(file, ".version") && has(file, ".target") && has(file, ".entry"))
         return MUSTER_KERNEL_PTX;

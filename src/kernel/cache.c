@@ -1,6 +1,6 @@
 /*
- * What was compiled before, on disk. A file is named after the hash of all that went into it, and says
- * in its head what it holds: the same hash, and the hash of the rest.
+ * What was compiled before, on disk. A file is named after the hash of all that went into it, and
+ * says in its head what it holds: the same hash, and the hash of the rest.
  */
 #include "base/allocator.h"
 #include "kernel/compile.h"

@@ -1,6 +1,6 @@
 /*
- * What the ways to compile a kernel have in common: the piece of memory they give, where their words go,
- * and the memory of what was compiled before.
+ * What the ways to compile a kernel have in common: the piece of memory they give, where their
+ * words go, and the memory of what was compiled before.
  */
 #ifndef KERNEL_COMPILE_H
 #define KERNEL_COMPILE_H
@@ -27,15 +27,16 @@ struct kernel_log {
 };
 
 /*
- * A compiler refused: gives all its words to `log`, which may be NULL, and the line that says why to
- * `err`, as MUSTER_E_PARSE.
+ * A compiler refused: gives all its words to `log`, which may be NULL, and the line that says why
+ * to `err`, as MUSTER_E_PARSE.
  */
 muster_status kernel_report(const char *compiler, const char *words, const struct kernel_log *log,
                             struct muster_error *err);
 
 /*
- * Looks for what was compiled under this key, in MUSTER_CACHE, XDG_CACHE_HOME/muster or ~/.cache/muster;
- * an empty MUSTER_CACHE switches it off. What is damaged or somebody else's counts as not there.
+ * Looks for what was compiled under this key, in MUSTER_CACHE, XDG_CACHE_HOME/muster or
+ * ~/.cache/muster; an empty MUSTER_CACHE switches it off. What is damaged or somebody else's counts
+ * as not there.
  */
 bool kernel_cache_find(const uint8_t key[SHA256_BYTES], const struct muster_allocator *allocator,
                        struct kernel_blob *out);
@@ -62,8 +63,8 @@ bool nvrtc_can_build(const uint16_t compute[2], bool is_ptx);
 /* Says why it does not. */
 muster_status nvrtc_missing(const uint16_t compute[2], struct muster_error *err);
 /*
- * `file` names the source in messages. `is_portable`: contraction off, and functions are the device's.
- * PTX is made for the newest devices it knows that are no newer than `compute`.
+ * `file` names the source in messages. `is_portable`: contraction off, and functions are the
+ * device's. PTX is made for the newest devices it knows that are no newer than `compute`.
  */
 muster_status nvrtc_build(const char *source, const char *file, const uint16_t compute[2],
                           bool is_ptx, bool is_portable, const struct muster_allocator *allocator,

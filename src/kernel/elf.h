@@ -1,6 +1,6 @@
 /*
- * Looking at a shared object before the loader does: the loader believes what a file says of its own
- * size, and a truncated one would end the process.
+ * Looking at a shared object before the loader does: the loader believes what a file says of its
+ * own size, and a truncated one would end the process.
  */
 #ifndef KERNEL_ELF_H
 #define KERNEL_ELF_H

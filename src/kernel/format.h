@@ -8,8 +8,8 @@
  *     56  for each form: u32 kind, u32 threads, u16 compute major, u16 compute minor, u32 0,
  *                        u64 code at, u64 code bytes, u64 entry at, u64 file at (0: none)
  *
- * and then code and names, the names terminated. Places are counted from the file's beginning; forms may
- * share code.
+ * and then code and names, the names terminated. Places are counted from the file's beginning;
+ * forms may share code.
  */
 #ifndef KERNEL_FORMAT_H
 #define KERNEL_FORMAT_H
@@ -30,8 +30,8 @@ size_t format_bytes(const struct muster_kernel_form *forms, size_t count);
 void format_write(const struct muster_kernel_form *forms, size_t count, void *out);
 
 /*
- * Checks the whole file; MUSTER_E_PARSE, MUSTER_E_VERSION. `name` is for the message. After that each
- * form can be read; it borrows from `bytes`.
+ * Checks the whole file; MUSTER_E_PARSE, MUSTER_E_VERSION. `name` is for the message. After that
+ * each form can be read; it borrows from `bytes`.
  */
 muster_status format_check(const void *bytes, size_t size, const char *name, size_t *count,
                            struct muster_error *err);

@@ -20,21 +20,19 @@ typedef void *nvrtc_program;
 typedef int nvrtc_result;
 
 #define NVRTC_FUNCTIONS(X)                                                                         \
-    X(nvrtcVersion, nvrtc_result, (int *, int *))                                                  \
-    X(nvrtcGetErrorString, const char *, (nvrtc_result))                                           \
-    X(nvrtcCreateProgram, nvrtc_result,                                                            \
-      (nvrtc_program *, const char *, const char *, int, const char *const *,                      \
-       const char *const *))                                                                       \
-    X(nvrtcDestroyProgram, nvrtc_result, (nvrtc_program *))                                        \
-    X(nvrtcCompileProgram, nvrtc_result, (nvrtc_program, int, const char *const *))                \
-    X(nvrtcGetProgramLogSize, nvrtc_result, (nvrtc_program, size_t *))                             \
-    X(nvrtcGetProgramLog, nvrtc_result, (nvrtc_program, char *))                                   \
-    X(nvrtcGetCUBINSize, nvrtc_result, (nvrtc_program, size_t *))                                  \
-    X(nvrtcGetCUBIN, nvrtc_result, (nvrtc_program, char *))                                        \
-    X(nvrtcGetPTXSize, nvrtc_result, (nvrtc_program, size_t *))                                    \
-    X(nvrtcGetPTX, nvrtc_result, (nvrtc_program, char *))                                          \
-    X(nvrtcGetNumSupportedArchs, nvrtc_result, (int *))                                            \
-    X(nvrtcGetSupportedArchs, nvrtc_result, (int *))
+    X(nvrtcVersion)                                                                                \
+    X(nvrtcGetErrorString)                                                                         \
+    X(nvrtcCreateProgram)                                                                          \
+    X(nvrtcDestroyProgram)                                                                         \
+    X(nvrtcCompileProgram)                                                                         \
+    X(nvrtcGetProgramLogSize)                                                                      \
+    X(nvrtcGetProgramLog)                                                                          \
+    X(nvrtcGetCUBINSize)                                                                           \
+    X(nvrtcGetCUBIN)                                                                               \
+    X(nvrtcGetPTXSize)                                                                             \
+    X(nvrtcGetPTX)                                                                                 \
+    X(nvrtcGetNumSupportedArchs)                                                                   \
+    X(nvrtcGetSupportedArchs)
 
 /* What is known after the first look, and does not change. */
 static struct {
@@ -44,9 +42,22 @@ static struct {
     int arch_count;
     uint64_t identity[4]; /* of its file */
     struct platform_library library;
-#define NVRTC_MEMBER(name, result, parameters) result(*name) parameters;
-    NVRTC_FUNCTIONS(NVRTC_MEMBER)
-#undef NVRTC_MEMBER
+    nvrtc_result (*nvrtcVersion)(int *major, int *minor);
+    const char *(*nvrtcGetErrorString)(nvrtc_result result);
+    nvrtc_result (*nvrtcCreateProgram)(nvrtc_program *program, const char *source, const char *name,
+                                       int header_count, const char *const *headers,
+                                       const char *const *header_names);
+    nvrtc_result (*nvrtcDestroyProgram)(nvrtc_program *program);
+    nvrtc_result (*nvrtcCompileProgram)(nvrtc_program program, int option_count,
+                                        const char *const *options);
+    nvrtc_result (*nvrtcGetProgramLogSize)(nvrtc_program program, size_t *bytes);
+    nvrtc_result (*nvrtcGetProgramLog)(nvrtc_program program, char *log);
+    nvrtc_result (*nvrtcGetCUBINSize)(nvrtc_program program, size_t *bytes);
+    nvrtc_result (*nvrtcGetCUBIN)(nvrtc_program program, char *cubin);
+    nvrtc_result (*nvrtcGetPTXSize)(nvrtc_program program, size_t *bytes);
+    nvrtc_result (*nvrtcGetPTX)(nvrtc_program program, char *ptx);
+    nvrtc_result (*nvrtcGetNumSupportedArchs)(int *count);
+    nvrtc_result (*nvrtcGetSupportedArchs)(int *archs);
 } nvrtc;
 static struct platform_once looked = PLATFORM_ONCE_INIT;
 
@@ -68,7 +79,7 @@ static bool open_library(void)
 static bool find_functions(void)
 {
     bool has_all = true;
-#define NVRTC_FIND(name, result, parameters)                                                       \
+#define NVRTC_FIND(name)                                                                           \
     {                                                                                              \
         void *symbol = platform_library_symbol(&nvrtc.library, #name);                             \
         has_all = has_all && symbol;                                                               \
@@ -180,7 +191,9 @@ static muster_status take_result(nvrtc_program program, bool is_ptx,
         allocator_give(allocator, memory, bytes + 1, 1);
         return refused(result, "give the kernel", err);
     }
-    /* It counts the zero byte behind a text; here all text is followed by one that is not counted. */
+    /*
+     * It counts the zero byte behind a text; here all text is followed by one that is not counted.
+     */
     *out = (struct kernel_blob){ memory, bytes + 1, memory, is_ptx ? bytes - 1 : bytes };
     return MUSTER_OK;
 }

@@ -1,6 +1,7 @@
 /*
- * The words of a text in C or one of its relatives, read once from front to back: comments, spaces and
- * line splices are skipped, a preprocessor line is one word. Nothing is allocated, nothing recurses.
+ * The words of a text in C or one of its relatives, read once from front to back: comments, spaces
+ * and line splices are skipped, a preprocessor line is one word. Nothing is allocated, nothing
+ * recurses.
  */
 #ifndef KERNEL_SCANNER_H
 #define KERNEL_SCANNER_H

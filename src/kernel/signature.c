@@ -58,7 +58,8 @@ static muster_status read_directive(struct reading *reading, const struct word *
         rest++;
     size_t length = strlen(KERNEL_PRELUDE_NAME);
     bool is_prelude = (size_t)(end - rest) >= length + 2 && (*rest == '"' || *rest == '<') &&
-                      memcmp(rest + 1, KERNEL_PRELUDE_NAME, length) == 0;
+                      memcmp(rest + 1, KERNEL_PRELUDE_NAME, length) == 0 &&
+                      rest[length + 1] == (*rest == '<' ? '>' : '"');
     if (!is_prelude)
         return wrong(reading, word, "leave headers out; docs/kernels.md lists what the prelude has",
                      "a portable kernel may include only " KERNEL_PRELUDE_NAME);
@@ -253,6 +254,17 @@ muster_status kernel_signature_read(struct kernel_signature *signature, const ch
         status = muster_error_fill(err, MUSTER_E_PARSE, 0, EXAMPLE,
                                    "%s: no function is marked " MARK, file);
     return status;
+}
+
+bool kernel_signature_is_in(const char *code, size_t bytes)
+{
+    struct scanner scanner;
+    struct word word;
+    scanner_init(&scanner, code, bytes);
+    while (scanner_next(&scanner, &word))
+        if (word.kind == WORD_NAME && word_is(&word, MARK))
+            return true;
+    return false;
 }
 
 const struct kernel_entry *kernel_signature_find(const struct kernel_signature *signature,

@@ -1,7 +1,7 @@
 /*
  * What a kernel's source says of its entries: which there are and, in the portable form, what each
- * takes. The source is read as it stands, before any preprocessor: an entry is written out, not made by
- * a macro.
+ * takes. The source is read as it stands, before any preprocessor: an entry is written out, not
+ * made by a macro.
  */
 #ifndef KERNEL_SIGNATURE_H
 #define KERNEL_SIGNATURE_H
@@ -41,19 +41,22 @@ struct kernel_signature {
 };
 
 /*
- * Reads portable source. MUSTER_E_PARSE with the place ("FILE:LINE") and what to write instead; also if
- * there is no entry at all.
+ * Reads portable source. MUSTER_E_PARSE with the place ("FILE:LINE") and what to write instead;
+ * also if there is no entry at all.
  */
 muster_status kernel_signature_read(struct kernel_signature *signature, const char *code,
                                     size_t bytes, const char *file, struct muster_error *err);
+
+/* Whether something in the text is marked as a portable kernel, comments and strings aside. */
+bool kernel_signature_is_in(const char *code, size_t bytes);
 
 /* NULL if there is none of that name. */
 const struct kernel_entry *kernel_signature_find(const struct kernel_signature *signature,
                                                  const char *entry);
 
 /*
- * The names of the entries in CUDA C++, OpenCL C or PTX, as far as they can be seen without compiling;
- * at most `capacity`. Gives how many there are.
+ * The names of the entries in CUDA C++, OpenCL C or PTX, as far as they can be seen without
+ * compiling; at most `capacity`. Gives how many there are.
  */
 size_t kernel_entries_guess(enum muster_kernel_kind kind, const char *code, size_t bytes,
                             char (*names)[KERNEL_NAME_BYTES], size_t capacity);

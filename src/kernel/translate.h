@@ -1,6 +1,6 @@
 /*
- * Portable source in each of its three languages: the prelude, the source itself at its own lines, and a
- * wrapper for each entry that has the entry's name and does a range of items.
+ * Portable source in each of its three languages: the prelude, the source itself at its own lines,
+ * and a wrapper for each entry that has the entry's name and does a range of items.
  */
 #ifndef KERNEL_TRANSLATE_H
 #define KERNEL_TRANSLATE_H

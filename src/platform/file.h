@@ -18,8 +18,8 @@ muster_status platform_file_write(const char *path, const void *bytes, size_t si
                                   struct muster_error *err);
 
 /*
- * Written aside first and then put in its place, so that others see all of it or nothing. Who else may
- * read it is the umask's matter.
+ * Written aside first and then put in its place, so that others see all of it or nothing. Who else
+ * may read it is the umask's matter.
  */
 muster_status platform_file_replace(const char *path, const void *bytes, size_t size,
                                     struct muster_error *err);
@@ -34,8 +34,9 @@ bool platform_folder_make(const char *path);
 muster_status platform_folder_make_temporary(char *path, struct muster_error *err);
 
 /*
- * Where a program lies that is called by its name, as a shell would find it; a name with a slash is its
- * place. False if there is none, and always in a program that runs with more rights than its caller.
+ * Where a program lies that is called by its name, as a shell would find it; a name with a slash is
+ * its place. False if there is none, and always in a program that runs with more rights than its
+ * caller.
  */
 bool platform_program_find(const char *name, char path[PLATFORM_PATH_BYTES]);
 

@@ -14,7 +14,6 @@
 muster_status platform_library_open(struct platform_library *library, const char *path,
                                     struct muster_error *err)
 {
-    library->image = 0;
     library->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (library->handle)
         return MUSTER_OK;
@@ -40,25 +39,34 @@ static muster_status open_aside(struct platform_library *library, const void *by
     return status;
 }
 
-muster_status platform_library_open_image(struct platform_library *library, const void *bytes,
-                                          size_t size, struct muster_error *err)
+muster_status platform_image_open(struct platform_image *image, const void *bytes, size_t size,
+                                  struct muster_error *err)
 {
     char path[64];
     int file = memfd_create("muster-kernel", MFD_CLOEXEC);
     if (file >= 0 && platform_descriptor_write(file, bytes, size)) {
         snprintf(path, sizeof path, "/proc/self/fd/%d", file);
-        if (platform_library_open(library, path, NULL) == MUSTER_OK) {
+        if (platform_library_open(&image->library, path, NULL) == MUSTER_OK) {
             /*
-             * Kept as long as the library: the loader knows libraries by their path, and the next image
-             * under the same number would be taken for this one.
+             * Kept as long as the library: the loader knows libraries by their path, and the next
+             * image under the same number would be taken for this one.
              */
-            library->image = file + 1;
+            image->descriptor = file;
             return MUSTER_OK;
         }
     }
     if (file >= 0)
         close(file);
-    return open_aside(library, bytes, size, err);
+    image->descriptor = -1;
+    return open_aside(&image->library, bytes, size, err);
+}
+
+void platform_image_close(struct platform_image *image)
+{
+    platform_library_close(&image->library);
+    if (image->descriptor >= 0)
+        close(image->descriptor);
+    image->descriptor = -1;
 }
 
 void *platform_library_symbol(const struct platform_library *library, const char *name)
@@ -78,7 +86,5 @@ void platform_library_close(struct platform_library *library)
 {
     if (library->handle)
         dlclose(library->handle);
-    if (library->image > 0)
-        close(library->image - 1);
-    *library = (struct platform_library){ NULL, 0 };
+    library->handle = NULL;
 }

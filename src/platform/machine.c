@@ -205,22 +205,21 @@ void *platform_ring_map(size_t bytes)
     size_t both;
     if (__builtin_mul_overflow(bytes, (size_t)2, &both))
         return NULL;
-    int file = (int)syscall(SYS_memfd_create, "muster-ring", 1u /* close on exec */);
-    if (file < 0)
-        return NULL;
     /* The address range is taken as a whole first, so that nobody maps something in between. */
-    char *ring = MAP_FAILED;
-    if (ftruncate(file, (off_t)bytes) == 0)
-        ring = mmap(NULL, both, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    for (int i = 0; i < 2 && ring != MAP_FAILED; i++) {
-        void *half = ring + (size_t)i * bytes;
-        if (mmap(half, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) == half)
-            continue;
-        munmap(ring, both);
-        ring = MAP_FAILED;
-    }
-    close(file);
-    return ring != MAP_FAILED ? ring : NULL;
+    char *ring = mmap(NULL, both, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (ring == MAP_FAILED)
+        return NULL;
+    /*
+     * Shared pages that are moved from a place of no bytes stay there too: a second view of them
+     * without a file, which would count against the limits on files and, if it is too large for
+     * them, end the process.
+     */
+    if (mmap(ring, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
+            ring &&
+        mremap(ring, 0, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, ring + bytes) == ring + bytes)
+        return ring;
+    munmap(ring, both);
+    return NULL;
 }
 
 void platform_ring_unmap(void *ring, size_t bytes)

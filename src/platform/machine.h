@@ -27,10 +27,15 @@ muster_status platform_nodes_find(const struct muster_allocator *allocator,
 void platform_nodes_free(const struct muster_allocator *allocator, struct platform_node *nodes,
                          uint32_t count);
 
+/* Cores that this process may use, at least 1. */
+uint32_t platform_core_count(void);
+
 /* "AMD EPYC 9654", or what the machine calls itself. */
 void platform_processor_name(char *out, size_t bytes);
 
-/* What its instructions are: the list that the system gives, cut to `bytes`; "" if it gives none. */
+/*
+ * What its instructions are: the list that the system gives, cut to `bytes`; "" if it gives none.
+ */
 void platform_processor_features(char *out, size_t bytes);
 
 /* Memory of the machine, or less where a control group limits the process. */
@@ -49,8 +54,9 @@ void *platform_pages_map(size_t bytes, int32_t node);
 void platform_pages_unmap(void *pages, size_t bytes);
 
 /*
- * Whole pages that follow themselves: byte i + `bytes` is byte i, so that any piece of at most `bytes`
- * is contiguous, wherever it begins. `bytes` is a multiple of the page. NULL if there is none.
+ * Whole pages that follow themselves: byte i + `bytes` is byte i, so that any piece of at most
+ * `bytes` is contiguous, wherever it begins. `bytes` is a multiple of the page. NULL if there is
+ * none.
  */
 void *platform_ring_map(size_t bytes);
 void platform_ring_unmap(void *ring, size_t bytes);

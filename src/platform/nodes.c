@@ -55,6 +55,13 @@ static void find_allowed(struct platform_cores *allowed)
         add_core(allowed, core);
 }
 
+uint32_t platform_core_count(void)
+{
+    struct platform_cores allowed;
+    find_allowed(&allowed);
+    return count_cores(&allowed);
+}
+
 /*
  * Reads a list as the kernel writes it, "0-3,8", into a core set; false if there is no such file.
  */

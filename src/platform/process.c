@@ -37,8 +37,9 @@ static char **english_environment(void)
 }
 
 /*
- * In a group of its own, so that it can be ended with all that it starts; with the signals of a fresh
- * program, since the caller may block them or, worse for a compiler, ignore the end of children.
+ * In a group of its own, so that it can be ended with all that it starts; with the signals of a
+ * fresh program, since the caller may block them or, worse for a compiler, ignore the end of
+ * children.
  */
 static int spawn(const char *path, const char *const *arguments, int output, pid_t *pid)
 {

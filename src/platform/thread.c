@@ -69,6 +69,13 @@ void platform_mutex_lock(struct platform_mutex *mutex)
     (void)code;
 }
 
+bool platform_mutex_try_lock(struct platform_mutex *mutex)
+{
+    int code = pthread_mutex_trylock(&mutex->mutex);
+    INVARIANT(code == 0 || code == EBUSY);
+    return code == 0;
+}
+
 void platform_mutex_unlock(struct platform_mutex *mutex)
 {
     int code = pthread_mutex_unlock(&mutex->mutex);

@@ -51,6 +51,8 @@ void platform_once_run(struct platform_once *once, void (*function)(void));
 muster_status platform_mutex_init(struct platform_mutex *mutex, struct muster_error *err);
 void platform_mutex_deinit(struct platform_mutex *mutex);
 void platform_mutex_lock(struct platform_mutex *mutex);
+/* False if somebody has it. */
+bool platform_mutex_try_lock(struct platform_mutex *mutex);
 void platform_mutex_unlock(struct platform_mutex *mutex);
 
 muster_status platform_condition_init(struct platform_condition *condition,

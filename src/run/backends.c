@@ -153,15 +153,44 @@ static void note_hidden(struct run_backend *backend, const struct run_device *de
              *others && !strstr(others, id) ? ", " : "", strstr(others, id) ? "" : id);
 }
 
+/* Cuts a device that nobody knows of yet, if that is asked for; its slices follow it. */
+static muster_status cut_as_asked(struct muster *m, struct run_device *device,
+                                  struct run_device **slices, size_t *count,
+                                  struct muster_error *err)
+{
+    uint32_t sizes[SLICES_OF_DEVICE_MAX];
+    size_t wanted = slices_wanted(m, device->info.id, sizes);
+    *count = 0;
+    if (wanted == 0)
+        return MUSTER_OK;
+    muster_status status = MUSTER_OK;
+    if (!(device->info.capabilities & MUSTER_CAN_SLICE))
+        status = muster_error_fill(err, MUSTER_E_NOT_SUPPORTED, 0,
+                                   "leave it out of the option slices, or of MUSTER_SLICES",
+                                   "%s cannot be cut", device->info.id);
+    else
+        status = device_cut(device, sizes, wanted, slices, err);
+    if (status != MUSTER_OK) {
+        run_error_device(err, device);
+        return status;
+    }
+    device->is_sliced = true;
+    *count = wanted;
+    return MUSTER_OK;
+}
+
 /* Opens the devices that may be used, all or none. */
 static muster_status open_devices(struct muster *m, struct run_backend *backend, uint32_t count,
                                   struct muster_error *err)
 {
-    struct run_device **devices = allocator_take(&m->allocator, count, sizeof *devices);
+    muster_status status = slices_check_found(m, backend->table.name, count, err);
+    if (status != MUSTER_OK)
+        return status;
+    size_t room = m->options.slices ? (size_t)count * (1 + SLICES_OF_DEVICE_MAX) : count;
+    struct run_device **devices = allocator_take(&m->allocator, room, sizeof *devices);
     if (!devices)
         return run_no_memory(err, "a backend's devices");
-    muster_status status = MUSTER_OK;
-    uint32_t made = 0;
+    size_t made = 0, cut = 0;
     backend->hidden_count = 0;
     backend->hidden[0] = 0;
     for (uint32_t i = 0; i < count && status == MUSTER_OK; i++) {
@@ -169,21 +198,27 @@ static muster_status open_devices(struct muster *m, struct run_backend *backend,
         snprintf(id, sizeof id, "%s:%u", backend->table.name, i);
         if (!device_allowed(m, id, backend->table.name))
             continue;
-        status = device_create(m, backend, i, &devices[made], err);
-        if (status == MUSTER_OK && is_hidden(m, backend, devices[made])) {
-            note_hidden(backend, devices[made]);
-            device_destroy(devices[made]);
+        size_t slices = 0;
+        struct run_device **device = &devices[made];
+        status = device_create(m, backend, i, device, err);
+        if (status == MUSTER_OK && is_hidden(m, backend, *device)) {
+            note_hidden(backend, *device);
+            device_destroy(*device);
             continue;
         }
         made += status == MUSTER_OK;
+        if (status == MUSTER_OK)
+            status = cut_as_asked(m, *device, device + 1, &slices, err);
+        made += slices;
+        cut += slices > 0;
     }
     if (status == MUSTER_OK)
         status = devices_add(m, devices, made, err);
     if (status == MUSTER_OK)
-        backend->device_count = made;
+        backend->device_count = (uint32_t)(made - cut);
     while (status != MUSTER_OK && made > 0)
         device_destroy(devices[--made]);
-    allocator_give(&m->allocator, devices, count, sizeof *devices);
+    allocator_give(&m->allocator, devices, room, sizeof *devices);
     return status;
 }
 

@@ -15,6 +15,19 @@
 #include "core/job.h"
 #include "run/runtime.h"
 
+/* Timing events around a unit's kernel: before it, behind it, and at the end of the unit. */
+#define TIMING_MARKS 3u
+struct timing_mark;
+
+struct time_span {
+    uint64_t begin_ns, end_ns;
+};
+
+/* How much of the time spans cover together, which come in the order in which they end. */
+struct time_cover {
+    uint64_t ns, until_ns;
+};
+
 /* A range is halved at most so often, and one half is kept each time. */
 #define SLOT_PARTS_MAX 65
 
@@ -25,6 +38,7 @@ struct lane_slot {
     enum slot_stage stage;
     struct job_claim claim;
     uint32_t buffer;
+    char *ring; /* of a source: the one the unit is read from */
     muster_stream stream;
     bool has_stream;
     muster_block blocks[MUSTER_ARGS_MAX]; /* device memory of array arguments; generation 0: none */
@@ -32,6 +46,10 @@ struct lane_slot {
     struct muster_error problem;          /* why it went wrong */
     muster_status ended;                  /* how the stream got to its end */
     muster_status result;                 /* how the kernel ended */
+    uint64_t kicked_ns, given_ns, ended_ns;
+    struct timing_mark *marks[TIMING_MARKS]; /* borrowed of the device; NULL: not timed */
+    uint32_t marked;                         /* of them, recorded for this unit */
+    struct time_span at_kernel;              /* 0: not known */
     /*
      * Items of the unit that are being done: all, unless it is being found out which of them fail.
      * Then `parts` are those that are still to be looked at, each half of the one before.
@@ -39,22 +57,33 @@ struct lane_slot {
     struct muster_range part;
     struct muster_range parts[SLOT_PARTS_MAX];
     uint32_t part_count;
+    bool is_broken_off; /* there were parts left when the job ended, or another attempt was first */
 };
 
 /* One device working on one job. */
 struct run_lane {
     struct muster_job *job;
-    struct run_device *device; /* pinned until the lane is torn down */
+    struct run_device
+        *device; /* pinned until the job is over; there as long as the lane has streams */
+    bool has_device_pin;
     uint32_t index;
     struct platform_thread thread;
-    struct lane_slot *slots;                  /* owns: `depth` */
-    bool uses_host_memory;                    /* kernels work on arrays and buffers themselves */
-    bool has_pinned_buffers, has_pinned_ring; /* else: made known to the device for fast copies */
-    muster_block arrays[MUSTER_ARGS_MAX]; /* then: input arrays and the source's ring, declared */
+    struct lane_slot *slots;              /* owns: `depth` */
+    bool uses_host_memory;                /* kernels work on arrays and buffers themselves */
+    muster_block arrays[MUSTER_ARGS_MAX]; /* then: input arrays and a source's ring, declared */
+    char *declared_ring;                  /* which ring that is */
     muster_block *buffers;                /* and buffers, declared when first used; owns */
+    bool has_pinned_buffers;              /* else: made known to the device for fast copies */
+    char *pinned_ring;                    /* likewise; NULL: none */
     uint32_t running;
     uint64_t first_ns, last_ns, busy_since_ns, busy_ns;
+    bool is_timed;
+    struct time_cover held, at_kernel; /* the device had a whole unit; one was at its kernel */
+    bool was_hung;                     /* as last told of in a trace */
 };
+
+/* A device that hangs may go on reading at any time: what it reads from is left alone from then on. */
+#define RINGS_MAX 8
 
 /*
  * Items that a job's source has supplied, in a ring of bytes: item i lies at i x item size, modulo the
@@ -62,21 +91,26 @@ struct run_lane {
  */
 struct run_source {
     struct platform_thread thread;
-    bool is_running;   /* the thread was started */
-    char *ring;        /* owns; NULL: the job has no source */
-    size_t ring_bytes; /* a multiple of the page */
+    bool is_running;        /* the thread was started */
+    char *rings[RINGS_MAX]; /* owns: the one that is filled, and those left to hung devices */
+    uint32_t ring_count;
+    char *ring;        /* the one that is filled; NULL: the job has no source */
+    size_t ring_bytes; /* of each; a multiple of the page */
     size_t item_bytes;
     uint64_t capacity; /* items that may be there at a time; 0: the job has no source */
 };
 
 struct muster_job {
     struct muster *m;
+    uint32_t number;         /* in traces, from 1 */
     struct muster_job *next; /* on one of the runtime's lists */
     struct muster_job_desc desc;
     struct muster_arg args[MUSTER_ARGS_MAX];
     unsigned char values[MUSTER_ARG_BYTES_MAX]; /* of scalars */
     size_t out_offsets[MUSTER_ARGS_MAX];        /* of written arguments, within a buffer */
     size_t status_offset;                       /* of the items' statuses, likewise */
+    enum job_policy policy;
+    bool places; /* by `policy`; else lanes take */
     struct job_options core_options;
     struct job *core; /* owns */
     struct platform_condition changed;
@@ -94,7 +128,8 @@ struct muster_job {
     uint32_t *unit_buffers;       /* owns: whose results a unit's are, by unit */
     muster_status *unit_failures; /* owns: why a unit has no result, by unit */
     struct run_source source;
-    struct muster_range failed[MUSTER_JOB_FAILED_MAX]; /* items that were delivered as failed */
+    /* Items that were delivered as failed. The conductor's alone until the job is over. */
+    struct muster_range failed[MUSTER_JOB_FAILED_MAX];
     size_t failed_count;
     uint64_t failed_items;
     struct muster_error first_failed; /* the first of them that was delivered */
@@ -163,5 +198,35 @@ muster_status lane_set_up(struct run_lane *lane, struct muster_error *err);
 void lane_run(void *lane);
 /* Gives back what the lane has, unless a hung device may still use it; may be called again. */
 void lane_tear_down(struct run_lane *lane);
+
+/* trace.c: what a trace and the totals are told. */
+void trace_kick_locked(struct lane_slot *slot, uint64_t now_ns);
+void trace_attempt_locked(struct lane_slot *slot, enum job_end end, enum job_verdict verdict,
+                          uint64_t now_ns);
+/* The core has looked for what is overdue. */
+void trace_look_locked(struct muster_job *job);
+/* `begin_ns` is of trace_clock. */
+void trace_delivery_locked(struct muster_job *job, struct muster_range range, uint64_t begin_ns,
+                           muster_status status);
+void trace_job_locked(const struct muster_job *job);
+
+/* loss.c: where a job's time went. */
+/* Timing is for the report alone: where it cannot be had the lane does without. */
+void timing_set_up(struct run_lane *lane);
+void timing_give_back(struct lane_slot *slot);
+/* Records the slot's mark of that number behind what its stream was given; they come in order. */
+void timing_mark(struct lane_slot *slot, uint32_t which);
+/* After the unit's end, with no lock held. */
+void timing_read(struct lane_slot *slot);
+void loss_attempt_locked(struct lane_slot *slot);
+
+/* Sums over lanes, each weighted with the rate at which the lane works when it does. */
+struct loss {
+    double rate; /* items in a nanosecond */
+    double startup, starved, tail, transfer, overhead;
+    uint64_t items;
+};
+void loss_add_locked(struct loss *loss, const struct run_lane *lane, uint64_t items);
+void loss_report(const struct loss *loss, struct muster_report *report);
 
 #endif

@@ -44,6 +44,7 @@ muster_status muster_copy_in(struct muster *m, muster_stream stream, muster_bloc
                                            .bytes = bytes };
     if (status == MUSTER_OK && bytes > 0)
         status = run.stream->device->backend->table.copy(run.stream->state, &copy, err);
+    run_count(&m->counts.bytes_in, status == MUSTER_OK ? bytes : 0);
     return finish(&run, status, bytes, err);
 }
 
@@ -63,6 +64,7 @@ muster_status muster_copy_out(struct muster *m, muster_stream stream, void *to, 
                                            .bytes = bytes };
     if (status == MUSTER_OK && bytes > 0)
         status = run.stream->device->backend->table.copy(run.stream->state, &copy, err);
+    run_count(&m->counts.bytes_out, status == MUSTER_OK ? bytes : 0);
     return finish(&run, status, bytes, err);
 }
 

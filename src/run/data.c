@@ -182,6 +182,7 @@ static muster_status make_resident(struct muster *m, struct run_data *data, must
     if (status == MUSTER_OK) {
         struct run_block *block = block_of_locked(m, copy);
         block->is_copy = block->is_unused = true;
+        trace_data_locked(device, data->bytes);
         block->used_ns = platform_clock_ns();
         *out = copy->block;
     } else {

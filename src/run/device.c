@@ -159,6 +159,9 @@ void device_view_locked(struct run_device *device)
     uint32_t backend = 0;
     while (m->backends[backend] != device->backend)
         backend++;
+    bool is_usable = device_check_locked(device, NULL) == MUSTER_OK;
+    if (is_usable != m->views[device->index].is_usable)
+        atomic_fetch_add_explicit(&m->epoch, 1, memory_order_relaxed);
     m->views[device->index] = (struct placement_device){
         .weight = (float)device->info.weight,
         .items_per_s = (float)device->items.per_s,
@@ -171,7 +174,7 @@ void device_view_locked(struct run_device *device)
         .streams_active = device->streams_active,
         .compute = { device->info.compute[0], device->info.compute[1] },
         .backend = (uint8_t)backend,
-        .is_usable = device_check_locked(device, NULL) == MUSTER_OK,
+        .is_usable = is_usable,
     };
 }
 
@@ -302,6 +305,7 @@ muster_status device_note_locked(struct run_device *device, muster_status status
         device->health == MUSTER_HEALTH_LOST)
         return status;
     device->health = MUSTER_HEALTH_LOST;
+    trace_lost_locked(device);
     for (uint32_t i = 0; i < m->device_count; i++)
         if (m->devices[i]->info.domain == device->info.domain &&
             m->devices[i]->health < MUSTER_HEALTH_QUARANTINED)
@@ -607,7 +611,7 @@ static muster_status begin_cut(struct muster *m, muster_device handle, struct ru
 }
 
 /* Plans and opens all slices, or none. Nobody knows of them yet. */
-static muster_status cut(struct run_device *device, const uint32_t *sizes, size_t count,
+muster_status device_cut(struct run_device *device, const uint32_t *sizes, size_t count,
                          struct run_device **slices, struct muster_error *err)
 {
     struct muster_backend *table = &device->backend->table;
@@ -644,6 +648,7 @@ muster_status muster_device_slice(struct muster *m, muster_device handle, const 
     if (status != MUSTER_OK)
         goto done;
     /* What has finished is not in use any more, also if nobody has looked since. */
+    tasks_leave_device(m, device);
     flights_retire_all(device);
     zombies_reclaim(device);
     device_unpin(device);
@@ -651,7 +656,7 @@ muster_status muster_device_slice(struct muster *m, muster_device handle, const 
     if (status != MUSTER_OK)
         goto done;
     backends_begin_probe(m, device->backend);
-    status = cut(device, sizes, count, slices, err);
+    status = device_cut(device, sizes, count, slices, err);
     run_lock(m);
     bool made = status == MUSTER_OK;
     if (made)

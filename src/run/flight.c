@@ -55,6 +55,7 @@ void marks_unreference_locked(struct run_device *device, const struct tracker_ma
 
 void events_destroy(struct run_device *device)
 {
+    timing_marks_destroy(device);
     while (device->free_events) {
         struct run_event *event = device->free_events;
         device->free_events = event->next_free;
@@ -174,6 +175,17 @@ void flights_retire_after(struct run_stream *stream, muster_status stream_status
     stream->retiring = false;
     platform_condition_wake_all(&m->changed);
     run_unlock(m);
+}
+
+void flights_forget_result(struct run_stream *stream, muster_status *result)
+{
+    run_lock(stream->device->m);
+    for (struct flight *flight = stream->oldest; flight; flight = flight->next)
+        if (flight->user_result == result) {
+            *result = flight->result;
+            flight->user_result = NULL;
+        }
+    run_unlock(stream->device->m);
 }
 
 void flights_retire_all(struct run_device *device)

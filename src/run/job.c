@@ -84,8 +84,7 @@ static muster_status check_source(const struct muster_job_desc *desc, struct mus
     if (desc->items == MUSTER_ITEMS_UNKNOWN && (!desc->source || has_arrays))
         return run_bad_argument(
             err, "a job",
-            "a number of items that is not known needs a source and a sink, and "
-            "no arrays");
+            "a number of items that is not known needs a source, and goes with no arrays");
     return MUSTER_OK;
 }
 
@@ -120,6 +119,31 @@ static muster_status check_desc(const struct muster_job_desc *desc, struct muste
                                      (unsigned long long)desc->items);
     }
     return check_source(desc, err);
+}
+
+/* Which policy is meant. */
+static muster_status find_policy(struct muster_job *job, struct muster_error *err)
+{
+    static const char *const names[] = { [JOB_ROUND_ROBIN] = "round-robin",
+                                         [JOB_LEAST_LOADED] = "least-loaded",
+                                         [JOB_WEIGHTED] = "weighted",
+                                         [JOB_ADAPTIVE] = "adaptive",
+                                         [JOB_EARLIEST_FINISH] = "earliest-finish" };
+    const char *name = job->desc.options.policy;
+    job->places = name && strcmp(name, "claim") != 0;
+    if (!job->places)
+        return MUSTER_OK;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        job->policy = (enum job_policy)i;
+        if (strcmp(name, names[i]) == 0)
+            return MUSTER_OK;
+    }
+    bool is_sticky = strcmp(name, "sticky") == 0;
+    return muster_error_fill(
+        err, MUSTER_E_INVALID, 0,
+        "claim, round-robin, least-loaded, weighted, adaptive or earliest-finish",
+        "the policy of a job is \"%s\", which %s", name,
+        is_sticky ? "goes by a key that units do not have" : "it does not know");
 }
 
 /* What the kernel's source says it takes, where there is one. */
@@ -177,30 +201,39 @@ static uint64_t find_unit_max(const struct muster_job *job)
     return least(most, job->desc.items);
 }
 
+/* Makes room in a buffer for a unit of such items; false if no memory is that large. */
+static bool add_output(struct muster_job *job, size_t item_bytes, size_t *offset)
+{
+    size_t end, bytes;
+    if (__builtin_mul_overflow((size_t)job->unit_max, item_bytes, &bytes) ||
+        __builtin_add_overflow(job->buffer_bytes, bytes, &end) ||
+        __builtin_add_overflow(end, OUTPUT_ALIGNMENT - 1, &end))
+        return false;
+    *offset = job->buffer_bytes;
+    job->buffer_bytes = end & ~(size_t)(OUTPUT_ALIGNMENT - 1);
+    return true;
+}
+
 /* Where each written argument lies in a buffer. */
 static muster_status lay_out(struct muster_job *job, struct muster_error *err)
 {
+    bool fits = true;
     job->unit_max = find_unit_max(job);
     for (size_t i = 0; i < job->desc.arg_count; i++) {
         const struct muster_arg *arg = &job->args[i];
-        if (!job_writes(arg))
-            continue;
-        job->out_offsets[i] = job->buffer_bytes;
-        /* No overflow in the product: all items together do not. */
-        size_t end, bytes = (size_t)job->unit_max * arg->bytes;
-        if (__builtin_add_overflow(job->buffer_bytes, bytes, &end) ||
-            __builtin_add_overflow(end, OUTPUT_ALIGNMENT - 1, &end))
-            return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, "use smaller units",
-                                     "a unit's results are larger than any memory");
-        job->buffer_bytes = end & ~(size_t)(OUTPUT_ALIGNMENT - 1);
+        size_t bytes;
+        if (job_writes(arg))
+            fits = fits && add_output(job, arg->bytes, &job->out_offsets[i]);
+        else if (job_cuts(arg))
+            fits = fits && !__builtin_mul_overflow((size_t)job->unit_max, arg->bytes, &bytes);
     }
-    if (job->desc.each_status) {
-        job->status_offset = job->buffer_bytes;
-        job->buffer_bytes +=
-            ((size_t)job->unit_max * sizeof(muster_status) + OUTPUT_ALIGNMENT - 1) &
-            ~(size_t)(OUTPUT_ALIGNMENT - 1);
-    }
-    return MUSTER_OK;
+    if (job->desc.each_status)
+        fits = fits && add_output(job, sizeof(muster_status), &job->status_offset);
+    if (fits)
+        return MUSTER_OK;
+    return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, "use smaller units",
+                             "a unit of %llu items is larger than any memory",
+                             (unsigned long long)job->unit_max);
 }
 
 static bool has_inout(const struct muster_job *job)
@@ -230,6 +263,8 @@ static void set_core_options(struct muster_job *job)
         /* A late attempt would read what delivery has written in its place. */
         .speculate = !options->no_copies && !has_inout(job),
         .tolerant = job->desc.each_status != NULL,
+        .place = job->places,
+        .policy = job->policy,
         .timeout_ns = options->timeout_ns,
     };
     source_plan(job);
@@ -305,7 +340,9 @@ static muster_status find_devices(struct muster_job *job, struct muster_error *e
         if (!takes_part_locked(job, device))
             continue;
         struct run_lane *lane = &job->lanes[job->lane_count];
-        *lane = (struct run_lane){ .job = job, .device = device, .index = job->lane_count };
+        *lane = (struct run_lane){
+            .job = job, .device = device, .has_device_pin = true, .index = job->lane_count
+        };
         device->pins++;
         memcpy(job->lane_ids[job->lane_count], device->info.id, sizeof job->lane_ids[0]);
         job->lane_count++;
@@ -416,7 +453,7 @@ static void free_job(struct muster_job *job)
 /* Delivery. */
 
 /* Writes the items that did not fail. */
-static void write_array(char *to, const char *from, size_t item_bytes,
+static void write_array(struct muster *m, char *to, const char *from, size_t item_bytes,
                         const muster_status *statuses, uint64_t items)
 {
     for (uint64_t begin = 0, end; begin < items; begin = end) {
@@ -425,7 +462,8 @@ static void write_array(char *to, const char *from, size_t item_bytes,
         while (end < items && (statuses[end] == MUSTER_OK) == is_good)
             end++;
         if (is_good)
-            memcpy(to + begin * item_bytes, from + begin * item_bytes, (end - begin) * item_bytes);
+            copiers_copy(m, to + begin * item_bytes, from + begin * item_bytes,
+                         (end - begin) * item_bytes);
     }
 }
 
@@ -442,8 +480,8 @@ static muster_status deliver(struct muster_job *job, uint32_t buffer, struct mus
             continue;
         const char *from = job_buffer(job, buffer) + job->out_offsets[i];
         if (arg->out)
-            write_array((char *)arg->out + range.begin * arg->bytes, from, arg->bytes, statuses,
-                        items);
+            write_array(job->m, (char *)arg->out + range.begin * arg->bytes, from, arg->bytes,
+                        statuses, items);
         outputs[count++] = from;
     }
     if (statuses)
@@ -452,53 +490,50 @@ static muster_status deliver(struct muster_job *job, uint32_t buffer, struct mus
     return job->desc.sink ? job->desc.sink(job->desc.sink_user, &result) : MUSTER_OK;
 }
 
-/* Items that are delivered as failed, as ranges: what does not fit is joined with its neighbour. */
-static void note_failed_locked(struct muster_job *job, struct muster_range range)
+/*
+ * Adds a range to MUSTER_JOB_FAILED_MAX of them at most, which stay in item order and apart. One for
+ * which there is no room is joined with its neighbour, and so is what lies between.
+ */
+static void add_failed(struct muster_range *ranges, size_t *count, struct muster_range range)
 {
-    size_t at = job->failed_count;
-    job->failed_items += range.end - range.begin;
-    while (at > 0 && job->failed[at - 1].begin > range.begin)
-        at--;
-    if (at > 0 && job->failed[at - 1].end == range.begin) {
-        job->failed[at - 1].end = range.end;
-    } else if (job->failed_count == MUSTER_JOB_FAILED_MAX) {
-        struct muster_range *near = &job->failed[at > 0 ? at - 1 : 0];
-        near->begin = least(near->begin, range.begin);
-        near->end = near->end > range.end ? near->end : range.end;
-    } else {
-        memmove(&job->failed[at + 1], &job->failed[at],
-                (job->failed_count - at) * sizeof *job->failed);
-        job->failed[at] = range;
-        job->failed_count++;
+    size_t first = *count;
+    while (first > 0 && ranges[first - 1].end >= range.begin)
+        first--;
+    size_t last = first;
+    while (last < *count && ranges[last].begin <= range.end)
+        last++;
+    if (first == last && *count == MUSTER_JOB_FAILED_MAX) {
+        first -= first > 0;
+        last = first + 1;
     }
+    if (first < last) {
+        range.begin = least(range.begin, ranges[first].begin);
+        range.end = ranges[last - 1].end > range.end ? ranges[last - 1].end : range.end;
+    }
+    memmove(&ranges[first + 1], &ranges[last], (*count - last) * sizeof *ranges);
+    ranges[first] = range;
+    *count += 1 - (last - first);
 }
 
-static void note_statuses_locked(struct muster_job *job, uint32_t buffer, struct muster_range range)
+/* Of a unit that was delivered: which of its items failed. */
+static void note_statuses(struct muster_job *job, uint32_t buffer, struct muster_range range)
 {
     const muster_status *statuses = job_statuses(job, buffer);
-    struct muster_error problem;
-    for (uint64_t i = 0; statuses && i < range.end - range.begin; i++) {
-        if (statuses[i] == MUSTER_OK)
+    uint64_t items = range.end - range.begin;
+    for (uint64_t begin = 0, end; statuses && begin < items; begin = end) {
+        end = begin + 1;
+        if (statuses[begin] == MUSTER_OK)
             continue;
-        uint64_t item = range.begin + i;
-        if (job->failed_items == 0) {
-            muster_error_fill(&problem, MUSTER_E_FAILED, 0, "look at each_status",
-                              "item %llu failed: %s", (unsigned long long)item,
-                              muster_status_message(statuses[i]));
-            job->first_failed = problem;
-        }
-        note_failed_locked(job, (struct muster_range){ item, item + 1 });
+        while (end < items && statuses[end] != MUSTER_OK)
+            end++;
+        if (job->failed_items == 0)
+            muster_error_fill(&job->first_failed, MUSTER_E_FAILED, 0, "look at each_status",
+                              "item %llu failed: %s", (unsigned long long)(range.begin + begin),
+                              muster_status_message(statuses[begin]));
+        job->failed_items += end - begin;
+        add_failed(job->failed, &job->failed_count,
+                   (struct muster_range){ range.begin + begin, range.begin + end });
     }
-}
-
-/* A unit of which nothing came back is delivered as what it is. */
-static uint32_t take_failed_locked(struct muster_job *job, uint32_t unit, struct muster_range range)
-{
-    uint32_t buffer = job_take_buffer_locked(job);
-    muster_status *statuses = job_statuses(job, buffer);
-    for (uint64_t i = 0; i < range.end - range.begin; i++)
-        statuses[i] = job->unit_failures[unit];
-    return buffer;
 }
 
 /* Delivers the next result, if there is one. Called with the lock, which is not held meanwhile. */
@@ -508,14 +543,20 @@ static bool deliver_next_locked(struct muster_job *job)
     struct muster_range range;
     if (!job_next_result(job->core, &unit, &range))
         return false;
-    uint32_t buffer = job_has_failed(job->core, unit) ? take_failed_locked(job, unit, range)
-                                                      : job->unit_buffers[unit];
+    bool has_failed = job_has_failed(job->core, unit);
+    uint32_t buffer = has_failed ? job_take_buffer_locked(job) : job->unit_buffers[unit];
+    muster_status failure = job->unit_failures[unit];
+    uint64_t begin_ns = trace_clock(job->m);
     run_unlock(job->m);
+    /* A unit of which nothing came back is delivered as what it is. */
+    for (uint64_t i = 0; has_failed && i < range.end - range.begin; i++)
+        job_statuses(job, buffer)[i] = failure;
     muster_status status = deliver(job, buffer, range);
+    if (status == MUSTER_OK)
+        note_statuses(job, buffer, range);
     run_lock(job->m);
     if (status == MUSTER_OK) {
         job_delivered(job->core, unit);
-        note_statuses_locked(job, buffer, range);
         job->end_ns = platform_clock_ns();
     } else {
         struct muster_error problem;
@@ -525,6 +566,7 @@ static bool deliver_next_locked(struct muster_job *job)
         job_note_locked(job, &problem);
         job_sink_failed(job->core, unit);
     }
+    trace_delivery_locked(job, range, begin_ns, status);
     job->free_buffers[job->free_count++] = buffer;
     platform_condition_wake_all(&job->changed);
     return true;
@@ -534,6 +576,9 @@ static bool deliver_next_locked(struct muster_job *job)
 static void conclude_locked(struct muster_job *job)
 {
     struct muster_error problem = { .size = sizeof problem };
+    char of_all[32] = "";
+    if (job_items(job->core) != MUSTER_ITEMS_UNKNOWN)
+        snprintf(of_all, sizeof of_all, " of %llu", (unsigned long long)job_items(job->core));
     switch (job_state(job->core)) {
     case JOB_DONE:
         job->status = job->failed_items > 0 ? MUSTER_E_FAILED : MUSTER_OK;
@@ -541,9 +586,8 @@ static void conclude_locked(struct muster_job *job)
         break;
     case JOB_CANCELLED:
         job->status = muster_error_fill(&problem, MUSTER_E_CANCELLED, 0, NULL,
-                                        "the job was cancelled after %llu of %llu items",
-                                        (unsigned long long)job_items_delivered(job->core),
-                                        (unsigned long long)job->desc.items);
+                                        "the job was cancelled after %llu%s items",
+                                        (unsigned long long)job_items_delivered(job->core), of_all);
         job->error = problem;
         break;
     default:
@@ -553,13 +597,12 @@ static void conclude_locked(struct muster_job *job)
     }
     /* Hung slots may still read the caller's arrays, also of a job that others have finished. */
     if (job->outstanding > 0)
-        job->status =
-            muster_error_fill(&job->error, MUSTER_E_DEVICE_HUNG, 0,
-                              "keep the job's arrays until the runtime is closed",
-                              "a device does not answer and still holds %u units; %llu "
-                              "of %llu items were delivered",
-                              job->outstanding, (unsigned long long)job_items_delivered(job->core),
-                              (unsigned long long)job->desc.items);
+        job->status = muster_error_fill(
+            &job->error, MUSTER_E_DEVICE_HUNG, 0,
+            "keep the job's arrays until the runtime is closed",
+            "a device does not answer and still holds %u units; %llu%s items "
+            "were delivered",
+            job->outstanding, (unsigned long long)job_items_delivered(job->core), of_all);
     if (job_state(job->core) != JOB_DONE || job->outstanding > 0)
         job->end_ns = platform_clock_ns();
 }
@@ -575,6 +618,7 @@ static void look_or_wait_locked(struct muster_job *job)
     bool was_running = job_state(job->core) == JOB_RUNNING;
     if (due_ns <= now_ns)
         job_look(job->core, now_ns);
+    trace_look_locked(job);
     if (was_running && job_state(job->core) == JOB_FAILED) {
         struct muster_error problem;
         muster_error_fill(&problem, MUSTER_E_DEVICE_HUNG, 0, NULL,
@@ -618,6 +662,7 @@ static void conduct(void *argument)
     }
     see_lanes_out_locked(job);
     conclude_locked(job);
+    trace_job_locked(job);
     job->is_over = true;
     platform_condition_wake_all(&job->changed);
     run_unlock(job->m);
@@ -674,8 +719,6 @@ static muster_status set_up(struct muster_job *job, struct muster_error *err)
         (status = source_set_up(job, err)) != MUSTER_OK ||
         (status = make_core(job, err)) != MUSTER_OK)
         return status;
-    for (uint64_t i = 0; job->desc.each_status && i < job->desc.items; i++)
-        job->desc.each_status[i] = MUSTER_E_CANCELLED;
     for (uint32_t i = 0; i < job->lane_count && status == MUSTER_OK; i++) {
         status = lane_set_up(&job->lanes[i], err);
         /* A device that turns out to be lost is one that was lost a moment later: others go on. */
@@ -706,7 +749,7 @@ static muster_status describe(struct muster_job *job, struct muster *m,
         return status;
     job->desc = *desc;
     copy_args(job, desc);
-    return MUSTER_OK;
+    return find_policy(job, err);
 }
 
 muster_status muster_start(struct muster *m, const struct muster_job_desc *desc,
@@ -725,6 +768,7 @@ muster_status muster_start(struct muster *m, const struct muster_job_desc *desc,
         allocator_give(&m->allocator, job, 1, sizeof *job);
         return status;
     }
+    job->number = (uint32_t)run_count(&m->counts.jobs_numbered, 1) + 1;
     status = set_up(job, err);
     if (status == MUSTER_OK)
         status = start_threads(job, err);
@@ -735,6 +779,10 @@ muster_status muster_start(struct muster *m, const struct muster_job_desc *desc,
         return status;
     }
     *out = job;
+    run_count(&m->counts.jobs_started, 1);
+    /* Nothing is delivered yet. */
+    for (uint64_t i = 0; job->desc.each_status && i < job->desc.items; i++)
+        job->desc.each_status[i] = MUSTER_E_CANCELLED;
     run_lock(m);
     job->next = m->jobs;
     m->jobs = job;
@@ -772,8 +820,7 @@ muster_status muster_job_memory_estimate(struct muster *m, const struct muster_j
 
 static void report_lanes_locked(const struct muster_job *job, struct muster_report *report)
 {
-    uint64_t startup = 0, starved = 0, tail = 0;
-    double rate_sum = 0;
+    struct loss loss = { .rate = 0 };
     for (uint32_t i = 0; i < job->lane_count; i++) {
         const struct run_lane *lane = &job->lanes[i];
         struct muster_job_device *device = &report->devices[report->device_count++];
@@ -790,18 +837,9 @@ static void report_lanes_locked(const struct muster_job *job, struct muster_repo
                                         : MUSTER_HEALTH_OK;
         if (lane->busy_ns > 0)
             device->items_per_s = (double)core.items / (double)lane->busy_ns * 1e9;
-        rate_sum += device->items_per_s;
-        uint64_t begin_ns = lane->first_ns > 0 ? lane->first_ns : job->end_ns;
-        uint64_t end_ns = lane->last_ns > begin_ns ? lane->last_ns : begin_ns;
-        startup += begin_ns - job->start_ns;
-        starved += end_ns - begin_ns > lane->busy_ns ? end_ns - begin_ns - lane->busy_ns : 0;
-        tail += job->end_ns > end_ns ? job->end_ns - end_ns : 0;
+        loss_add_locked(&loss, lane, core.items);
     }
-    report->startup_ns = startup / job->lane_count;
-    report->starved_ns = starved / job->lane_count;
-    report->tail_ns = tail / job->lane_count;
-    if (rate_sum > 0)
-        report->bound_ns = (uint64_t)((double)report->delivered / rate_sum * 1e9);
+    loss_report(&loss, report);
 }
 
 static void report_locked(const struct muster_job *job, struct muster_report *report)
@@ -814,10 +852,8 @@ static void report_locked(const struct muster_job *job, struct muster_report *re
                                       .retries = job_retries(job->core),
                                       .makespan_ns = job->end_ns - job->start_ns };
     report->failed_count = job_failed_ranges(job->core, report->failed, MUSTER_JOB_FAILED_MAX);
-    if (report->failed_count == 0 && job->failed_count > 0) {
-        memcpy(report->failed, job->failed, sizeof report->failed);
-        report->failed_count = job->failed_count;
-    }
+    for (size_t i = 0; i < job->failed_count; i++)
+        add_failed(report->failed, &report->failed_count, job->failed[i]);
     report->failed_items = job->failed_items;
     report_lanes_locked(job, report);
 }

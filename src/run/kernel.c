@@ -67,9 +67,9 @@ static muster_status copy_forms(struct muster_kernel *kernel,
                 return run_no_memory(err, "a kernel");
         }
     kernel->forms = allocator_take(allocator, count, sizeof *kernel->forms);
-    kernel->memory = total > 0 ? allocator_take(allocator, total, 1) : NULL;
+    kernel->memory = allocator_take(allocator, total, 1);
     kernel->memory_bytes = total;
-    if (!kernel->forms || (total > 0 && !kernel->memory))
+    if (!kernel->forms || !kernel->memory)
         return run_no_memory(err, "a kernel");
     char *to = kernel->memory;
     for (size_t i = 0; i < count; i++) {
@@ -215,6 +215,7 @@ void muster_kernel_destroy(struct muster_kernel *kernel)
         return;
     struct muster *m = kernel->m;
     run_lock(m);
+    atomic_fetch_add_explicit(&m->epoch, 1, memory_order_relaxed);
     if (kernel->previous)
         kernel->previous->next = kernel->next;
     else
@@ -274,8 +275,14 @@ void kernel_find_compilers(const struct muster_kernel *kernel)
     for (uint32_t i = 0; i < m->device_count; i++)
         all.forms |= m->devices[i]->info.forms;
     run_unlock(m);
+    /* Each kind of device by itself: what serves one would end the search for another. */
+    static const uint32_t kinds[] = { MUSTER_KERNEL_FUNCTION,
+                                      MUSTER_KERNEL_CUBIN | MUSTER_KERNEL_PTX };
     for (size_t i = 0; i < kernel->form_count; i++)
-        kernel_can_build(&kernel->forms[i], &all);
+        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+            const struct kernel_target one = { all.forms & kinds[k], { 0, 0 } };
+            kernel_can_build(&kernel->forms[i], &one);
+        }
 }
 
 /* The reason is that of the first form which something could be made of elsewhere. */
@@ -338,6 +345,7 @@ static muster_status build(struct muster_kernel *kernel, struct built *built,
         kernel_image_release(&built->image, &m->allocator);
         return status;
     }
+    run_count(&m->counts.kernels_built, 1);
     built->state = state;
     return MUSTER_OK;
 }
@@ -410,6 +418,16 @@ static void *find_state(struct muster_kernel *kernel, const struct run_device *d
     void *state = built && !built->is_building ? built->state : NULL;
     run_unlock(kernel->m);
     return state;
+}
+
+muster_status kernel_get_built(struct muster_kernel *kernel, struct run_device *device, void **out,
+                               struct muster_error *err)
+{
+    *out = find_state(kernel, device);
+    muster_status status = *out ? MUSTER_OK : make_built(kernel, device, err);
+    if (!*out && status == MUSTER_OK)
+        *out = find_state(kernel, device);
+    return status;
 }
 
 muster_status kernel_check_arguments(const struct muster_kernel *kernel,

@@ -42,13 +42,11 @@ static muster_status declare_arrays(struct run_lane *lane, struct muster_error *
     struct muster_job *job = lane->job;
     for (size_t i = 0; i < job->desc.arg_count; i++) {
         const struct muster_arg *arg = &job->args[i];
-        if (arg->kind != MUSTER_ARG_IN && arg->kind != MUSTER_ARG_SOURCE)
+        const struct muster_memory memory = { .address = (uintptr_t)arg->in,
+                                              .bytes = job->desc.items * arg->bytes };
+        /* A ring is declared when it is first read from. */
+        if (arg->kind != MUSTER_ARG_IN)
             continue;
-        struct muster_memory memory = { .address = (uintptr_t)arg->in,
-                                        .bytes = job->desc.items * arg->bytes };
-        if (arg->kind == MUSTER_ARG_SOURCE)
-            memory = (struct muster_memory){ .address = (uintptr_t)job->source.ring,
-                                             .bytes = 2 * job->source.ring_bytes };
         /* Without items there is no memory either. */
         if (memory.bytes == 0)
             continue;
@@ -70,7 +68,8 @@ static void pin_memory(struct run_lane *lane)
 {
     const struct muster_job *job = lane->job;
     lane->has_pinned_buffers = pin(lane->device, job->memory, job->memory_bytes);
-    lane->has_pinned_ring = pin(lane->device, job->source.ring, 2 * job->source.ring_bytes);
+    if (pin(lane->device, job->source.ring, 2 * job->source.ring_bytes))
+        lane->pinned_ring = job->source.ring;
 }
 
 static void unpin_memory(struct run_lane *lane)
@@ -78,9 +77,10 @@ static void unpin_memory(struct run_lane *lane)
     const struct run_device *device = lane->device;
     if (lane->has_pinned_buffers)
         device->backend->table.host_unregister(device->state, lane->job->memory);
-    if (lane->has_pinned_ring)
-        device->backend->table.host_unregister(device->state, lane->job->source.ring);
-    lane->has_pinned_buffers = lane->has_pinned_ring = false;
+    if (lane->pinned_ring)
+        device->backend->table.host_unregister(device->state, lane->pinned_ring);
+    lane->has_pinned_buffers = false;
+    lane->pinned_ring = NULL;
 }
 
 muster_status lane_set_up(struct run_lane *lane, struct muster_error *err)
@@ -105,6 +105,7 @@ muster_status lane_set_up(struct run_lane *lane, struct muster_error *err)
         if (!lane->uses_host_memory && (status = allocate_blocks(slot, err)) != MUSTER_OK)
             return status;
     }
+    timing_set_up(lane);
     if (lane->uses_host_memory)
         return declare_arrays(lane, err);
     pin_memory(lane);
@@ -124,6 +125,8 @@ static void see_flights_end(struct lane_slot *slot)
     if (stream_pin_to_finish(slot->lane->job->m, slot->stream, &stream, NULL) != MUSTER_OK)
         return;
     flights_retire(stream);
+    /* The slot may be gone before the flight is: fault_cuda_calls. */
+    flights_forget_result(stream, &slot->result);
     stream_unpin(stream);
 }
 
@@ -144,19 +147,19 @@ void lane_tear_down(struct run_lane *lane)
     run_lock(m);
     bool is_kept = lane->slots && find_slot(lane, STAGE_RUNNING);
     run_unlock(m);
-    if (lane->device) {
-        /* A driver that hangs is not asked for anything more; what it knows goes with it. */
-        if (!is_kept)
-            unpin_memory(lane);
+    if (lane->has_device_pin)
         device_unpin(lane->device);
-    }
-    lane->device = NULL;
-    for (uint32_t s = 0; lane->slots && !is_kept && s < depth; s++) {
+    lane->has_device_pin = false;
+    if (is_kept)
+        return;
+    unpin_memory(lane);
+    for (uint32_t s = 0; lane->slots && s < depth; s++) {
         struct lane_slot *slot = &lane->slots[s];
         if (!slot->has_stream)
             continue;
         slot->has_stream = false;
         see_flights_end(slot);
+        timing_give_back(slot);
         for (size_t i = 0; i < MUSTER_ARGS_MAX; i++)
             free_block(lane, slot->stream, slot->blocks[i]);
         /* What was declared for the whole lane goes with its first slot. */
@@ -189,6 +192,27 @@ static muster_status find_buffer_block(struct run_lane *lane, uint32_t buffer, s
     return MUSTER_OK;
 }
 
+/* The block over the ring that the slot's unit is read from. */
+static muster_status find_ring_block(struct lane_slot *slot, size_t arg, muster_block *out,
+                                     struct muster_error *err)
+{
+    struct run_lane *lane = slot->lane;
+    struct muster_job *job = lane->job;
+    if (lane->declared_ring != slot->ring) {
+        const struct muster_memory memory = { .address = (uintptr_t)slot->ring,
+                                              .bytes = 2 * job->source.ring_bytes };
+        muster_block block;
+        muster_status status = block_declare(job->m, lane->device, memory, &block, err);
+        if (status != MUSTER_OK)
+            return status;
+        free_block(lane, slot->stream, lane->arrays[arg]);
+        lane->arrays[arg] = block;
+        lane->declared_ring = slot->ring;
+    }
+    *out = lane->arrays[arg];
+    return MUSTER_OK;
+}
+
 /* The operand for an array: where it is, and how it is used. */
 static muster_status array_operand(struct lane_slot *slot, size_t arg, struct muster_operand *out,
                                    struct muster_error *err)
@@ -204,10 +228,12 @@ static muster_status array_operand(struct lane_slot *slot, size_t arg, struct mu
         return MUSTER_OK;
     if (job_writes(given))
         return find_buffer_block(lane, slot->buffer, arg, &out->block, err);
+    if (given->kind == MUSTER_ARG_SOURCE) {
+        out->offset = source_offset(&lane->job->source, slot->claim.range.begin);
+        return find_ring_block(slot, arg, &out->block, err);
+    }
     out->block = lane->arrays[arg];
-    out->offset = given->kind == MUSTER_ARG_SOURCE
-                      ? source_offset(&lane->job->source, slot->claim.range.begin)
-                      : slot->claim.range.begin * given->bytes;
+    out->offset = slot->claim.range.begin * given->bytes;
     return MUSTER_OK;
 }
 
@@ -216,7 +242,7 @@ static const char *unit_input(const struct lane_slot *slot, const struct muster_
 {
     const struct run_source *source = &slot->lane->job->source;
     uint64_t begin = slot->claim.range.begin;
-    return arg->kind == MUSTER_ARG_SOURCE ? source->ring + source_offset(source, begin)
+    return arg->kind == MUSTER_ARG_SOURCE ? slot->ring + source_offset(source, begin)
                                           : (const char *)arg->in + begin * arg->bytes;
 }
 
@@ -282,10 +308,15 @@ static muster_status give_unit(struct lane_slot *slot, struct muster_error *err)
         if (status != MUSTER_OK)
             return status;
     }
+    timing_mark(slot, 0);
     muster_status status =
         muster_launch(job->m, slot->stream, job->desc.kernel, slot->part.begin,
                       items_of(slot->part), operands, job->desc.arg_count, &slot->result, err);
-    return status == MUSTER_OK ? copy_out(slot, err) : status;
+    timing_mark(slot, 1);
+    if (status == MUSTER_OK)
+        status = copy_out(slot, err);
+    timing_mark(slot, 2);
+    return status;
 }
 
 /* On a thread of the backend's: the stream got to the end of the unit's work. */
@@ -295,6 +326,7 @@ static void on_end(void *user, muster_status status)
     struct muster *m = slot->lane->job->m;
     run_lock(m);
     slot->ended = status;
+    slot->ended_ns = platform_clock_ns();
     slot->stage = STAGE_FINISHED;
     slot->lane->job->outstanding--;
     platform_condition_wake_all(&slot->lane->job->changed);
@@ -329,8 +361,10 @@ static void watch(struct lane_slot *slot)
 static void start_part(struct lane_slot *slot)
 {
     slot->result = slot->ended = MUSTER_OK;
+    slot->marked = 0;
     slot->given = give_unit(slot, &slot->problem);
     watch(slot);
+    slot->given_ns = platform_clock_ns();
 }
 
 static void start_unit(struct lane_slot *slot)
@@ -341,51 +375,75 @@ static void start_unit(struct lane_slot *slot)
         statuses[i] = MUSTER_OK;
     slot->part = (struct muster_range){ 0, items };
     slot->part_count = 0;
+    slot->is_broken_off = false;
     start_part(slot);
 }
 
 /* Taking back what finished. */
+
+/* A kernel says MUSTER_E_FAILED for bad luck, and anything else for a refusal that will stand. */
+static bool is_bad_luck(muster_status result)
+{
+    return result == MUSTER_E_FAILED || result == MUSTER_E_STREAM_FAILED;
+}
 
 static enum job_end judge(const struct lane_slot *slot)
 {
     if (muster_status_discards(slot->given) == MUSTER_DISCARD_DEVICE ||
         muster_status_discards(slot->ended) == MUSTER_DISCARD_DEVICE)
         return JOB_END_DEVICE;
-    if (slot->given != MUSTER_OK || slot->ended != MUSTER_OK)
-        return JOB_END_UNIT;
-    /* A kernel says MUSTER_E_FAILED for bad luck, and anything else for a refusal that will stand. */
-    if (slot->result == MUSTER_E_FAILED || slot->result == MUSTER_E_STREAM_FAILED)
+    if (slot->is_broken_off)
+        return JOB_END_DROPPED;
+    if (slot->given != MUSTER_OK || slot->ended != MUSTER_OK || is_bad_luck(slot->result))
         return JOB_END_UNIT;
     return slot->result == MUSTER_OK ? JOB_END_OK : JOB_END_USER;
 }
 
-/*
- * Where each item has a status: finds out which items made the kernel fail, by doing both halves of
- * what failed again. True if there is a part left to be done; else the unit is done, or the failure
- * is not the kernel's.
- */
-static bool isolate_locked(struct lane_slot *slot)
+/* Whether it is to be found out which of the unit's items the kernel refuses, or is being found out. */
+static bool is_isolating_locked(const struct lane_slot *slot)
 {
     const struct muster_job *job = slot->lane->job;
-    muster_status *statuses = job_statuses(job, slot->buffer);
-    bool is_whole = items_of(slot->part) == items_of(slot->claim.range);
-    if (!statuses || slot->given != MUSTER_OK || slot->ended != MUSTER_OK ||
-        job_state(job->core) != JOB_RUNNING)
+    if (!job->desc.each_status || slot->given != MUSTER_OK || slot->ended != MUSTER_OK)
         return false;
+    if (slot->result == MUSTER_OK)
+        return slot->part_count > 0;
     /* Bad luck, as it says, is tried elsewhere first. */
-    if (slot->result == MUSTER_E_FAILED && is_whole && !slot->claim.is_last_try)
-        return false;
-    uint64_t middle = slot->part.begin + items_of(slot->part) / 2;
-    if (slot->result != MUSTER_OK && items_of(slot->part) > 1) {
-        INVARIANT(slot->part_count + 2 <= SLOT_PARTS_MAX);
-        slot->parts[slot->part_count++] = (struct muster_range){ middle, slot->part.end };
-        slot->parts[slot->part_count++] = (struct muster_range){ slot->part.begin, middle };
-    } else {
-        statuses[slot->part.begin] = slot->result;
+    return !is_bad_luck(slot->result) || job_is_last_try(job->core, slot->claim.ticket);
+}
+
+/* Halves a part that failed, or notes the status of an item that did so alone. */
+static void note_part(struct lane_slot *slot)
+{
+    struct muster_range part = slot->part;
+    uint64_t middle = part.begin + items_of(part) / 2;
+    if (slot->result == MUSTER_OK)
+        return;
+    if (items_of(part) == 1) {
+        job_statuses(slot->lane->job, slot->buffer)[part.begin] = slot->result;
         slot->result = MUSTER_OK;
+        return;
     }
+    INVARIANT(slot->part_count + 2 <= SLOT_PARTS_MAX);
+    slot->parts[slot->part_count++] = (struct muster_range){ middle, part.end };
+    slot->parts[slot->part_count++] = (struct muster_range){ part.begin, middle };
+}
+
+/*
+ * Where each item has a status: finds out which items made the kernel fail, by doing both halves of
+ * what failed again. True if there is a part left to be done, which is then the slot's.
+ */
+static bool isolate_locked(struct lane_slot *slot, uint64_t now_ns)
+{
+    struct muster_job *job = slot->lane->job;
+    if (!is_isolating_locked(slot))
+        return false;
+    note_part(slot);
     if (slot->part_count == 0)
         return false;
+    if (!job_restart(job->core, slot->claim.ticket, now_ns)) {
+        slot->is_broken_off = true;
+        return false;
+    }
     slot->part = slot->parts[--slot->part_count];
     return true;
 }
@@ -437,12 +495,16 @@ static void finish_slot_locked(struct lane_slot *slot)
     see_flights_end(slot);
     if (slot->ended == MUSTER_E_STREAM_FAILED)
         renew_stream(slot);
+    timing_read(slot);
     run_lock(m);
     uint64_t now_ns = platform_clock_ns();
-    if (isolate_locked(slot)) {
-        job_restart(job->core, slot->claim.ticket, now_ns);
+    loss_attempt_locked(slot);
+    uint64_t due_ns = job_look_due(job->core);
+    if (isolate_locked(slot, now_ns)) {
         slot->stage = STAGE_RUNNING;
         job->outstanding++;
+        if (job_look_due(job->core) < due_ns)
+            platform_condition_wake_all(&job->changed);
         run_unlock(m);
         start_part(slot);
         run_lock(m);
@@ -459,6 +521,7 @@ static void finish_slot_locked(struct lane_slot *slot)
         job->unit_failures[slot->claim.unit] = failure_of(slot);
     if (was_running && job_state(job->core) == JOB_FAILED)
         note_failure_locked(slot, end);
+    trace_attempt_locked(slot, end, verdict, now_ns);
     slot->stage = STAGE_FREE;
     lane->last_ns = now_ns;
     if (--lane->running == 0)
@@ -477,9 +540,11 @@ static bool start_next_locked(struct run_lane *lane)
     if (!job_kick(job->core, slot->claim.ticket, now_ns))
         return true;
     slot->buffer = job_take_buffer_locked(job);
+    slot->ring = job->source.ring;
     /* What is said of a unit that no attempt of it comes back from. */
     job->unit_failures[slot->claim.unit] = MUSTER_E_DEVICE_LOST;
     slot->stage = STAGE_RUNNING;
+    trace_kick_locked(slot, now_ns);
     job->outstanding++;
     if (lane->running++ == 0)
         lane->busy_since_ns = now_ns;

@@ -217,7 +217,7 @@ static muster_status read_hints(struct picking *picking, struct muster_error *er
     if (!given->backends && !given->devices)
         return MUSTER_OK;
     if (given->devices) {
-        picking->words = DEVICES_MAX / 64;
+        picking->words = PICK_WORDS;
         picking->devices = allocator_take(&m->allocator, picking->words, sizeof *picking->devices);
         if (!picking->devices)
             return run_no_memory(err, "the hints");
@@ -226,6 +226,22 @@ static muster_status read_hints(struct picking *picking, struct muster_error *er
     run_lock(m);
     muster_status status = read_lists_locked(picking, err);
     run_unlock(m);
+    return status;
+}
+
+muster_status pick_read_hints(struct muster *m, const struct muster_hints *given, uint64_t *devices,
+                              struct placement_hints *out, struct muster_error *err)
+{
+    struct picking picking = { .m = m, .given = given };
+    muster_status status = look_at_devices(&picking, err);
+    if (status == MUSTER_OK)
+        status = read_hints(&picking, err);
+    if (status == MUSTER_OK && picking.devices)
+        memcpy(devices, picking.devices, PICK_WORDS * sizeof *devices);
+    if (picking.devices)
+        picking.hints.devices = devices;
+    *out = picking.hints;
+    allocator_give(&m->allocator, picking.devices, picking.words, sizeof *picking.devices);
     return status;
 }
 
@@ -241,6 +257,7 @@ static void record_locked(struct picking *picking, uint32_t chosen)
     uint32_t count = m->device_count < MUSTER_DECISION_DEVICES_MAX ? m->device_count
                                                                    : MUSTER_DECISION_DEVICES_MAX;
     decision->time_ns = platform_clock_coarse_ns();
+    trace_pick_locked(m, chosen);
     decision->policy = is_built_in(picking->policy) ? picking->policy : NULL;
     if (!decision->policy)
         snprintf(decision->name, sizeof decision->name, "%s", picking->policy->name);

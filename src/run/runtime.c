@@ -104,6 +104,8 @@ static muster_status read_options(const struct muster_options *given, struct mus
         out->sim = platform_environment("MUSTER_SIM");
     if (!out->backend_paths)
         out->backend_paths = platform_environment("MUSTER_BACKENDS");
+    if (!out->slices)
+        out->slices = platform_environment("MUSTER_SLICES");
     /* Set but empty is how a shell unsets. */
     if (out->sim && !*out->sim)
         out->sim = NULL;
@@ -136,6 +138,7 @@ static void free_texts(struct muster *m)
     free_text(m, m->options.devices);
     free_text(m, m->options.sim);
     free_text(m, m->options.backend_paths);
+    free_text(m, m->options.slices);
 }
 
 static muster_status keep_texts(struct muster *m, struct muster_error *err)
@@ -144,6 +147,7 @@ static muster_status keep_texts(struct muster *m, struct muster_error *err)
     bool kept = keep_text(m, &m->options.devices);
     kept = keep_text(m, &m->options.sim) && kept;
     kept = keep_text(m, &m->options.backend_paths) && kept;
+    kept = keep_text(m, &m->options.slices) && kept;
     return kept ? MUSTER_OK : run_no_memory(err, "the options");
 }
 
@@ -216,6 +220,8 @@ muster_status muster_open(struct muster **out, const struct muster_options *give
         goto no_backends;
     if ((status = check_device_names(m, err)) != MUSTER_OK)
         goto no_backends;
+    if ((status = slices_check(m, err)) != MUSTER_OK)
+        goto no_backends;
     *out = m;
     return MUSTER_OK;
 no_backends:
@@ -275,6 +281,7 @@ muster_status muster_close(struct muster *m, struct muster_error *err)
     /* Half of the time for jobs, so that there is some left to see what else is unfinished. */
     bool have_ended = jobs_destroy_all(m, platform_deadline_ns(m->options.close_ns / 2));
     tasks_destroy(m);
+    copiers_destroy(m);
     /* Sinks and tasks took what time they wanted; a device that did not come back had its own. */
     if (have_ended)
         deadline_ns = platform_deadline_ns(m->options.close_ns);
@@ -291,6 +298,8 @@ muster_status muster_close(struct muster *m, struct muster_error *err)
                                  "a driver does not answer; the runtime is abandoned as it is");
     }
     muster_status status = drain_devices(m, deadline_ns, err);
+    /* What came back meanwhile can still be told that job memory goes. */
+    jobs_free_left(m, false);
     data_destroy_all(m);
     blocks_destroy(m);
     kernels_destroy_all(m);
@@ -309,11 +318,13 @@ muster_status muster_close(struct muster *m, struct muster_error *err)
     table_destroy(m, &m->data);
     table_destroy(m, &m->leases);
     decisions_destroy(m);
+    trace_destroy(m);
     allocator_give(&m->allocator, m->views, m->view_capacity, sizeof *m->views);
     /* A backend that could not be closed goes on using what the runtime lent it. */
     if (!is_complete)
         return status;
     jobs_free_left(m, true);
+    tasks_free(m);
     platform_condition_deinit(&m->changed);
     platform_mutex_deinit(&m->lock);
     free_texts(m);

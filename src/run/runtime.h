@@ -15,6 +15,7 @@
 #include "core/placement.h"
 #include "core/throughput.h"
 #include "core/tracker.h"
+#include "observe/recording.h"
 #include "platform/library.h"
 #include "platform/thread.h"
 
@@ -120,6 +121,7 @@ struct run_device {
     uint32_t block_count;
     struct run_event *free_events;
     struct flight *free_flights;
+    struct timing_mark *marks, *free_marks; /* owns all; those that no slot has */
     struct zombie *zombies;
     struct slab *slabs; /* pinned host memory, owns */
     bool reclaiming;    /* somebody looks at its zombies */
@@ -178,6 +180,14 @@ struct slab;
 struct task_pool;
 struct poller;
 
+/* Totals, each exact by itself, added to from any thread. */
+struct run_counts {
+    _Atomic uint64_t jobs_numbered, jobs_started, jobs_done, jobs_failed;
+    _Atomic uint64_t units_started, units_done, units_late, units_failed;
+    _Atomic uint64_t items_delivered, bytes_delivered, bytes_in, bytes_out;
+    _Atomic uint64_t data_loads, kernels_built;
+};
+
 struct run_table {
     struct handle_table handles; /* its slots are owned here */
     void **entries;              /* owns the array; NULL where a slot is free */
@@ -217,9 +227,25 @@ struct muster {
         *jobs_left; /* list, owns: destroyed, but a hung device still works for them */
     _Atomic(struct task_pool *) task_pool; /* owns; NULL before the first task */
     bool is_making_pool;
+    /*
+     * Moves on, with the lock, when a device becomes fit for work or unfit, and when a kernel goes:
+     * whoever keeps what may run where looks whether it did. Relaxed: that is out of date at once.
+     */
+    _Atomic uint64_t epoch;
     struct muster_kernel *kernels; /* list, owns */
     struct poller *poller;         /* owns */
+    struct copiers *copiers;       /* owns; NULL before the first large copy in host memory */
+    struct run_counts counts;
+    struct recording recording;
+    bool is_trace_taken; /* somebody starts, reads or stops the recording */
 };
+
+/* Adds to one of the counts; gives what it was. */
+static inline uint64_t run_count(_Atomic uint64_t *count, uint64_t amount)
+{
+    /* Relaxed: nothing is read by way of it. */
+    return atomic_fetch_add_explicit(count, amount, memory_order_relaxed);
+}
 
 static inline void run_lock(struct muster *m)
 {
@@ -280,6 +306,9 @@ void device_find_double(struct run_device *device);
 /* Opens a device that nobody knows of until it is added. */
 muster_status device_create(struct muster *m, struct run_backend *backend, uint32_t index,
                             struct run_device **out, struct muster_error *err);
+/* Opens slices of a device that nobody knows of yet, all or none. */
+muster_status device_cut(struct run_device *device, const uint32_t *sizes, size_t count,
+                         struct run_device **slices, struct muster_error *err);
 /* All of them or, where there is no room, none. */
 muster_status devices_add(struct muster *m, struct run_device *const *devices, size_t count,
                           struct muster_error *err);
@@ -312,6 +341,16 @@ muster_status device_note_locked(struct run_device *device, muster_status status
                                  struct muster_error *err);
 bool device_allowed(const struct muster *m, const char *id, const char *backend);
 
+/* slices.c */
+#define SLICES_OF_DEVICE_MAX 64
+/* That the option can be understood and names backends that there are. */
+muster_status slices_check(struct muster *m, struct muster_error *err);
+/* How many slices the device is to be cut into, 0 if it is not; their sizes, with room for all. */
+size_t slices_wanted(const struct muster *m, const char *id, uint32_t *sizes);
+/* That every device of the backend that is to be cut is among those found. */
+muster_status slices_check_found(const struct muster *m, const char *backend, uint32_t count,
+                                 struct muster_error *err);
+
 /* stream.c */
 /* Resolves and pins; every success is followed by stream_unpin. */
 muster_status stream_pin(struct muster *m, muster_stream handle, struct run_stream **out,
@@ -343,6 +382,11 @@ void flights_retire(struct run_stream *stream);
 void flights_retire_after(struct run_stream *stream, muster_status stream_status);
 /* The same for all streams of a device. */
 void flights_retire_all(struct run_device *device);
+/*
+ * The work is known to be over though the driver would not say so of its event: its result is
+ * written now, and not when the event is seen.
+ */
+void flights_forget_result(struct run_stream *stream, muster_status *result);
 /* Ends what is left, and gives the memory back; the latter only when the device is closed. */
 void flights_end(struct run_device *device);
 void flights_destroy(struct run_device *device);
@@ -409,11 +453,49 @@ bool jobs_destroy_all(struct muster *m, uint64_t deadline_ns);
 /* Frees what is left of jobs whose devices came back late; all of them if `all`. */
 void jobs_free_left(struct muster *m, bool all);
 
+/* trace.c */
+void trace_destroy(struct muster *m);
+void trace_lost_locked(const struct run_device *device);
+void trace_data_locked(const struct run_device *device, uint64_t bytes);
+void trace_pick_locked(struct muster *m, uint32_t device);
+/* Now, if it is recorded; else 0. */
+static inline uint64_t trace_clock(const struct muster *m)
+{
+    return recording_is_on(&m->recording) ? platform_clock_ns() : 0;
+}
+/* A task began at `begin_ns`, of trace_clock and not 0, and ended just now. */
+void trace_task(struct muster *m, uint64_t begin_ns, muster_status status);
+
+/* loss.c */
+void timing_marks_destroy(struct run_device *device);
+
+/* copiers.c */
+/* memcpy, shared with threads that help where it is much. Blocks until all is moved. Any thread. */
+void copiers_copy(struct muster *m, void *to, const void *from, size_t bytes);
+void copiers_destroy(struct muster *m);
+
 /* task.c */
-/* Runs what was submitted to its end, and ends the threads. */
+/* How many were submitted so far, and how many of them have ended. */
+void tasks_count(struct muster *m, uint64_t *submitted, uint64_t *ended);
+/*
+ * Runs what was submitted to its end, and ends the threads. What a device has not finished by then
+ * is left to it.
+ */
 void tasks_destroy(struct muster *m);
+/* After the devices are gone: frees what they may have written to. */
+void tasks_free(struct muster *m);
+/* task_lane.c: lets go of the device's streams, if none of its tasks is unfinished. */
+void tasks_leave_device(struct muster *m, const struct run_device *device);
 
 /* pick.c */
+#define PICK_WORDS (DEVICES_MAX / 64)
+/*
+ * The hints as placement wants them, with all backends probed and free memory known where it is
+ * asked for. `devices` has PICK_WORDS words and is what out->devices points to, if the hints name
+ * devices. `given` may be NULL.
+ */
+muster_status pick_read_hints(struct muster *m, const struct muster_hints *given, uint64_t *devices,
+                              struct placement_hints *out, struct muster_error *err);
 void decisions_destroy(struct muster *m);
 
 /* Is `name` one of a list's entries, which are separated by commas? */
@@ -423,6 +505,11 @@ bool run_list_names(const char *list, const char *name);
 bool kernel_is_of(const struct muster_kernel *kernel, const struct muster *m);
 /* Whether the kernel has a form that the device can use. Cheap after kernel_find_compilers. */
 bool kernel_has_form(const struct muster_kernel *kernel, const struct run_device *device);
+/*
+ * The kernel's state on the device, built by the first who asks, while others wait. May take long.
+ */
+muster_status kernel_get_built(struct muster_kernel *kernel, struct run_device *device, void **out,
+                               struct muster_error *err);
 /* Looks, with no lock held, for what its forms may need on the devices there are. */
 void kernel_find_compilers(const struct muster_kernel *kernel);
 /* Says why not: MUSTER_E_NOT_SUPPORTED. */

@@ -6,6 +6,8 @@
 #include "platform/machine.h"
 #include "run/conduct.h"
 
+#include <string.h>
+
 /* The ring is filled in so many parts at least, so that lanes have work while it fills. */
 #define RING_PARTS 4
 
@@ -25,8 +27,10 @@ void source_plan(struct muster_job *job)
         arg++;
     source->item_bytes = job->args[arg].bytes;
     source->capacity = options->window;
-    if (source->capacity == 0)
-        source->capacity = least(job->unit_max * options->units_max, job->desc.items);
+    if (source->capacity == 0 &&
+        __builtin_mul_overflow(job->unit_max, (uint64_t)options->units_max, &source->capacity))
+        source->capacity = UINT64_MAX;
+    source->capacity = least(source->capacity, job->desc.items);
     options->window = source->capacity;
     options->supplied = true;
     size_t page = platform_page_bytes();
@@ -41,20 +45,63 @@ size_t source_offset(const struct run_source *source, uint64_t item)
     return (size_t)(item * source->item_bytes % source->ring_bytes);
 }
 
-/* The first item whose place in the ring must not be written. */
-static uint64_t floor_locked(const struct muster_job *job)
+/* The first item that is in the ring and read from there, by lanes that hang or by others. */
+static uint64_t first_read_locked(const struct muster_job *job, const char *ring, bool is_hung)
 {
-    uint64_t floor = job_items_needed(job->core);
+    uint64_t first = UINT64_MAX;
     for (uint32_t l = 0; l < job->lane_count; l++) {
         const struct run_lane *lane = &job->lanes[l];
         struct job_lane_report report;
         job_lane_report(job->core, l, &report);
-        /* A device that hangs would stop all others; what it reads is not used any more. */
-        for (uint32_t s = 0; lane->slots && s < job->core_options.depth && !report.is_hung; s++)
-            if (lane->slots[s].stage != STAGE_FREE)
-                floor = least(floor, lane->slots[s].claim.range.begin);
+        for (uint32_t s = 0; lane->slots && s < job->core_options.depth; s++)
+            if (lane->slots[s].stage != STAGE_FREE && lane->slots[s].ring == ring &&
+                report.is_hung == is_hung)
+                first = least(first, lane->slots[s].claim.range.begin);
     }
-    return floor;
+    return first;
+}
+
+/* A ring that nobody reads any more, or a new one; NULL if there is none. Called with the lock. */
+static char *take_ring_locked(struct muster_job *job)
+{
+    struct run_source *source = &job->source;
+    for (uint32_t i = 0; i < source->ring_count; i++)
+        if (source->rings[i] != source->ring &&
+            first_read_locked(job, source->rings[i], true) == UINT64_MAX &&
+            first_read_locked(job, source->rings[i], false) == UINT64_MAX)
+            return source->rings[i];
+    char *ring = source->ring_count < RINGS_MAX ? platform_ring_map(source->ring_bytes) : NULL;
+    if (ring)
+        source->rings[source->ring_count++] = ring;
+    return ring;
+}
+
+/*
+ * Goes on with another ring, in which the items from `floor` on are again: a device that hangs may
+ * still read from this one, and kernels must not see items change.
+ */
+static bool leave_ring_locked(struct muster_job *job, uint64_t floor, uint64_t arrived)
+{
+    struct run_source *source = &job->source;
+    char *ring = take_ring_locked(job);
+    struct muster_error problem;
+    if (!ring) {
+        muster_error_fill(&problem, MUSTER_E_NO_MEMORY, 0, "give a smaller window",
+                          "no host memory for another %zu bytes of a source's items beside those "
+                          "that devices which hang may still read",
+                          source->ring_bytes);
+        job_note_locked(job, &problem);
+        job_fail(job->core);
+        platform_condition_wake_all(&job->changed);
+        return false;
+    }
+    /* What is copied stays where it is: only this thread writes it. */
+    run_unlock(job->m);
+    size_t offset = source_offset(source, floor);
+    memcpy(ring + offset, source->ring + offset, (size_t)(arrived - floor) * source->item_bytes);
+    run_lock(job->m);
+    source->ring = ring;
+    return true;
 }
 
 /* How many items there is room for; waits for it. 0: the job is over. */
@@ -63,9 +110,19 @@ static uint64_t wait_for_room_locked(struct muster_job *job, uint64_t arrived)
     const struct run_source *source = &job->source;
     uint64_t part = source->capacity / RING_PARTS > 0 ? source->capacity / RING_PARTS : 1;
     while (job_state(job->core) == JOB_RUNNING) {
-        uint64_t there = arrived - floor_locked(job);
-        if (there < source->capacity)
-            return least(least(source->capacity - there, part), job_items(job->core) - arrived);
+        uint64_t floor =
+            least(job_items_needed(job->core), first_read_locked(job, source->ring, false));
+        uint64_t hung_floor = first_read_locked(job, source->ring, true);
+        bool is_full = arrived - floor >= source->capacity;
+        if (!is_full && hung_floor < floor && arrived - hung_floor >= source->capacity) {
+            if (!leave_ring_locked(job, floor, arrived))
+                return 0;
+            continue;
+        }
+        floor = least(floor, hung_floor);
+        if (!is_full)
+            return least(least(source->capacity - (arrived - floor), part),
+                         job_items(job->core) - arrived);
         platform_condition_wait(&job->changed, &job->m->lock, UINT64_MAX);
     }
     return 0;
@@ -75,14 +132,14 @@ static uint64_t wait_for_room_locked(struct muster_job *job, uint64_t arrived)
 static void end_locked(struct muster_job *job, uint64_t arrived, int64_t given, uint64_t asked)
 {
     struct muster_error problem;
+    muster_status status = given < INT32_MIN ? MUSTER_E_IO : (muster_status)given;
     if (given == 0 && job->desc.items == MUSTER_ITEMS_UNKNOWN) {
         job_supply_ends(job->core);
         return;
     }
     if (given == 0)
         muster_error_fill(&problem, MUSTER_E_IO, 0,
-                          "give the right number of items, or "
-                          "MUSTER_ITEMS_UNKNOWN",
+                          "give the right number of items, or MUSTER_ITEMS_UNKNOWN",
                           "the source ended after %llu of %llu items", (unsigned long long)arrived,
                           (unsigned long long)job->desc.items);
     else if (given > 0)
@@ -90,9 +147,8 @@ static void end_locked(struct muster_job *job, uint64_t arrived, int64_t given, 
                           "the source was asked for %llu items and says that it gave %lld",
                           (unsigned long long)asked, (long long)given);
     else
-        muster_error_fill(&problem, given < INT32_MIN ? MUSTER_E_IO : (muster_status)given, 0, NULL,
-                          "the source failed at item %llu: %s", (unsigned long long)arrived,
-                          muster_status_message((muster_status)given));
+        muster_error_fill(&problem, status, 0, NULL, "the source failed at item %llu: %s",
+                          (unsigned long long)arrived, muster_status_message(status));
     if (job_state(job->core) == JOB_RUNNING)
         job_note_locked(job, &problem);
     job_fail(job->core);
@@ -105,7 +161,8 @@ static void supply(void *argument)
     struct run_source *source = &job->source;
     uint64_t arrived = 0;
     run_lock(job->m);
-    while (!job->is_known)
+    /* A job whose threads could not all be started is never known. */
+    while (!job->is_known && !job->must_leave)
         platform_condition_wait(&job->changed, &job->m->lock, UINT64_MAX);
     for (;;) {
         uint64_t asked = wait_for_room_locked(job, arrived);
@@ -135,11 +192,12 @@ muster_status source_set_up(struct muster_job *job, struct muster_error *err)
     struct run_source *source = &job->source;
     if (source->capacity == 0)
         return MUSTER_OK;
-    source->ring = platform_ring_map(source->ring_bytes);
+    source->ring = source->rings[0] = platform_ring_map(source->ring_bytes);
     if (!source->ring)
         return muster_error_fill(err, MUSTER_E_NO_MEMORY, 0, "give a smaller window",
                                  "no host memory for %llu items of %zu bytes of a source",
                                  (unsigned long long)source->capacity, source->item_bytes);
+    source->ring_count = 1;
     return MUSTER_OK;
 }
 
@@ -162,7 +220,8 @@ void source_join(struct muster_job *job)
 
 void source_free(struct muster_job *job)
 {
-    if (job->source.ring)
-        platform_ring_unmap(job->source.ring, job->source.ring_bytes);
-    job->source.ring = NULL;
+    struct run_source *source = &job->source;
+    while (source->ring_count > 0)
+        platform_ring_unmap(source->rings[--source->ring_count], source->ring_bytes);
+    source->ring = NULL;
 }

@@ -7,27 +7,30 @@
  * taken back by whoever has nothing to do, and what it has finished is handed in by whoever needs
  * it ended, in its stead.
  *
+ * Tasks with kernels are in the same table, set aside: whoever makes one ready gives it to a device
+ * (task_lane.c), which takes no longer than a launch, and whoever sees the device finish ends it.
+ *
  * The lock is apart from the runtime's, so that tasks and the rest do not stand in each other's way.
  * It is never held while user code runs, and no other lock is taken under it.
  */
 #include "base/allocator.h"
 #include "base/invariant.h"
-#include "core/tasks.h"
 #include "platform/machine.h"
-#include "run/runtime.h"
+#include "run/task_pool.h"
 
-#include <muster/task.h>
 #include <string.h>
 
-/* Tasks that one thread takes at once, if there are enough for all. */
-#define TAKEN_AT_ONCE 64u
 #define EDGES_MAX (2 * MUSTER_TASKS_MAX)
 #define WORKERS_MAX 1024u
 /* How long an idle thread looks around before it parks: a wake costs about as much. */
 #define SPIN_NS 20000u
-
-typedef muster_status (*task_function)(void *user);
-typedef void (*done_function)(void *user, muster_task task, muster_status status);
+/*
+ * One who waits for a device looks all the time for so long, and then after pauses of a part of the
+ * time it has waited: nobody else is sure to tell it.
+ */
+#define LOOK_NS 50000u
+#define PAUSE_PART 16u
+#define PAUSE_MAX_NS 1000000u
 
 /* A task between the table and whoever runs it. */
 struct running {
@@ -65,21 +68,6 @@ struct worker {
 #define PLACE(next, at) ((next) | (at) << 8)
 _Static_assert(TAKEN_AT_ONCE < PLACE_NOWHERE, "a batch's indices fit into a place");
 
-struct task_pool {
-    struct muster *m;
-    struct platform_mutex lock;
-    struct platform_condition work;  /* for threads that are parked: something is ready */
-    struct platform_condition ended; /* for those who wait: something has ended */
-    struct tasks tasks;
-    void *memory;           /* owns: the table's */
-    struct worker *workers; /* owns */
-    uint32_t worker_count, started;
-    uint32_t parked, spinning, waking; /* threads, and wakes that nobody has heard yet */
-    uint32_t waiters;                  /* threads that wait on `ended` */
-    uint32_t wanting;                  /* of them: for some tasks to end, not for all */
-    bool must_stop;
-};
-
 /* Whether this thread is in a task, or in the callback of one; whether it runs that to make room. */
 static _Thread_local bool is_in_task, is_making_room;
 
@@ -99,35 +87,44 @@ static void load(const struct tasks *tasks, uint32_t index, struct running *out)
                              .handle = { index, entry->generation },
                              .is_doomed = entry->is_doomed,
                              .has_followers = entry->first_follower != TASKS_NONE };
-    memcpy(&out->fn, &entry->payload[0], sizeof out->fn);
+    /* One that is set aside is ended here, never run. */
+    if (!entry->is_aside)
+        memcpy(&out->fn, &entry->payload[0], sizeof out->fn);
     memcpy(&out->done, &entry->payload[2], sizeof out->done);
 }
 
 /* Runs a task that was taken. No lock is held. */
-static void run_task(struct running *task)
+static void run_task(struct muster *m, struct running *task)
 {
+    uint64_t begin_ns = trace_clock(m);
     task->status = task->is_doomed ? MUSTER_E_CANCELLED : task->fn(task->user);
+    if (begin_ns > 0)
+        trace_task(m, begin_ns, task->status);
     if (task->done)
         task->done(task->user, task->handle, task->status);
 }
 
 /*
- * One more thread is woken, if none is on its way or looking around. It wakes the next. Where all
- * are in tasks that wait for others, those are the ones to run it.
+ * Whether one more thread is to be woken: not if one is on its way or looking around. It wakes the
+ * next. Where all are in tasks that wait for others, those are the ones to run it.
  */
-static void wake_locked(struct task_pool *pool)
+static bool ask_for_wake_locked(struct task_pool *pool)
 {
     if (pool->tasks.ready.count == 0 || pool->spinning > 0 || pool->waking > 0)
-        return;
-    if (pool->parked > 0) {
+        return false;
+    if (pool->parked > 0)
         pool->waking = 1;
-        platform_condition_wake_one(&pool->work);
-    } else if (pool->waiters > 0) {
+    else if (pool->waiters > 0)
         platform_condition_wake_all(&pool->ended);
-    }
+    return pool->waking > 0;
 }
 
-/* Tasks have ended, and others may be ready for it. */
+static void wake_locked(struct task_pool *pool)
+{
+    if (ask_for_wake_locked(pool))
+        platform_condition_wake_one(&pool->work);
+}
+
 static void tell_locked(struct task_pool *pool)
 {
     if (pool->waiters > 0)
@@ -135,9 +132,22 @@ static void tell_locked(struct task_pool *pool)
     wake_locked(pool);
 }
 
+/* Ends a task in the table, and with it what it kept for its kernel. */
+static void end_entry_locked(struct task_pool *pool, uint32_t index, muster_status status)
+{
+    struct tasks_entry *entry = &pool->tasks.entries[index];
+    if (entry->is_aside) {
+        struct kernel_task *task = entry->payload[0];
+        pool->kernels_open--;
+        pool->kernels_wanted -= (task->done != NULL) + (entry->first_follower != TASKS_NONE);
+        kernel_task_give_locked(pool, task);
+    }
+    tasks_end(&pool->tasks, index, status);
+}
+
 static void end_locked(struct task_pool *pool, const struct running *task)
 {
-    tasks_end(&pool->tasks, task->index, task->status);
+    end_entry_locked(pool, task->index, task->status);
     tell_locked(pool);
 }
 
@@ -147,10 +157,113 @@ static void run_aside_locked(struct task_pool *pool, struct running *task)
     bool was_in_task = is_in_task;
     platform_mutex_unlock(&pool->lock);
     is_in_task = true;
-    run_task(task);
+    run_task(pool->m, task);
     is_in_task = was_in_task;
     platform_mutex_lock(&pool->lock);
     end_locked(pool, task);
+    task_give_ready_locked(pool);
+}
+
+/* Kernel tasks. */
+
+static void call_done(const struct kernel_task *task)
+{
+    bool was_in_task = is_in_task;
+    is_in_task = true;
+    task->done(task->user, task->handle, task->status);
+    is_in_task = was_in_task;
+}
+
+/* One that a hung device may still write to is replaced before it is run again. */
+static struct kernel_task *renew_locked(struct task_pool *pool, struct kernel_task *task)
+{
+    if (task->outcome == KERNEL_ENDS || !task->is_spoilt)
+        return task;
+    struct kernel_task *fresh = kernel_task_renew_locked(pool, task);
+    if (!fresh) {
+        task->outcome = KERNEL_ENDS;
+        return task;
+    }
+    pool->tasks.entries[task->index].payload[0] = fresh;
+    kernel_task_give_locked(pool, task);
+    return fresh;
+}
+
+/* As task_settle, with the lock, which is not held for callbacks; whether some wait for room. */
+static bool settle_locked(struct task_pool *pool, struct kernel_task *chain)
+{
+    bool has_waiting = false, has_callback = false;
+    for (struct kernel_task **at = &chain; *at; at = &(*at)->next) {
+        struct kernel_task *next = (*at)->next;
+        *at = renew_locked(pool, *at);
+        (*at)->next = next;
+        has_callback |= (*at)->outcome == KERNEL_ENDS && (*at)->done;
+    }
+    if (has_callback) {
+        platform_mutex_unlock(&pool->lock);
+        for (const struct kernel_task *task = chain; task; task = task->next)
+            if (task->outcome == KERNEL_ENDS && task->done)
+                call_done(task);
+        platform_mutex_lock(&pool->lock);
+    }
+    bool has_any = chain != NULL;
+    while (chain) {
+        struct kernel_task *task = chain;
+        chain = task->next;
+        has_waiting |= task->outcome == KERNEL_WAITS;
+        if (task->outcome == KERNEL_ENDS)
+            end_entry_locked(pool, task->index, task->status);
+        else
+            tasks_put_back(&pool->tasks, task->index);
+    }
+    if (has_any)
+        tell_locked(pool);
+    return has_waiting;
+}
+
+void task_settle(struct task_pool *pool, struct kernel_task *chain)
+{
+    platform_mutex_lock(&pool->lock);
+    settle_locked(pool, chain);
+    task_give_ready_locked(pool);
+    platform_mutex_unlock(&pool->lock);
+}
+
+/* Takes kernel tasks that are ready: some to be given, and some to be ended. Both keep their order. */
+static void take_aside_locked(struct task_pool *pool, struct kernel_task **ready,
+                              struct kernel_task **doomed)
+{
+    uint32_t indices[TAKEN_AT_ONCE];
+    *ready = *doomed = NULL;
+    for (uint32_t i = tasks_take_aside(&pool->tasks, TAKEN_AT_ONCE, indices); i-- > 0;) {
+        const struct tasks_entry *entry = &pool->tasks.entries[indices[i]];
+        struct kernel_task *task = entry->payload[0], **chain = entry->is_doomed ? doomed : ready;
+        if (entry->is_doomed) {
+            task->outcome = KERNEL_ENDS;
+            task->status = MUSTER_E_CANCELLED;
+        }
+        task->next = *chain;
+        *chain = task;
+    }
+}
+
+void task_give_ready_locked(struct task_pool *pool)
+{
+    bool has_waiting = false, has_given = false;
+    while (pool->tasks.aside.count > 0 && !has_waiting) {
+        struct kernel_task *ready, *doomed, *left = NULL;
+        take_aside_locked(pool, &ready, &doomed);
+        if (ready) {
+            platform_mutex_unlock(&pool->lock);
+            left = lanes_give(pool, ready);
+            platform_mutex_lock(&pool->lock);
+        }
+        settle_locked(pool, doomed);
+        has_waiting = settle_locked(pool, left);
+        has_given = true;
+    }
+    if (has_given)
+        lanes_wake_locked(pool);
 }
 
 /* Batches. */
@@ -307,13 +420,15 @@ static void run_batch_locked(struct worker *worker)
         if (is_wanted || has_followers) {
             platform_mutex_lock(&pool->lock);
             hand_in_locked(worker, atomic_load_explicit(&worker->place, memory_order_relaxed));
+            task_give_ready_locked(pool);
             platform_mutex_unlock(&pool->lock);
         }
-        run_task(&worker->batch[at]);
+        run_task(pool->m, &worker->batch[at]);
         has_followers = worker->batch[at].has_followers;
     }
     platform_mutex_lock(&pool->lock);
     hand_in_locked(worker, atomic_load_explicit(&worker->place, memory_order_relaxed));
+    task_give_ready_locked(pool);
 }
 
 /* Looks around a little, then parks until there may be something to do. With the lock. */
@@ -357,6 +472,19 @@ static void work(void *argument)
 
 /* The pool. */
 
+/* Parks until something has ended; not if something has already. False after the deadline. */
+static bool await_end_locked(struct task_pool *pool, bool is_for_all, uint64_t deadline_ns)
+{
+    if (!is_for_all && collect_locked(pool))
+        return true;
+    pool->waiters++;
+    pool->wanting += !is_for_all;
+    bool in_time = platform_condition_wait(&pool->ended, &pool->lock, deadline_ns);
+    pool->wanting -= !is_for_all;
+    pool->waiters--;
+    return in_time;
+}
+
 static muster_status count_workers(struct muster *m, uint32_t *out, struct muster_error *err)
 {
     struct platform_node *nodes;
@@ -374,16 +502,45 @@ static muster_status count_workers(struct muster *m, uint32_t *out, struct muste
     return MUSTER_OK;
 }
 
-static void free_pool(struct task_pool *pool)
+/* All tasks with kernels end, also those whose devices do not. */
+static void drain_kernels(struct task_pool *pool)
 {
-    struct muster *m = pool->m;
+    uint64_t since_ns = platform_clock_ns(), patience_ns = pool->m->options.close_ns / 2;
+    platform_mutex_lock(&pool->lock);
+    while (pool->kernels_open > 0) {
+        if (help_locked(pool))
+            continue;
+        task_give_ready_locked(pool);
+        platform_mutex_unlock(&pool->lock);
+        bool has_ended = lanes_look(pool);
+        lanes_give_up(pool, since_ns, patience_ns);
+        platform_mutex_lock(&pool->lock);
+        if (!has_ended && pool->kernels_open > 0)
+            await_end_locked(pool, true, platform_clock_ns() + PAUSE_MAX_NS);
+    }
+    platform_mutex_unlock(&pool->lock);
+}
+
+/* Ends the threads. What devices may write to stays until free_pool. */
+static void stop_pool(struct task_pool *pool)
+{
+    drain_kernels(pool);
     platform_mutex_lock(&pool->lock);
     pool->must_stop = true;
     platform_condition_wake_all(&pool->work);
     platform_mutex_unlock(&pool->lock);
     for (uint32_t i = 0; i < pool->started; i++)
         platform_thread_join(&pool->workers[i].thread);
+    lanes_stop(pool);
     INVARIANT(pool->tasks.open_count == 0);
+}
+
+static void free_pool(struct task_pool *pool)
+{
+    struct muster *m = pool->m;
+    lanes_free(pool);
+    kernel_chunks_free(pool);
+    platform_mutex_deinit(&pool->opening);
     platform_condition_deinit(&pool->ended);
     platform_condition_deinit(&pool->work);
     platform_mutex_deinit(&pool->lock);
@@ -427,13 +584,19 @@ static muster_status make_pool(struct muster *m, struct task_pool **out, struct 
         goto no_work;
     if ((status = platform_condition_init(&pool->ended, err)) != MUSTER_OK)
         goto no_ended;
+    if ((status = platform_mutex_init(&pool->opening, err)) != MUSTER_OK)
+        goto no_opening;
     tasks_init(&pool->tasks, pool->memory, MUSTER_TASKS_MAX, EDGES_MAX);
     status = start_workers(pool, err);
-    if (status == MUSTER_OK)
+    if (status == MUSTER_OK) {
         *out = pool;
-    else
-        free_pool(pool);
+        return status;
+    }
+    stop_pool(pool);
+    free_pool(pool);
     return status;
+no_opening:
+    platform_condition_deinit(&pool->ended);
 no_ended:
     platform_condition_deinit(&pool->work);
 no_work:
@@ -476,41 +639,100 @@ void tasks_destroy(struct muster *m)
 {
     struct task_pool *pool = atomic_load_explicit(&m->task_pool, memory_order_acquire);
     if (pool)
+        stop_pool(pool);
+}
+
+void tasks_free(struct muster *m)
+{
+    struct task_pool *pool = atomic_load_explicit(&m->task_pool, memory_order_acquire);
+    if (pool)
         free_pool(pool);
 }
 
 /* Submitting. */
 
-static muster_status check_descs(const struct muster_task_desc *descs, size_t count,
-                                 struct muster_error *err)
+/* What the first version of the struct had. */
+#define DESC_BYTES_MIN offsetof(struct muster_task_desc, kernel)
+
+/* Task i of a call, whose structs may be of an older version: then it is completed in `copy`. */
+static const struct muster_task_desc *desc_at(const struct muster_task_desc *descs, size_t i,
+                                              struct muster_task_desc *copy)
 {
-    if (count > MUSTER_SUBMIT_MAX)
-        return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, "submit fewer at a time",
-                                 "%zu tasks in one call; at most %u", count, MUSTER_SUBMIT_MAX);
-    for (size_t i = 0; i < count; i++) {
-        if (descs[i].size < sizeof *descs || !descs[i].fn ||
-            (!descs[i].after && descs[i].after_count > 0))
-            return run_bad_argument(err, "muster_submit",
-                                    "a task without size or function, or with no list to be after");
-        if (descs[i].after_count > MUSTER_AFTER_MAX)
-            return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, "put a task in between",
-                                     "a task after %zu others; at most %u", descs[i].after_count,
-                                     MUSTER_AFTER_MAX);
-    }
+    const void *at = (const char *)descs + i * descs->size;
+    if (descs->size >= sizeof *copy)
+        return at;
+    *copy = (struct muster_task_desc){ .size = 0 };
+    memcpy(copy, at, descs->size);
+    return copy;
+}
+
+static muster_status check_size(const struct muster_task_desc *desc, size_t size,
+                                struct muster_error *err)
+{
+    if (desc->size != size || size < DESC_BYTES_MIN || size % _Alignof(struct muster_task_desc))
+        return run_bad_argument(err, "muster_submit", "set the size of each task, one for all");
+    const unsigned char *bytes = (const unsigned char *)desc;
+    for (size_t i = sizeof *desc; i < size; i++)
+        if (bytes[i] != 0)
+            return muster_error_fill(
+                err, MUSTER_E_VERSION, 0, "use a newer libmuster, or do not set the field",
+                "a task has a field that version %s does not know", MUSTER_VERSION_STRING);
     return MUSTER_OK;
 }
 
-/* Parks until something has ended; not if something has already. False after the deadline. */
-static bool await_end_locked(struct task_pool *pool, bool is_for_all, uint64_t deadline_ns)
+static muster_status check_desc(const struct muster_task_desc *desc, struct muster_error *err)
 {
-    if (!is_for_all && collect_locked(pool))
-        return true;
-    pool->waiters++;
-    pool->wanting += !is_for_all;
-    bool in_time = platform_condition_wait(&pool->ended, &pool->lock, deadline_ns);
-    pool->wanting -= !is_for_all;
-    pool->waiters--;
-    return in_time;
+    if (!desc->fn == !desc->kernel)
+        return run_bad_argument(err, "muster_submit", "a task has either a function or a kernel");
+    if (!desc->after && desc->after_count > 0)
+        return run_bad_argument(err, "muster_submit", "a task with no list to be after");
+    if (desc->after_count > MUSTER_AFTER_MAX)
+        return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, "put a task in between",
+                                 "a task after %zu others; at most %u", desc->after_count,
+                                 MUSTER_AFTER_MAX);
+    return MUSTER_OK;
+}
+
+static muster_status check_descs(const struct muster_task_desc *descs, size_t count,
+                                 uint32_t *kernel_count, struct muster_error *err)
+{
+    muster_status status = MUSTER_OK;
+    if (count > MUSTER_SUBMIT_MAX)
+        return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, "submit fewer at a time",
+                                 "%zu tasks in one call; at most %u", count, MUSTER_SUBMIT_MAX);
+    *kernel_count = 0;
+    for (size_t i = 0; i < count && status == MUSTER_OK; i++) {
+        struct muster_task_desc copy;
+        status =
+            check_size((const void *)((const char *)descs + i * descs->size), descs->size, err);
+        if (status != MUSTER_OK)
+            break;
+        const struct muster_task_desc *desc = desc_at(descs, i, &copy);
+        status = check_desc(desc, err);
+        *kernel_count += desc->kernel != NULL;
+    }
+    return status;
+}
+
+/* Looks whether devices have finished something. With the lock, which is not held meanwhile. */
+static bool look_locked(struct task_pool *pool)
+{
+    if (pool->kernels_open == 0)
+        return false;
+    task_give_ready_locked(pool);
+    platform_mutex_unlock(&pool->lock);
+    bool has_ended = lanes_look(pool);
+    platform_mutex_lock(&pool->lock);
+    return has_ended;
+}
+
+/* Runs something, ends something, or waits for an end. With the lock. */
+static void make_progress_locked(struct task_pool *pool)
+{
+    if (help_locked(pool) || look_locked(pool))
+        return;
+    await_end_locked(pool, false,
+                     pool->kernels_open > 0 ? platform_clock_ns() + SPIN_NS : UINT64_MAX);
 }
 
 /*
@@ -526,18 +748,60 @@ static muster_status make_room_locked(struct task_pool *pool, size_t count,
         return MUSTER_OK;
     while (!is_making_room && pool->tasks.open_count + count > MUSTER_TASKS_MAX / 4) {
         is_making_room = true;
-        bool has_run = help_locked(pool);
+        bool has_run = help_locked(pool) || look_locked(pool);
         is_making_room = false;
         if (!has_run && is_in_task)
             break;
         if (!has_run)
-            await_end_locked(pool, false, UINT64_MAX);
+            await_end_locked(pool, false,
+                             pool->kernels_open > 0 ? platform_clock_ns() + SPIN_NS : UINT64_MAX);
     }
     if (count <= pool->tasks.spare.count)
         return MUSTER_OK;
     return muster_error_fill(err, MUSTER_E_CAPACITY, 0, "submit less from within tasks",
                              "%zu tasks more than the %u that have not ended; at most %u", count,
                              pool->tasks.open_count, MUSTER_TASKS_MAX);
+}
+
+/* Records for the kernels of a call, filled. Waits for some to come free, as for places. */
+static muster_status prepare_kernels(struct task_pool *pool, const struct muster_task_desc *descs,
+                                     size_t count, uint32_t kernel_count,
+                                     struct kernel_devices *known, struct kernel_task **out,
+                                     struct muster_error *err)
+{
+    muster_status status;
+    platform_mutex_lock(&pool->lock);
+    while (!kernel_tasks_take_locked(pool, kernel_count, out, &status, err)) {
+        if (status == MUSTER_OK && (is_in_task || is_making_room))
+            status =
+                muster_error_fill(err, MUSTER_E_CAPACITY, 0, "submit less from within tasks",
+                                  "%u kernels more than the %u that have not ended; at most %u",
+                                  kernel_count, pool->kernels_open, MUSTER_KERNEL_TASKS_MAX);
+        if (status != MUSTER_OK)
+            break;
+        make_progress_locked(pool);
+    }
+    *known = pool->known;
+    platform_mutex_unlock(&pool->lock);
+    struct muster_task_desc copy;
+    struct kernel_task *task = status == MUSTER_OK ? *out : NULL;
+    for (size_t i = 0; i < count && status == MUSTER_OK; i++) {
+        const struct muster_task_desc *desc = desc_at(descs, i, &copy);
+        if (!desc->kernel)
+            continue;
+        status = kernel_task_fill(pool, task, desc, known, err);
+        task = task->next;
+    }
+    return status;
+}
+
+static void give_back_kernels_locked(struct task_pool *pool, struct kernel_task *chain)
+{
+    while (chain) {
+        struct kernel_task *task = chain;
+        chain = task->next;
+        kernel_task_give_locked(pool, task);
+    }
 }
 
 /* Lets the task follow those it is after; how many it does. */
@@ -554,11 +818,15 @@ static muster_status follow_locked(struct task_pool *pool, uint32_t index,
         if (status != MUSTER_OK || !tasks->entries[before.index].is_released)
             return muster_error_fill(err, MUSTER_E_UNKNOWN, 0, "use handles as Muster gave them",
                                      "a task is after one that was not submitted before it");
-        if (tasks->entries[before.index].state == TASKS_TAKEN)
+        const struct tasks_entry *entry = &tasks->entries[before.index];
+        if (entry->state == TASKS_TAKEN && !entry->is_aside)
             collect_locked(pool);
+        bool was_followed = entry->first_follower != TASKS_NONE;
         if (!tasks_follow(tasks, index, before.index))
             return muster_error_fill(err, MUSTER_E_CAPACITY, 0, "wait for some tasks first",
                                      "more than %u orders among unfinished tasks", EDGES_MAX);
+        pool->kernels_wanted +=
+            entry->is_aside && !was_followed && entry->first_follower != TASKS_NONE;
     }
     return MUSTER_OK;
 }
@@ -568,57 +836,142 @@ static void unfollow_locked(struct task_pool *pool, uint32_t index,
 {
     while (followed-- > 0) {
         muster_task before = desc->after[followed];
-        if (tasks_find(&pool->tasks, before.index, before.generation) == MUSTER_OK)
-            tasks_unfollow(&pool->tasks, index, before.index);
+        if (tasks_find(&pool->tasks, before.index, before.generation) != MUSTER_OK)
+            continue;
+        const struct tasks_entry *entry = &pool->tasks.entries[before.index];
+        bool was_followed = entry->first_follower != TASKS_NONE;
+        tasks_unfollow(&pool->tasks, index, before.index);
+        pool->kernels_wanted -=
+            entry->is_aside && was_followed && entry->first_follower == TASKS_NONE;
+    }
+}
+
+/* Puts a task into the table; one with a kernel with the first record of the chain. */
+static muster_task add_locked(struct task_pool *pool, const struct muster_task_desc *desc,
+                              struct kernel_task **kernels)
+{
+    uint32_t index = tasks_add(&pool->tasks);
+    INVARIANT(index != TASKS_NONE);
+    struct tasks_entry *entry = &pool->tasks.entries[index];
+    muster_task handle = { index, entry->generation };
+    keep_functions(entry, desc);
+    if (desc->kernel) {
+        struct kernel_task *task = *kernels;
+        *kernels = task->next;
+        task->index = index;
+        task->handle = handle;
+        entry->payload[0] = task;
+        tasks_set_aside(&pool->tasks, index);
+    }
+    return handle;
+}
+
+/* None is submitted, the last first: later ones may follow earlier ones. */
+static void withdraw_locked(struct task_pool *pool, const struct muster_task_desc *descs,
+                            size_t count, size_t released, size_t followed, const muster_task *out)
+{
+    struct muster_task_desc copy;
+    for (size_t i = count; i-- > 0;) {
+        const struct muster_task_desc *desc = desc_at(descs, i, &copy);
+        if (i <= released)
+            unfollow_locked(pool, out[i].index, desc, i < released ? desc->after_count : followed);
+        tasks_withdraw(&pool->tasks, out[i].index);
     }
 }
 
 static muster_status submit_locked(struct task_pool *pool, const struct muster_task_desc *descs,
-                                   size_t count, muster_task *out, struct muster_error *err)
+                                   size_t count, struct kernel_task *kernels, muster_task *out,
+                                   struct muster_error *err)
 {
     muster_status status = MUSTER_OK;
+    struct muster_task_desc copy;
     size_t released = 0, followed = 0;
-    for (size_t i = 0; i < count; i++) {
-        uint32_t index = tasks_add(&pool->tasks);
-        INVARIANT(index != TASKS_NONE);
-        out[i] = (muster_task){ index, pool->tasks.entries[index].generation };
-        keep_functions(&pool->tasks.entries[index], &descs[i]);
-    }
+    struct kernel_task *next = kernels;
+    for (size_t i = 0; i < count; i++)
+        out[i] = add_locked(pool, desc_at(descs, i, &copy), &next);
     for (; released < count; released++) {
-        status = follow_locked(pool, out[released].index, &descs[released], &followed, err);
+        status = follow_locked(pool, out[released].index, desc_at(descs, released, &copy),
+                               &followed, err);
         if (status != MUSTER_OK)
             break;
         tasks_release(&pool->tasks, out[released].index);
     }
-    /* None is submitted, the last first: later ones may follow earlier ones. */
-    for (size_t i = status == MUSTER_OK ? 0 : count; i-- > 0;) {
-        if (i <= released)
-            unfollow_locked(pool, out[i].index, &descs[i],
-                            i < released ? descs[i].after_count : followed);
-        tasks_withdraw(&pool->tasks, out[i].index);
+    if (status != MUSTER_OK) {
+        withdraw_locked(pool, descs, count, released, followed, out);
+        return status;
+    }
+    for (; kernels; kernels = kernels->next) {
+        pool->kernels_open++;
+        pool->kernels_wanted += kernels->done != NULL;
     }
     return status;
+}
+
+static bool are_awaited(const struct muster_task_desc *descs, size_t count)
+{
+    struct muster_task_desc copy;
+    size_t i = 0;
+    while (i < count && desc_at(descs, i, &copy)->is_awaited)
+        i++;
+    return i == count;
 }
 
 muster_status muster_submit(struct muster *m, const struct muster_task_desc *descs, size_t count,
                             muster_task *out, struct muster_error *err)
 {
     struct task_pool *pool;
+    struct kernel_task *kernels = NULL;
+    struct kernel_devices known;
     muster_task unwanted[MUSTER_SUBMIT_MAX];
+    uint32_t kernel_count = 0;
     if (!m || (!descs && count > 0))
         return run_bad_argument(err, "muster_submit", "an argument is NULL");
-    muster_status status = check_descs(descs, count, err);
+    muster_status status = check_descs(descs, count, &kernel_count, err);
     if (status == MUSTER_OK)
         status = get_pool(m, &pool, err);
     if (status != MUSTER_OK || count == 0)
         return status;
+    if (kernel_count > 0)
+        status = prepare_kernels(pool, descs, count, kernel_count, &known, &kernels, err);
     platform_mutex_lock(&pool->lock);
-    status = make_room_locked(pool, count, err);
+    if (kernel_count > 0)
+        pool->known = known;
     if (status == MUSTER_OK)
-        status = submit_locked(pool, descs, count, out ? out : unwanted, err);
-    wake_locked(pool);
+        status = make_room_locked(pool, count, err);
+    if (status == MUSTER_OK)
+        status = submit_locked(pool, descs, count, kernels, out ? out : unwanted, err);
+    if (status != MUSTER_OK)
+        give_back_kernels_locked(pool, kernels);
+    pool->submitted += status == MUSTER_OK ? count : 0;
+    /* Somebody else who waits, for all there are, must not wait for a promise. */
+    bool can_wait = pool->waiters == 0 && are_awaited(descs, count);
+    bool must_wake = !can_wait && ask_for_wake_locked(pool);
+    /* To give a kernel may mean to build it first: nobody is to wait for that. */
+    if (must_wake && pool->tasks.aside.count > 0) {
+        platform_condition_wake_one(&pool->work);
+        must_wake = false;
+    }
+    task_give_ready_locked(pool);
+    if (pool->kernels_wanted > 0)
+        lanes_wake_locked(pool);
     platform_mutex_unlock(&pool->lock);
+    /* Without the lock, which the woken thread needs before this call into the system is over. */
+    if (must_wake)
+        platform_condition_wake_one(&pool->work);
     return status;
+}
+
+void tasks_count(struct muster *m, uint64_t *submitted, uint64_t *ended)
+{
+    struct task_pool *pool = atomic_load_explicit(&m->task_pool, memory_order_acquire);
+    *submitted = *ended = 0;
+    if (!pool)
+        return;
+    platform_mutex_lock(&pool->lock);
+    collect_locked(pool);
+    *submitted = pool->submitted;
+    *ended = pool->submitted - pool->tasks.open_count;
+    platform_mutex_unlock(&pool->lock);
 }
 
 /* Waiting. */
@@ -656,13 +1009,40 @@ static bool help_with_locked(struct task_pool *pool, const muster_task *tasks, s
     uint32_t index = count > 0 ? tasks[first].index : TASKS_NONE;
     if (count == 0 || pool->tasks.ready.count == 0)
         return help_locked(pool);
-    if (!tasks_take_this(&pool->tasks, index)) {
+    if (pool->tasks.entries[index].is_aside || !tasks_take_this(&pool->tasks, index)) {
         index = pool->tasks.ready.tail;
         tasks_take_this(&pool->tasks, index);
     }
     load(&pool->tasks, index, &task);
     run_aside_locked(pool, &task);
     return true;
+}
+
+/*
+ * Looks at the devices, all the time at first and then after pauses. `*since_ns` is when it began, 0
+ * at first. False after the deadline.
+ */
+static bool await_devices_locked(struct task_pool *pool, bool is_for_all, uint64_t deadline_ns,
+                                 uint64_t *since_ns)
+{
+    bool has_ended = look_locked(pool);
+    uint64_t now_ns = platform_clock_ns();
+    if (has_ended || *since_ns == 0)
+        *since_ns = now_ns;
+    if (has_ended)
+        return true;
+    uint64_t waited_ns = now_ns - *since_ns;
+    if (waited_ns < LOOK_NS) {
+        platform_mutex_unlock(&pool->lock);
+        platform_thread_yield();
+        platform_mutex_lock(&pool->lock);
+        return true;
+    }
+    uint64_t pause_ns =
+        waited_ns / PAUSE_PART < PAUSE_MAX_NS ? waited_ns / PAUSE_PART : PAUSE_MAX_NS;
+    uint64_t until_ns = now_ns + pause_ns < deadline_ns ? now_ns + pause_ns : deadline_ns;
+    await_end_locked(pool, is_for_all, until_ns);
+    return platform_clock_ns() < deadline_ns;
 }
 
 muster_status muster_wait(struct muster *m, const muster_task *tasks, size_t count,
@@ -679,12 +1059,15 @@ muster_status muster_wait(struct muster *m, const muster_task *tasks, size_t cou
     muster_status status = MUSTER_OK;
     size_t first = 0;
     bool in_time = true;
+    uint64_t since_ns = 0;
     platform_mutex_lock(&pool->lock);
     while (!all_ended_locked(pool, tasks, count, &first, &status) && in_time) {
         if (deadline_ns != UINT64_MAX && platform_clock_ns() >= deadline_ns) {
             in_time = false;
         } else if (!help_with_locked(pool, tasks, count, first)) {
-            in_time = await_end_locked(pool, count == 0, deadline_ns);
+            in_time = pool->kernels_open > 0
+                          ? await_devices_locked(pool, count == 0, deadline_ns, &since_ns)
+                          : await_end_locked(pool, count == 0, deadline_ns);
         }
     }
     bool is_over = all_ended_locked(pool, tasks, count, &first, &status);
@@ -705,7 +1088,7 @@ static muster_status cancel_locked(struct task_pool *pool, muster_task task)
     if (status != MUSTER_OK)
         return status;
     const struct tasks_entry *entry = &pool->tasks.entries[task.index];
-    if (entry->state == TASKS_TAKEN) {
+    if (entry->state == TASKS_TAKEN && !entry->is_aside) {
         recall_locked(pool, task.index);
         collect_locked(pool);
     }

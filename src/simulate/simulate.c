@@ -97,25 +97,41 @@ static void plan_health(struct simulator *s, uint32_t index)
     plan(s, (struct happening){ .at_ns = at_ns, .kind = HAPPENS_HEALTH, .lane = index });
 }
 
-static void report_span(struct simulator *s, const struct sim_lane *lane,
-                        const struct passage *passage, int outcome)
-{
-    if (!s->options.span)
-        return;
-    struct muster_simulation_span span = { .device = lane->device,
-                                           .range = passage->range,
-                                           .begin_ns = passage->begin_ns,
-                                           .end_ns = s->now_ns,
-                                           .is_retry = passage->is_retry,
-                                           .is_copy = passage->is_copy };
-    span.outcome = outcome;
-    s->options.span(s->options.span_user, &span);
-}
-
 static uint64_t bytes_of(uint64_t items, uint64_t item_bytes)
 {
     uint64_t bytes;
     return __builtin_mul_overflow(items, item_bytes, &bytes) ? UINT64_MAX : bytes;
+}
+
+static uint64_t sum(uint64_t a, uint64_t b)
+{
+    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+static void tell(struct simulator *s, const struct muster_trace_event *event)
+{
+    if (s->options.event)
+        s->options.event(s->options.event_user, event);
+}
+
+static void tell_unit(struct simulator *s, const struct sim_lane *lane,
+                      const struct passage *passage, enum muster_trace_outcome outcome)
+{
+    uint64_t items = passage->range.end - passage->range.begin;
+    tell(s, &(struct muster_trace_event){
+                .kind = MUSTER_TRACE_UNIT,
+                .outcome = outcome,
+                .begin_ns = passage->begin_ns,
+                .end_ns = s->now_ns,
+                .range = passage->range,
+                .bytes = sum(bytes_of(items, s->scenario.item_bytes_in),
+                             bytes_of(items, s->scenario.item_bytes_out)),
+                .device = lane->device,
+                .job = 1,
+                .status = outcome == MUSTER_TRACE_FAILED ? MUSTER_E_FAILED : MUSTER_OK,
+                .is_retry = passage->is_retry,
+                .is_copy = passage->is_copy,
+            });
 }
 
 /* Sends a unit through the device's three engines; false if it will never come out. */
@@ -259,6 +275,11 @@ static void deliver(struct simulator *s)
         }
         job_delivered(s->job, unit);
         s->end_ns = s->now_ns;
+        tell(s, &(struct muster_trace_event){ .kind = MUSTER_TRACE_DELIVERY,
+                                              .begin_ns = s->now_ns,
+                                              .end_ns = s->now_ns,
+                                              .range = range,
+                                              .job = 1 });
     }
 }
 
@@ -291,10 +312,10 @@ static void on_finish(struct simulator *s, const struct happening *happening)
     }
     enum job_verdict verdict =
         job_finish(s->job, passage->ticket, passage->fails ? JOB_END_UNIT : JOB_END_OK, s->now_ns);
-    report_span(s, lane, passage,
-                verdict == JOB_ACCEPTED ? MUSTER_SPAN_DONE
-                : verdict == JOB_LATE   ? MUSTER_SPAN_LATE
-                                        : MUSTER_SPAN_FAILED);
+    tell_unit(s, lane, passage,
+              verdict == JOB_ACCEPTED ? MUSTER_TRACE_DONE
+              : verdict == JOB_LATE   ? MUSTER_TRACE_LATE
+                                      : MUSTER_TRACE_FAILED);
     leave(s, lane, passage);
     if (verdict == JOB_ACCEPTED)
         deliver(s);
@@ -310,9 +331,14 @@ static void on_health(struct simulator *s, uint32_t index)
         lane->is_gone = true;
         for (uint32_t i = 0; i < s->depth; i++)
             if (lane->passages[i].is_used && lane->passages[i].is_started) {
-                report_span(s, lane, &lane->passages[i], MUSTER_SPAN_LOST);
+                tell_unit(s, lane, &lane->passages[i], MUSTER_TRACE_LOST);
                 leave(s, lane, &lane->passages[i]);
             }
+        tell(s, &(struct muster_trace_event){ .kind = MUSTER_TRACE_DEVICE_LOST,
+                                              .begin_ns = s->now_ns,
+                                              .end_ns = s->now_ns,
+                                              .device = lane->device,
+                                              .job = 1 });
         job_lane_lost(s->job, index, s->now_ns);
         return;
     }
@@ -399,9 +425,22 @@ static void report_rest(struct simulator *s)
         bool is_ok = model_health_at(model_of(s, lane), &lane->state, s->now_ns) == MODEL_OK;
         for (uint32_t k = 0; k < s->depth && !lane->is_gone; k++)
             if (lane->passages[k].is_used && lane->passages[k].is_started)
-                report_span(s, lane, &lane->passages[k],
-                            is_ok ? MUSTER_SPAN_LATE : MUSTER_SPAN_LOST);
+                tell_unit(s, lane, &lane->passages[k],
+                          is_ok ? MUSTER_TRACE_LATE : MUSTER_TRACE_LOST);
     }
+}
+
+static void tell_job(struct simulator *s)
+{
+    const struct muster_simulation *result = s->result;
+    tell(s, &(struct muster_trace_event){
+                .kind = MUSTER_TRACE_JOB,
+                .outcome = result->status == MUSTER_OK ? MUSTER_TRACE_DONE : MUSTER_TRACE_FAILED,
+                .end_ns = result->makespan_ns,
+                .range = { 0, s->scenario.items },
+                .job = 1,
+                .status = result->status,
+            });
 }
 
 static void finish_report(struct simulator *s)
@@ -655,6 +694,7 @@ muster_status muster_simulate(const char *text, size_t bytes,
         run(&s);
         report_rest(&s);
         finish_report(&s);
+        tell_job(&s);
         *out = s.result;
     } else {
         muster_simulation_destroy(s.result);

@@ -169,6 +169,21 @@ def check_tracks(check, what, events):
                    all(after[0] >= before[1] for before, after in zip(spans, spans[1:])))
 
 
+def check_job(check, what, events, answer):
+    """The job is a span around its deliveries, which are in order; a lost device says so."""
+    jobs = [event for event in events if event.get("cat") == "job"]
+    deliveries = [event for event in events if event.get("cat") == "delivery"]
+    lost = [event for event in events if event.get("cat") == "device lost"]
+    check.equal(f"{what}: one job", [(event["pid"], event["tid"], event["ts"], event["args"]["outcome"]) for event in jobs],
+                [(2, 1, 0, "done" if answer["status"] == "ok" else "failed")])
+    check.equal(f"{what}: the job's length", round(jobs[0]["dur"] * 1000), answer["makespan_ns"])
+    ranges = [(event["args"]["begin"], event["args"]["end"]) for event in deliveries]
+    check.equal(f"{what}: what was delivered", sum(end - begin for begin, end in ranges), answer["items_delivered"])
+    check.true(f"{what}: in order, without holes", all(a[1] == b[0] for a, b in zip([(0, 0)] + ranges, ranges)))
+    check.equal(f"{what}: lost devices", [event["tid"] - 1 for event in lost],
+                [i for i, device in enumerate(answer["devices"]) if device["health"] == "lost"])
+
+
 def traces(check, folder):
     for name, text in [("plain", PLAIN), ("flaky", FLAKY), ("lost", LOST), ("links", None)]:
         path = os.path.join(folder, f"{name}.trace")
@@ -177,9 +192,12 @@ def traces(check, folder):
                                                                                            "--trace", path)
         answer = json.loads(run.out)
         with open(path) as file:
-            events = json.load(file)["traceEvents"]
-        spans = [event for event in events if event["ph"] == "X"]
-        names = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+            trace = json.load(file)
+        events = trace["traceEvents"]
+        check.equal(f"{name}: nothing is missing", trace["otherData"]["dropped"], 0)
+        spans = [event for event in events if event["ph"] == "X" and event["cat"] == "unit"]
+        check_job(check, name, events, answer)
+        names = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name" and event["pid"] == 1}
         check_tracks(check, name, spans)
         check.true(f"{name}: every track is named", {event["tid"] for event in spans} <= set(names))
         for i, device in enumerate(answer["devices"]):

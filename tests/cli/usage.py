@@ -72,7 +72,7 @@ def documents(check):
         for option in options:
             check.contains("the manual has the option", page, option)
             check.contains("the completion has the option", completion, option)
-    for variable in ["MUSTER_SIM", "MUSTER_BACKENDS", "MUSTER_POOL_MB_PER_STREAM"]:
+    for variable in ["MUSTER_SIM", "MUSTER_BACKENDS", "MUSTER_POOL_MB_PER_STREAM", "MUSTER_CC", "MUSTER_CACHE"]:
         check.contains("the manual has the variable", page, variable)
     check.contains("the manual's version", page, f"muster {version_of_header()}")
 

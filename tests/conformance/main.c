@@ -1,15 +1,17 @@
 /*
- * conformance --backend NAME|PATH [--list] [--seed N] [--time-limit SECONDS] [CASE...]
+ * conformance --backend NAME|PATH [--slice SIZE,...] [--list] [--seed N] [--time-limit SECONDS] [CASE...]
  *
  * Drives one backend through its table, not through the runtime. NAME is a built-in backend; what
- * has a slash in it is a shared object. Exits 77 if the machine has no device for it, which ctest
- * reports as skipped.
+ * has a slash in it is a shared object. With --slice every device is cut into slices of these sizes,
+ * and the slices are what is driven. Exits 77 if the machine has no device for it, which ctest reports
+ * as skipped.
  */
 #include "suite.h"
 
 #include "backend/registry.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define EXIT_SKIPPED 77
@@ -24,12 +26,14 @@ static const char sim_description[] =
 static struct {
     const struct muster_backend *given;
     const char *sim;
+    uint32_t slices[RIG_DEVICES_MAX]; /* none: devices are driven whole */
+    size_t slice_count;
     struct platform_library library; /* stays open: failed tests leave threads in it */
 } backend;
 
 struct rig *suite_open(void)
 {
-    return rig_open(backend.given, backend.sim);
+    return rig_open_slices(backend.given, backend.sim, backend.slices, backend.slice_count);
 }
 
 static muster_status select_backend(const char *name, struct muster_error *err)
@@ -49,18 +53,31 @@ static muster_status select_backend(const char *name, struct muster_error *err)
     return MUSTER_OK;
 }
 
-/* Takes --backend and its value out of the arguments; NULL if it is not there. */
-static const char *take_backend_option(int *argc, char **argv)
+/* Takes an option and its value out of the arguments; NULL if it is not there. */
+static const char *take_option(int *argc, char **argv, const char *option)
 {
     for (int i = 1; i + 1 < *argc; i++) {
-        if (strcmp(argv[i], "--backend") != 0)
+        if (strcmp(argv[i], option) != 0)
             continue;
-        const char *name = argv[i + 1];
+        const char *value = argv[i + 1];
         memmove(argv + i, argv + i + 2, (size_t)(*argc - i - 1) * sizeof *argv);
         *argc -= 2;
-        return name;
+        return value;
     }
     return NULL;
+}
+
+static bool take_slices(const char *text)
+{
+    while (text && *text) {
+        char *end;
+        unsigned long size = strtoul(text, &end, 10);
+        if (end == text || (*end && *end != ',') || backend.slice_count == RIG_DEVICES_MAX)
+            return false;
+        backend.slices[backend.slice_count++] = (uint32_t)size;
+        text = *end ? end + 1 : end;
+    }
+    return true;
 }
 
 static bool only_lists(int argc, char **argv)
@@ -86,11 +103,14 @@ int main(int argc, char **argv)
     }
 
     struct muster_error err = { .size = sizeof err };
-    const char *name = take_backend_option(&argc, argv);
+    const char *name = take_option(&argc, argv, "--backend");
+    const char *slices = take_option(&argc, argv, "--slice");
     if (only_lists(argc, argv))
         return test_main(argc, argv, tests, count);
-    if (!name) {
-        fprintf(stderr, "usage: %s --backend NAME|PATH [--list] [--seed N] [CASE...]\n", argv[0]);
+    if (!name || !take_slices(slices)) {
+        fprintf(stderr,
+                "usage: %s --backend NAME|PATH [--slice SIZE,...] [--list] [--seed N] [CASE...]\n",
+                argv[0]);
         return 2;
     }
     if (select_backend(name, &err) != MUSTER_OK) {

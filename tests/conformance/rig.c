@@ -139,20 +139,47 @@ muster_status rig_probe(const struct muster_backend *given, const char *sim,
     return status;
 }
 
-struct rig *rig_open(const struct muster_backend *given, const char *sim)
+static void open_device(struct rig *rig, uint32_t index, void **state,
+                        struct muster_device_info *info)
+{
+    *state = rig_state(rig->table.device_bytes);
+    *info = (struct muster_device_info){ .size = sizeof *info, .numa_node = -1 };
+    DO(rig, device_open, rig->backend, index, *state, info);
+}
+
+static void open_slices(struct rig *rig, const uint32_t *sizes, size_t count)
+{
+    struct muster_device_info whole;
+    open_device(rig, 0, &rig->cut, &whole);
+    DO(rig, slice_plan, rig->cut, sizes, count);
+    rig->device_count = (uint32_t)count;
+    for (size_t i = 0; i < count; i++) {
+        struct rig_device *device = &rig->devices[i];
+        device->state = rig_state(rig->table.device_bytes);
+        device->info = (struct muster_device_info){ .size = sizeof device->info, .numa_node = -1 };
+        DO(rig, slice_open, rig->cut, i, device->state, &device->info);
+        CHECK_EQUAL(sizes[i], device->info.cores);
+    }
+}
+
+struct rig *rig_open_slices(const struct muster_backend *given, const char *sim,
+                            const uint32_t *sizes, size_t count)
 {
     struct rig *rig = rig_new(given, sim);
     DO(rig, open, rig->backend, &rig->services, &rig->device_count);
     CHECK(rig->device_count > 0);
-    for (uint32_t i = 0; i < rig->device_count && i < RIG_DEVICES_MAX; i++) {
-        struct rig_device *device = &rig->devices[i];
-        device->state = rig_state(rig->table.device_bytes);
-        device->info = (struct muster_device_info){ .size = sizeof device->info, .numa_node = -1 };
-        DO(rig, device_open, rig->backend, i, device->state, &device->info);
-    }
+    if (count > 0)
+        open_slices(rig, sizes, count);
+    for (uint32_t i = 0; count == 0 && i < rig->device_count && i < RIG_DEVICES_MAX; i++)
+        open_device(rig, i, &rig->devices[i].state, &rig->devices[i].info);
     rig->device = rig->devices[0].state;
     rig->info = &rig->devices[0].info;
     return rig;
+}
+
+struct rig *rig_open(const struct muster_backend *given, const char *sim)
+{
+    return rig_open_slices(given, sim, NULL, 0);
 }
 
 static struct rig_object *make(enum object_kind kind, void *device, size_t bytes)
@@ -362,6 +389,11 @@ static void close_all(struct rig *rig, bool is_broken, muster_status expected)
                          rig->table.device_close(rig->devices[i].state));
             free(rig->devices[i].state);
         }
+    if (rig->cut) {
+        rig->table.slice_unplan(rig->cut);
+        CHECK_STATUS(MUSTER_OK, rig->table.device_close(rig->cut));
+        free(rig->cut);
+    }
     /* Until here the device could still have been writing to it. */
     close_kind(rig, RIG_HOST, is_broken);
     rig->table.close(rig->backend);

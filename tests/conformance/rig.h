@@ -17,7 +17,7 @@
 /* How long is looked at something that must not happen. */
 #define LOOK_NS UINT64_C(3000000)
 
-#define RIG_DEVICES_MAX 2
+#define RIG_DEVICES_MAX 3
 
 struct rig_object;
 
@@ -34,6 +34,7 @@ struct rig {
     void *backend;                /* owns */
     uint32_t device_count;        /* of the backend, also those that are not opened */
     struct rig_device devices[RIG_DEVICES_MAX];
+    void *cut;    /* owns: the device that `devices` are slices of, NULL if they are whole */
     void *device; /* the first; most tests need no other */
     const struct muster_device_info *info;
     struct muster_error err; /* of the last call that DO or REFUSED made */
@@ -65,6 +66,10 @@ muster_status rig_probe(const struct muster_backend *given, const char *sim,
 
 /* Opens the backend and its first devices. `sim` describes simulated devices, NULL for none. */
 struct rig *rig_open(const struct muster_backend *given, const char *sim);
+
+/* The same with the slices of its first device, if any are asked for. */
+struct rig *rig_open_slices(const struct muster_backend *given, const char *sim,
+                            const uint32_t *sizes, size_t count);
 
 /*
  * Waits for every stream, closes everything, and checks that nothing is left of what the backend

@@ -24,7 +24,7 @@ static const char cuda_words[] =
     "#define IN(type, name)\n"
     "#define EACH(at) for (u64 at = (u64)blockIdx.x * blockDim.x + threadIdx.x; at < items; \\\n"
     "                      at += (u64)gridDim.x * blockDim.x)\n"
-    "#define SPIN_TICKS(n) for (long long end = clock64() + (n); clock64() < end;)\n";
+    "#define SPIN_TICKS(n) for (long long end = clock64() + (n); clock64() < end;) {}\n";
 
 static const char opencl_words[] =
     "typedef uchar u8;\n"

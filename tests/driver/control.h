@@ -12,7 +12,8 @@
  *     version=13000          of the driver, as cuDriverGetVersion gives it
  *     ptx=90                 the newest PTX it takes, 9.0
  *     pools=0 gates=0 green=0    it has no memory pools, no waits on values, no green contexts
- *     fail=FUNCTION:N:CODE   the n-th call of a function from now fails, once; "any" is every function
+ *     fail=FUNCTION:N:CODE   the n-th call of a function from now fails, once; "any" is every function.
+ *                            An error that a context does not survive ends all contexts
  *     fail_from=FUNCTION:N:CODE   the n-th and all later ones
  *     poison=WORK:N:CODE     the n-th launch or copy from now ends its context with this error when it
  *                            runs; WORK is launch, copy or any
@@ -43,6 +44,8 @@ struct test_cuda {
     void (*release)(void);
     /* How often a function was called since reset; NULL: all of them together. */
     uint64_t (*calls)(const char *function);
+    /* How many faults have happened since reset. */
+    uint64_t (*hits)(void);
     void (*count)(struct test_cuda_objects *objects);
     /* Objects that were still there when their context went away, since reset. */
     uint64_t (*left_behind)(void);

@@ -117,6 +117,9 @@ static const struct {
     { 801, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported" },
     { 803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
       "system has unsupported display driver / cuda driver combination" },
+    { 914, "CUDA_ERROR_INVALID_RESOURCE_TYPE",
+      "the resource requested is invalid for this operation" },
+    { 915, "CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION", "invalid resource configuration" },
     { 999, "CUDA_ERROR_UNKNOWN", "unknown error" },
 };
 
@@ -305,7 +308,7 @@ static void end_device(struct device *device)
             next = object->next;
             if (object->kind == KIND_STREAM && pass == 0) {
                 struct stream *stream = (struct stream *)object;
-                left += !stream->is_zombie && stream != device->primary.legacy;
+                left += !stream->is_zombie && !stream->is_dead && stream != device->primary.legacy;
                 stream_end(stream);
             } else if (pass == 1) {
                 left++;

@@ -210,7 +210,9 @@ struct stream {
     uint64_t issued, finished;
     bool is_closed;
     _Atomic bool is_done; /* the thread has left */
-    bool is_zombie;       /* destroyed, its thread not joined yet */
+    _Atomic bool
+        is_dead;    /* drops all it is given, also when its context is said to be sound again */
+    bool is_zombie; /* destroyed, its thread not joined yet */
     int priority;
     unsigned flags;
 };
@@ -222,6 +224,7 @@ CUresult stream_give(struct stream *stream, const struct operation *operation);
 /* Waits until all that was given is over; answers the context's error. */
 CUresult stream_drain(struct stream *stream);
 void stream_end(struct stream *stream); /* the device is ending */
+void streams_kill(struct device *device);
 void event_free(struct object *object);
 
 /* --- memory.c --------------------------------------------------------------------------------- */

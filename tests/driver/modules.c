@@ -18,6 +18,9 @@
 #define FUNCTIONS_MAX 64
 /* Launches of fewer threads are not worth a second thread of the host. */
 #define SPLIT_FROM 512u
+/* Of launches with more threads than this only some blocks are run, see run_sparsely. */
+#define SPARSE_FROM (1ul << 28)
+#define SPARSE_STEP (1ul << 20)
 
 enum { JIT_ERROR_LOG = 5, JIT_ERROR_LOG_BYTES = 6 };
 
@@ -263,12 +266,33 @@ static void *run_part(void *argument)
     return NULL;
 }
 
+/*
+ * The host has not the time for thousands of millions of threads: the first and the last blocks are run,
+ * and those with a thread whose number is a multiple of the step.
+ */
+static void run_sparsely(const struct launch *launch, unsigned long blocks, unsigned long threads)
+{
+    struct part ends[] = { { launch, 0, SPARSE_STEP / threads },
+                           { launch, blocks - SPARSE_STEP / threads, blocks } };
+    run_part(&ends[0]);
+    for (unsigned long at = SPARSE_STEP; at < ends[1].begin * threads; at += SPARSE_STEP) {
+        unsigned long block = at / threads;
+        if (block >= ends[0].end && block < ends[1].begin)
+            run_part(&(struct part){ launch, block, block + 1 });
+    }
+    run_part(&ends[1]);
+}
+
 /* Two threads of the host share the blocks: what races between blocks races here. */
 static void run_launch(void *payload)
 {
     const struct launch *launch = payload;
     unsigned long blocks = (unsigned long)launch->grid.x * launch->grid.y * launch->grid.z;
     unsigned long threads = (unsigned long)launch->block.x * launch->block.y * launch->block.z;
+    if (blocks * threads > SPARSE_FROM) {
+        run_sparsely(launch, blocks, threads);
+        return;
+    }
     struct part lower = { launch, 0, blocks }, upper = { launch, blocks / 2, blocks };
     pthread_t helper;
     bool is_split = blocks > 1 && blocks * threads >= SPLIT_FROM &&

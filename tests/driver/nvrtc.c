@@ -48,8 +48,17 @@ struct text {
     size_t count;
 };
 
+#define HEADERS_MAX 8
+
+struct header {
+    char name[64];
+    struct text text;
+};
+
 struct _nvrtcProgram {
     struct text source, log, image, ptx;
+    struct header headers[HEADERS_MAX];
+    int header_count;
     char name[256];
     bool is_for_a_device; /* an architecture was named, so there is a cubin */
 };
@@ -156,21 +165,6 @@ static bool name_of(const char *global, char *name, size_t room)
     return true;
 }
 
-static bool complete(const struct _nvrtcProgram *program, struct text *out)
-{
-    char line[512], name[256];
-    snprintf(line, sizeof line, "#include \"%s\"\n#line 1 \"%s\"\n", SHIM, program->name);
-    bool is_good = append_text(out, line) &&
-                   append(out, program->source.bytes, program->source.count) &&
-                   append_text(out, "\n#line 1 \"thunks\"\n");
-    for (const char *at = program->source.bytes; is_good && (at = next_global(at)) != NULL; at++)
-        if (has_c_linkage(program->source.bytes, at) && name_of(at, name, sizeof name)) {
-            snprintf(line, sizeof line, "TEST_KERNEL(%s)\n", name);
-            is_good = append_text(out, line);
-        }
-    return is_good;
-}
-
 /* --- the compiler ------------------------------------------------------------------------------ */
 
 static uint64_t digest(const struct text *text, uint64_t seed)
@@ -181,27 +175,15 @@ static uint64_t digest(const struct text *text, uint64_t seed)
     return hash;
 }
 
-static int compile(const char *from, const char *to, const char *log, char *const *defines)
+/* Runs g++ with these arguments after those that are always the same; its exit status, or -1. */
+static int run_compiler(char *const *first, char *const *defines, const char *log)
 {
-    char *arguments[OPTIONS_MAX + 32] = { "g++",
-                                          "-shared",
-                                          "-fPIC",
-                                          "-O1",
-                                          "-w",
-                                          "-x",
-                                          "c++",
-                                          "-std=gnu++17",
-                                          "-fvisibility=hidden",
-                                          "-ffp-contract=off" };
-    int count = 10;
-    char flags[256] = FLAGS, *rest = NULL;
-    for (char *flag = strtok_r(flags, " ", &rest); flag; flag = strtok_r(NULL, " ", &rest))
-        arguments[count++] = flag;
+    char *arguments[OPTIONS_MAX + 40] = { "g++", "-w", "-x", "c++", "-std=gnu++17" };
+    int count = 5;
+    for (; *first; first++)
+        arguments[count++] = *first;
     for (; *defines; defines++)
         arguments[count++] = *defines;
-    arguments[count++] = (char *)from;
-    arguments[count++] = "-o";
-    arguments[count++] = (char *)to;
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, 2, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
@@ -214,29 +196,129 @@ static int compile(const char *from, const char *to, const char *log, char *cons
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* In files beside the one in the cache, which appears whole or not at all. */
-static int compile_into(struct _nvrtcProgram *program, const struct text *source, const char *path,
-                        char *const *defines)
-{
-    char folder[PATH_LENGTH + 16], from[PATH_LENGTH + 32], to[PATH_LENGTH + 32],
+/* Where one compilation happens. */
+struct place {
+    char folder[PATH_LENGTH + 16], include[PATH_LENGTH + 24];
+    char source[PATH_LENGTH + 32], text[PATH_LENGTH + 32], image[PATH_LENGTH + 32],
         log[PATH_LENGTH + 32];
-    snprintf(folder, sizeof folder, "%s.XXXXXX", path);
-    if (!mkdtemp(folder))
+};
+
+static bool write_source(const struct place *place, const struct _nvrtcProgram *program,
+                         const struct text *thunks)
+{
+    char line[PATH_LENGTH];
+    struct text all = { 0 };
+    snprintf(line, sizeof line, "#include \"%s\"\n#line 1 \"%s\"\n", SHIM, program->name);
+    bool is_good = append_text(&all, line) &&
+                   append(&all, program->source.bytes, program->source.count) &&
+                   append_text(&all, "\n#line 1 \"thunks\"\n") &&
+                   append(&all, thunks->bytes ? thunks->bytes : "", thunks->count) &&
+                   write_file(place->source, &all);
+    clear(&all);
+    return is_good;
+}
+
+/* Kernels are looked for in what the preprocessor leaves: macros may make them. */
+static int find_kernels(const struct place *place, char *const *defines, struct text *thunks)
+{
+    char *const arguments[] = { "-E",
+                                "-P",
+                                "-DTEST_KEEP_GLOBAL",
+                                (char *)place->include,
+                                (char *)place->source,
+                                "-o",
+                                (char *)place->text,
+                                NULL };
+    struct text text = { 0 };
+    char name[256], line[300];
+    int status = run_compiler(arguments, defines, place->log);
+    if (status == 0 && !read_file(place->text, &text))
+        status = -1;
+    for (const char *at = text.bytes; status == 0 && at && (at = next_global(at)) != NULL; at++)
+        if (has_c_linkage(text.bytes, at) && name_of(at, name, sizeof name)) {
+            snprintf(line, sizeof line, "TEST_KERNEL(%s)\n", name);
+            status = append_text(thunks, line) ? 0 : -1;
+        }
+    clear(&text);
+    return status;
+}
+
+static int compile(const struct place *place, char *const *defines)
+{
+    char flags[256] = FLAGS, *rest = NULL;
+    char *arguments[32] = { "-shared",
+                            "-fPIC",
+                            "-O1",
+                            "-fvisibility=hidden",
+                            "-ffp-contract=off",
+                            (char *)place->include,
+                            (char *)place->source,
+                            "-o",
+                            (char *)place->image };
+    int count = 9;
+    for (char *flag = strtok_r(flags, " ", &rest); flag; flag = strtok_r(NULL, " ", &rest))
+        arguments[count++] = flag;
+    return run_compiler(arguments, defines, place->log);
+}
+
+static bool write_headers(const struct _nvrtcProgram *program, const char *folder)
+{
+    char path[PATH_LENGTH + 128];
+    bool is_good = true;
+    for (int i = 0; i < program->header_count && is_good; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, program->headers[i].name);
+        is_good = write_file(path, &program->headers[i].text);
+    }
+    return is_good;
+}
+
+static void remove_headers(const struct _nvrtcProgram *program, const char *folder)
+{
+    char path[PATH_LENGTH + 128];
+    for (int i = 0; i < program->header_count; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, program->headers[i].name);
+        unlink(path);
+    }
+}
+
+static int compile_at(const struct place *place, struct _nvrtcProgram *program,
+                      char *const *defines)
+{
+    struct text thunks = { 0 };
+    int status = -1;
+    if (write_headers(program, place->folder) && write_source(place, program, &thunks))
+        status = find_kernels(place, defines, &thunks);
+    if (status == 0)
+        status = write_source(place, program, &thunks) ? compile(place, defines) : -1;
+    clear(&thunks);
+    return status;
+}
+
+/* In files beside the one in the cache, which appears whole or not at all. */
+static int compile_into(struct _nvrtcProgram *program, const char *path, char *const *defines)
+{
+    struct place place;
+    snprintf(place.folder, sizeof place.folder, "%s.XXXXXX", path);
+    if (!mkdtemp(place.folder))
         return NVRTC_ERROR_INTERNAL_ERROR;
-    snprintf(from, sizeof from, "%s/kernel.cpp", folder);
-    snprintf(to, sizeof to, "%s/kernel.so", folder);
-    snprintf(log, sizeof log, "%s/log", folder);
-    int status = write_file(from, source) ? compile(from, to, log, defines) : -1;
-    read_file(log, &program->log);
+    snprintf(place.include, sizeof place.include, "-I%s", place.folder);
+    snprintf(place.source, sizeof place.source, "%s/kernel.cpp", place.folder);
+    snprintf(place.text, sizeof place.text, "%s/kernel.i", place.folder);
+    snprintf(place.image, sizeof place.image, "%s/kernel.so", place.folder);
+    snprintf(place.log, sizeof place.log, "%s/log", place.folder);
+    int status = compile_at(&place, program, defines);
+    read_file(place.log, &program->log);
     int result = status == 0  ? NVRTC_SUCCESS
                  : status > 0 ? NVRTC_ERROR_COMPILATION
                               : NVRTC_ERROR_INTERNAL_ERROR;
-    if (status == 0 && (!read_file(to, &program->image) || rename(to, path) != 0))
+    if (status == 0 && (!read_file(place.image, &program->image) || rename(place.image, path) != 0))
         result = NVRTC_ERROR_INTERNAL_ERROR;
-    unlink(from);
-    unlink(to);
-    unlink(log);
-    rmdir(folder);
+    unlink(place.source);
+    unlink(place.text);
+    unlink(place.image);
+    unlink(place.log);
+    remove_headers(program, place.folder);
+    rmdir(place.folder);
     return result;
 }
 
@@ -280,21 +362,20 @@ static bool take_option(struct _nvrtcProgram *program, const char *option, char 
 static int build(struct _nvrtcProgram *program, char *const *defines)
 {
     char path[PATH_LENGTH];
-    struct text source = { 0 }, key = { 0 };
-    int result = NVRTC_ERROR_OUT_OF_MEMORY;
-    if (complete(program, &source) && append(&key, source.bytes, source.count) &&
-        append_text(&key, FLAGS) && read_file(SHIM, &key)) {
-        for (char *const *define = defines; *define; define++)
-            append_text(&key, *define);
-        mkdir(CACHE, 0755);
-        snprintf(path, sizeof path, "%s/%016llx%016llx", CACHE, (unsigned long long)digest(&key, 0),
-                 (unsigned long long)digest(&key, 1));
-        result = read_file(path, &program->image) ? NVRTC_SUCCESS
-                                                  : compile_into(program, &source, path, defines);
-    }
-    clear(&source);
+    struct text key = { 0 };
+    bool is_good = append(&key, program->source.bytes, program->source.count) &&
+                   append_text(&key, FLAGS) && read_file(SHIM, &key);
+    for (int i = 0; i < program->header_count && is_good; i++)
+        is_good = append(&key, program->headers[i].text.bytes, program->headers[i].text.count);
+    for (char *const *define = defines; *define && is_good; define++)
+        is_good = append_text(&key, *define);
+    snprintf(path, sizeof path, "%s/%016llx%016llx", CACHE, (unsigned long long)digest(&key, 0),
+             (unsigned long long)digest(&key, 1));
     clear(&key);
-    return result;
+    if (!is_good)
+        return NVRTC_ERROR_OUT_OF_MEMORY;
+    mkdir(CACHE, 0755);
+    return read_file(path, &program->image) ? NVRTC_SUCCESS : compile_into(program, path, defines);
 }
 
 /* --- the interface ----------------------------------------------------------------------------- */
@@ -334,15 +415,32 @@ API(nvrtcGetSupportedArchs, int *archs)
     return NVRTC_SUCCESS;
 }
 
+static void delete_program(struct _nvrtcProgram *program)
+{
+    for (int i = 0; i < program->header_count; i++)
+        clear(&program->headers[i].text);
+    clear(&program->source);
+    clear(&program->log);
+    clear(&program->image);
+    clear(&program->ptx);
+    free(program);
+}
+
 API(nvrtcCreateProgram, struct _nvrtcProgram **out, const char *source, const char *name,
     int header_count, const char *const *headers, const char *const *names)
 {
-    (void)headers, (void)names;
-    if (!out || !source || header_count != 0)
+    if (!out || !source || header_count < 0 || header_count > HEADERS_MAX)
         return NVRTC_ERROR_INVALID_INPUT;
     struct _nvrtcProgram *program = calloc(1, sizeof *program);
-    if (!program || !append_text(&program->source, source)) {
-        free(program);
+    bool is_good = program && append_text(&program->source, source);
+    for (int i = 0; i < header_count && is_good; i++) {
+        struct header *header = &program->headers[program->header_count++];
+        snprintf(header->name, sizeof header->name, "%s", names[i]);
+        is_good = append_text(&header->text, headers[i]);
+    }
+    if (!is_good) {
+        if (program)
+            delete_program(program);
         return NVRTC_ERROR_OUT_OF_MEMORY;
     }
     snprintf(program->name, sizeof program->name, "%s", name ? name : "default_program");
@@ -354,11 +452,7 @@ API(nvrtcDestroyProgram, struct _nvrtcProgram **program)
 {
     if (!program || !*program)
         return NVRTC_ERROR_INVALID_PROGRAM;
-    clear(&(*program)->source);
-    clear(&(*program)->log);
-    clear(&(*program)->image);
-    clear(&(*program)->ptx);
-    free(*program);
+    delete_program(*program);
     *program = NULL;
     return NVRTC_SUCCESS;
 }

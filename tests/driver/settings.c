@@ -47,6 +47,8 @@ static bool names(const char *wanted, const char *function)
             (function[length] == 0 || strncmp(function + length, "_v", 2) == 0));
 }
 
+static _Atomic uint64_t hits;
+
 /* Counts down; true when this is the one. */
 static bool is_hit(struct fault *fault)
 {
@@ -54,7 +56,18 @@ static bool is_hit(struct fault *fault)
     while (left > 0 &&
            !atomic_compare_exchange_weak_explicit(&fault->left, &left, left - 1,
                                                   memory_order_relaxed, memory_order_relaxed)) {}
-    return left == 1 || (left == 0 && fault->kind == FAULT_CALLS_FROM);
+    bool is_now = left == 1 || (left == 0 && fault->kind == FAULT_CALLS_FROM);
+    if (is_now)
+        atomic_fetch_add_explicit(&hits, 1, memory_order_relaxed);
+    return is_now;
+}
+
+/* Errors that end a context, whatever call they come from. */
+static bool ends_contexts(CUresult code)
+{
+    return code == 214 || code == 220 || code == 226 || code == 702 || code == 999 ||
+           code == CUDA_ERROR_ILLEGAL_ADDRESS ||
+           (code >= 709 && code <= 721 && code != 712 && code != 713);
 }
 
 static CUresult fault_of_call(const char *function)
@@ -63,8 +76,11 @@ static CUresult fault_of_call(const char *function)
         struct fault *fault = &faults[i];
         if (atomic_load_explicit(&fault->is_set, memory_order_acquire) &&
             (fault->kind == FAULT_CALL || fault->kind == FAULT_CALLS_FROM) &&
-            names(fault->function, function) && is_hit(fault))
+            names(fault->function, function) && is_hit(fault)) {
+            for (int at = 0; at < DEVICES_MAX && ends_contexts(fault->code); at++)
+                device_poison(&devices[at], fault->code);
             return fault->code;
+        }
     }
     return CUDA_SUCCESS;
 }
@@ -232,9 +248,13 @@ static void control_reset(void)
     pthread_mutex_unlock(&settings_mutex);
     for (struct site *site = atomic_load(&sites); site; site = site->next)
         atomic_store(&site->calls, 0);
-    for (int i = 0; i < DEVICES_MAX; i++)
+    /* What an earlier test has left must not begin to work again. */
+    for (int i = 0; i < DEVICES_MAX; i++) {
+        streams_kill(&devices[i]);
         atomic_store(&devices[i].sticky, CUDA_SUCCESS);
+    }
     atomic_store(&objects_left_behind, 0);
+    atomic_store(&hits, 0);
     const char *text = getenv("TEST_CUDA");
     if (text && !control_set(text))
         settings.devices = 0;
@@ -247,6 +267,11 @@ static uint64_t control_calls(const char *function)
         if (!function || names(function, site->name))
             calls += atomic_load_explicit(&site->calls, memory_order_relaxed);
     return calls;
+}
+
+static uint64_t control_hits(void)
+{
+    return atomic_load(&hits);
 }
 
 static void count_object(const struct object *object, struct test_cuda_objects *objects)
@@ -284,6 +309,7 @@ EXPORT const struct test_cuda *test_cuda_control(void)
                                               .reset = control_reset,
                                               .release = control_release,
                                               .calls = control_calls,
+                                              .hits = control_hits,
                                               .count = control_count,
                                               .left_behind = control_left_behind };
     return &control;

@@ -4,7 +4,10 @@
  */
 #include "image.h"
 
+/* Kept where kernels are looked for. */
+#ifndef TEST_KEEP_GLOBAL
 #define __global__
+#endif
 #define __device__
 #define __host__
 #define __constant__

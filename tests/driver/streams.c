@@ -98,21 +98,28 @@ static bool record_is_reached(struct record *record)
     return is_reached;
 }
 
-static void record_wait(struct record *record, struct device *device)
+/* Whether what the stream still has is to be dropped. */
+static bool is_over(struct stream *stream)
+{
+    return device_is_over(stream->object.device) ||
+           atomic_load_explicit(&stream->is_dead, memory_order_relaxed);
+}
+
+static void record_wait(struct record *record, struct stream *stream)
 {
     pthread_mutex_lock(&record->mutex);
-    while (!record->is_reached && !device_is_over(device))
+    while (!record->is_reached && !is_over(stream))
         condition_wait(&record->reached, &record->mutex);
     pthread_mutex_unlock(&record->mutex);
 }
 
 /* --- what a stream does ------------------------------------------------------------------------ */
 
-static void wait_for_value(const struct operation *operation, struct device *device)
+static void wait_for_value(const struct operation *operation, struct stream *stream)
 {
     const _Atomic uint64_t *word = operation->from;
     while ((int64_t)(atomic_load_explicit(word, memory_order_acquire) - operation->value) < 0 &&
-           !device_is_over(device))
+           !is_over(stream))
         pause_a_little();
 }
 
@@ -123,7 +130,7 @@ static void call_host(const struct operation *operation)
     in_host_function = false;
 }
 
-static void perform(const struct operation *operation, struct device *device)
+static void perform(const struct operation *operation, struct stream *stream)
 {
     switch (operation->kind) {
     case OPERATION_COPY:
@@ -141,10 +148,10 @@ static void perform(const struct operation *operation, struct device *device)
         record_reach(operation->record);
         break;
     case OPERATION_WAIT:
-        record_wait(operation->record, device);
+        record_wait(operation->record, stream);
         break;
     case OPERATION_WAIT_VALUE:
-        wait_for_value(operation, device);
+        wait_for_value(operation, stream);
         break;
     case OPERATION_WRITE_VALUE:
         atomic_store_explicit((_Atomic uint64_t *)operation->to, operation->value,
@@ -156,16 +163,16 @@ static void perform(const struct operation *operation, struct device *device)
     }
 }
 
-static void work_off(struct operation *operation, struct device *device)
+static void work_off(struct operation *operation, struct stream *stream)
 {
     /* Also when the context is to end: cuDevicePrimaryCtxRelease waits for such work for ever. */
     while (operation->hangs && !fault_hang_is_released(operation->hang_ticket))
         pause_a_little();
-    if (!device_is_over(device) && operation->poison != CUDA_SUCCESS)
-        device_poison(device, operation->poison);
+    if (!is_over(stream) && operation->poison != CUDA_SUCCESS)
+        device_poison(stream->object.device, operation->poison);
     /* A wait may end because the context has: what follows it is not done. */
-    if (!device_is_over(device))
-        perform(operation, device);
+    if (!is_over(stream))
+        perform(operation, stream);
 }
 
 static void operation_free(struct operation *operation)
@@ -179,7 +186,6 @@ static void operation_free(struct operation *operation)
 static void *run_stream(void *argument)
 {
     struct stream *stream = argument;
-    struct device *device = stream->object.device;
     pthread_mutex_lock(&stream->mutex);
     for (;;) {
         while (!stream->head && !stream->is_closed)
@@ -189,7 +195,7 @@ static void *run_stream(void *argument)
             break;
         stream->head = operation->next;
         pthread_mutex_unlock(&stream->mutex);
-        work_off(operation, device);
+        work_off(operation, stream);
         operation_free(operation);
         pthread_mutex_lock(&stream->mutex);
         stream->finished++;
@@ -252,6 +258,16 @@ void stream_end(struct stream *stream)
     pthread_cond_destroy(&stream->changed);
     pthread_mutex_destroy(&stream->mutex);
     free(stream);
+}
+
+void streams_kill(struct device *device)
+{
+    pthread_mutex_lock(&device->mutex);
+    for (struct object *object = device->objects; object; object = object->next)
+        if (object->kind == KIND_STREAM)
+            atomic_store(&((struct stream *)object)->is_dead, true);
+    device->primary.legacy = NULL;
+    pthread_mutex_unlock(&device->mutex);
 }
 
 /* Destroyed streams whose threads have left. One at a time: the list may change in between. */
@@ -510,8 +526,8 @@ API(cuEventSynchronize, CUevent event)
     if (!IS(event, KIND_EVENT))
         return CUDA_ERROR_INVALID_HANDLE;
     struct record *record = last_record(event);
-    if (record)
-        record_wait(record, event->object.device);
+    while (record && !record_is_reached(record) && !device_is_over(event->object.device))
+        pause_a_little();
     record_drop(record);
     return atomic_load_explicit(&event->object.device->sticky, memory_order_relaxed);
 }

@@ -480,12 +480,12 @@ static void use_parts(struct scenario *s, muster_device device)
 
 static void use_runtime(struct scenario *s)
 {
-    struct muster_backend_report reports[4];
+    struct muster_backend_report reports[8];
     muster_device devices[SCENARIO_DEVICES];
     size_t count = 0;
-    for (size_t i = 0; i < 4; i++)
+    for (size_t i = 0; i < 8; i++)
         reports[i] = (struct muster_backend_report){ .size = sizeof reports[i] };
-    did(s, "muster_backend_list", muster_backend_list(s->m, reports, 4, &count, &s->err));
+    did(s, "muster_backend_list", muster_backend_list(s->m, reports, 8, &count, &s->err));
     for (size_t i = 0; i < count; i++)
         CHECK(reports[i].error.status == MUSTER_OK || *reports[i].error.text);
     /* Once more, as a user does to whom the machine was short of memory for a moment. */

@@ -1,6 +1,6 @@
 /*
  * The system refuses in turn, once and from then on, what the library asks of it: threads, locks,
- * conditions, pages, memory; and it loads no backend from files that hold none. The calls of the
+ * conditions, pages, memory, also while jobs start and run; and it loads no backend from files that hold none. The calls of the
  * library are led here by the linker (--wrap).
  */
 #include "faulty_allocator.h"
@@ -110,7 +110,8 @@ WRAPPED(void *, mmap, void *address, size_t bytes, int protection, int flags, in
         return MAP_FAILED;
     }
     void *pages = __real_mmap(address, bytes, protection, flags, file, offset);
-    count(THING_PAGES, pages != MAP_FAILED);
+    /* What is put into a mapping goes with it. */
+    count(THING_PAGES, pages != MAP_FAILED && !(flags & MAP_FIXED));
     return pages;
 }
 
@@ -135,6 +136,33 @@ static bool allows_no_memory(const struct scenario *s, const char *step, muster_
             (plan.thing == THING_PAGES || plan.thing == THING_MEMORY));
 }
 
+static void begin_watch(enum thing thing, uint64_t number, bool from_then_on)
+{
+    pthread_mutex_lock(&plan.lock);
+    plan.thing = thing;
+    plan.number = number;
+    plan.from_then_on = from_then_on;
+    plan.has_failed = false;
+    plan.count = 0;
+    memset(plan.out, 0, sizeof plan.out);
+    plan.is_watching = true;
+    pthread_mutex_unlock(&plan.lock);
+}
+
+/* Nothing is left. Whether something was refused. */
+static bool end_watch(const char *label)
+{
+    pthread_mutex_lock(&plan.lock);
+    plan.is_watching = false;
+    bool has_failed = plan.has_failed;
+    pthread_mutex_unlock(&plan.lock);
+    for (int i = 0; i < THING_COUNT; i++)
+        if (plan.out[i] != 0)
+            test_fail(__FILE__, __LINE__, "%s: %" PRId64 " of kind %s are left", label, plan.out[i],
+                      thing_names[i]);
+    return has_failed;
+}
+
 /* Runs the scenario with one plan; false when the request that was to be refused never came. */
 static bool run_with(const char *devices, enum thing thing, uint64_t number, bool from_then_on)
 {
@@ -148,26 +176,11 @@ static bool run_with(const char *devices, enum thing thing, uint64_t number, boo
                           .sim = scenario_sim,
                           .allocator = faulty_allocator_hook(&allocator),
                           .allows = allows_no_memory };
-    pthread_mutex_lock(&plan.lock);
-    plan.thing = thing;
-    plan.number = number;
-    plan.from_then_on = from_then_on;
-    plan.has_failed = false;
-    plan.count = 0;
-    memset(plan.out, 0, sizeof plan.out);
-    plan.is_watching = true;
-    pthread_mutex_unlock(&plan.lock);
+    begin_watch(thing, number, from_then_on);
     scenario_run(&s);
-    pthread_mutex_lock(&plan.lock);
-    plan.is_watching = false;
-    bool has_failed = plan.has_failed;
-    pthread_mutex_unlock(&plan.lock);
+    bool has_failed = end_watch(label);
     if (s.close_status != MUSTER_OK)
         test_fail(__FILE__, __LINE__, "%s: muster_close failed: %s", label, s.close_error.text);
-    for (int i = 0; i < THING_COUNT; i++)
-        if (plan.out[i] != 0)
-            test_fail(__FILE__, __LINE__, "%s: %" PRId64 " of kind %s are left", label, plan.out[i],
-                      thing_names[i]);
     if (allocator.bytes_out != 0 || allocator.mistakes != 0)
         test_fail(__FILE__, __LINE__, "%s: %zu bytes leaked", label, allocator.bytes_out);
     if (!has_failed && s.failures > 0)
@@ -213,6 +226,135 @@ static void pages_are_refused(void)
 static void memory_is_refused(void)
 {
     sweep(THING_MEMORY, 10);
+}
+
+/* A job with all it can have: a source, a sink, statuses of items, of which one fails. */
+
+#define JOB_ITEMS 60
+#define JOB_REFUSED 41
+
+static muster_status add_one(uint64_t begin, uint64_t end, void *const *args)
+{
+    const uint32_t *in = *(const uint32_t *const *)args[0];
+    uint32_t *out = *(uint32_t *const *)args[1];
+    for (uint64_t i = begin; i < end; i++) {
+        if (in[i] == JOB_REFUSED)
+            return MUSTER_E_PARSE;
+        out[i] = in[i] + 1;
+    }
+    return MUSTER_OK;
+}
+
+static int64_t count_up(void *user, uint64_t begin, uint64_t items, void *to, size_t bytes)
+{
+    (void)user, (void)bytes;
+    for (uint64_t i = 0; i < items; i++)
+        ((uint32_t *)to)[i] = (uint32_t)(begin + i);
+    return (int64_t)items;
+}
+
+struct job_account {
+    uint64_t next, wrong;
+};
+
+static muster_status take_in_order(void *user, const struct muster_result *result)
+{
+    struct job_account *account = user;
+    const uint32_t *out = result->outputs[0];
+    account->wrong += result->range.begin != account->next;
+    for (uint64_t i = result->range.begin; i < result->range.end; i++) {
+        uint64_t at = i - result->range.begin;
+        muster_status status = result->statuses[at];
+        /* A unit that was out of tries for want of memory says so, item by item. */
+        bool is_short = status == MUSTER_E_NO_MEMORY || status == MUSTER_E_DEVICE_MEMORY;
+        account->wrong += !is_short && status != (i == JOB_REFUSED ? MUSTER_E_PARSE : MUSTER_OK);
+        account->wrong += status == MUSTER_OK && out[at] != i + 1;
+    }
+    account->next = result->range.end;
+    return MUSTER_OK;
+}
+
+static muster_status run_job(struct muster *m, struct job_account *account,
+                             struct muster_error *err)
+{
+    static muster_status each[JOB_ITEMS];
+    const struct muster_kernel_form form = { .size = sizeof form,
+                                             .kind = MUSTER_KERNEL_FUNCTION,
+                                             .function = add_one };
+    const struct muster_arg args[] = { MUSTER_SOURCE(uint32_t),
+                                       { .kind = MUSTER_ARG_OUT, .bytes = sizeof(uint32_t) } };
+    struct muster_job_desc desc = {
+        .size = sizeof desc,
+        .items = JOB_ITEMS,
+        .args = args,
+        .arg_count = 2,
+        .sink = take_in_order,
+        .sink_user = account,
+        .source = count_up,
+        .each_status = each,
+        .options = { .size = sizeof desc.options, .unit_items = 8, .window = 24, .depth = 1 }
+    };
+    struct muster_job *job;
+    muster_status status = muster_kernel_from(m, "add_one", &form, 1, &desc.kernel, err);
+    if (status == MUSTER_OK)
+        status = muster_start(m, &desc, &job, err);
+    if (status != MUSTER_OK)
+        return status;
+    status = muster_job_wait(job, NULL, err);
+    muster_job_destroy(job);
+    return status;
+}
+
+/* False when what was to be refused never came. `thing` THING_COUNT: the caller's allocator fails. */
+static bool run_job_with(const char *devices, enum thing thing, uint64_t number, bool from_then_on)
+{
+    char label[80];
+    struct faulty_allocator allocator;
+    struct muster_options options = MUSTER_OPTIONS_INIT;
+    struct muster_error err = { .status = MUSTER_OK };
+    struct job_account account = { 0, 0 };
+    struct muster *m = NULL;
+    bool is_system = thing != THING_COUNT;
+    snprintf(label, sizeof label, "a job on %s, %s %" PRIu64 "%s", devices,
+             is_system ? thing_names[thing] : "allocation", number,
+             from_then_on ? " and all after it" : "");
+    faulty_allocator_init(&allocator, is_system ? 0 : number, from_then_on);
+    options.allocator = faulty_allocator_hook(&allocator);
+    options.cpu_workers = 2;
+    options.devices = devices;
+    options.sim = "[{\"items_per_s\": 1e8}]";
+    begin_watch(is_system ? thing : THING_THREAD, is_system ? number : 0, from_then_on);
+    muster_status status = muster_open(&m, &options, &err);
+    if (status == MUSTER_OK)
+        status = run_job(m, &account, &err);
+    CHECK_STATUS(MUSTER_OK, muster_close(m, NULL));
+    bool has_failed = end_watch(label);
+    has_failed = is_system ? has_failed : allocator.has_failed;
+    /* One item always fails, so that a job which was run says MUSTER_E_FAILED. */
+    bool is_done = status == MUSTER_E_FAILED && account.next == JOB_ITEMS;
+    if (account.wrong > 0 || (!is_done && !has_failed) ||
+        (!is_done && status != MUSTER_E_NO_MEMORY && status != MUSTER_E_DEVICE_MEMORY) ||
+        !*err.text)
+        test_fail(__FILE__, __LINE__, "%s: %s after %" PRIu64 " items, %" PRIu64 " wrong: %s",
+                  label, muster_status_name(status), account.next, account.wrong, err.text);
+    if (allocator.bytes_out != 0 || allocator.mistakes != 0)
+        test_fail(__FILE__, __LINE__, "%s: %zu bytes leaked", label, allocator.bytes_out);
+    faulty_allocator_deinit(&allocator);
+    return has_failed;
+}
+
+static void jobs_are_refused_what_they_need(void)
+{
+    static const char *const devices[] = { "cpu", "sim" };
+    uint64_t stride = sweep_stride(SWEEP_STRIDE(1, 3));
+    for (size_t i = 0; i < 2; i++)
+        for (int thing = 0; thing <= THING_COUNT; thing++)
+            for (int from_then_on = 0; from_then_on < 2; from_then_on++) {
+                uint64_t number = sweep_first(stride);
+                while (run_job_with(devices[i], (enum thing)thing, number, from_then_on))
+                    number += stride;
+                CHECK(number > 1 || thing == THING_MEMORY);
+            }
 }
 
 /* Backends in files. */
@@ -308,17 +450,18 @@ static void a_good_object_is_loaded(void)
     struct muster_options options = MUSTER_OPTIONS_INIT;
     struct muster_error err;
     struct muster *m;
-    struct muster_backend_report reports[3];
+    struct muster_backend_report reports[8];
     size_t reports_count;
     options.backend_paths = BACKEND_GOOD;
     options.devices = "loaded";
-    for (size_t i = 0; i < 3; i++)
+    for (size_t i = 0; i < 8; i++)
         reports[i].size = sizeof reports[i];
     CHECK_STATUS(MUSTER_OK, muster_open(&m, &options, &err));
-    CHECK_STATUS(MUSTER_OK, muster_backend_list(m, reports, 3, &reports_count, &err));
-    CHECK_EQUAL(3, reports_count);
-    CHECK_TEXT("loaded", reports[2].name);
-    CHECK_STATUS(MUSTER_E_NOT_FOUND, reports[2].error.status);
+    CHECK_STATUS(MUSTER_OK, muster_backend_list(m, reports, 8, &reports_count, &err));
+    /* Behind those that are built in. */
+    CHECK(reports_count > 0);
+    CHECK_TEXT("loaded", reports[reports_count - 1].name);
+    CHECK_STATUS(MUSTER_E_NOT_FOUND, reports[reports_count - 1].error.status);
     CHECK_STATUS(MUSTER_OK, muster_close(m, &err));
 }
 
@@ -330,6 +473,7 @@ int main(int argc, char **argv)
         TEST(conditions_are_refused),
         TEST(pages_are_refused),
         TEST(memory_is_refused),
+        TEST(jobs_are_refused_what_they_need),
         TEST(files_that_hold_no_backend_are_refused),
         TEST(objects_that_are_no_backend_are_refused),
         TEST(a_good_object_is_loaded),

@@ -18,6 +18,7 @@ libdir=$(dirname "$(find "$prefix" -name libmuster.a)")
 echo "-- what is there"
 test -x "$prefix/bin/muster"
 test -f "$prefix/include/muster/muster.h"
+test -f "$prefix/include/muster_kernel.h"
 test -L "$libdir/libmuster.so"
 test -f "$libdir/libmuster.so.0"
 "$prefix/bin/muster" version

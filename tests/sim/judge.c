@@ -15,7 +15,7 @@
 struct trial {
     muster_status status;
     struct muster_simulation *result; /* owned; NULL if it was not run */
-    struct muster_simulation_span *spans;
+    struct muster_trace_event *spans;
     size_t span_count, span_capacity;
     char broken[160]; /* an invariant that would have stopped the program */
 };
@@ -30,9 +30,11 @@ static void on_broken_invariant(const char *file, int line, const char *conditio
     longjmp(leave_trial, 1);
 }
 
-static void log_span(void *user, const struct muster_simulation_span *span)
+static void log_span(void *user, const struct muster_trace_event *span)
 {
     struct trial *trial = user;
+    if (span->kind != MUSTER_TRACE_UNIT)
+        return;
     if (trial->span_count == trial->span_capacity) {
         trial->span_capacity = trial->span_capacity ? 2 * trial->span_capacity : 256;
         trial->spans = realloc(trial->spans, trial->span_capacity * sizeof *trial->spans);
@@ -49,7 +51,7 @@ static void log_span(void *user, const struct muster_simulation_span *span)
 static void run_trial(struct trial *trial, const char *text, size_t bytes, uint64_t seed)
 {
     struct muster_simulation_options options = {
-        .size = sizeof options, .seed = seed, .span = log_span, .span_user = trial, .check = 1
+        .size = sizeof options, .seed = seed, .event = log_span, .event_user = trial, .check = 1
     };
     *trial = (struct trial){ .status = MUSTER_E_INTERNAL };
     broken_room = trial->broken;
@@ -87,7 +89,7 @@ static char *print_answer(const struct trial *trial, size_t *bytes)
                 d->busy_ns);
     }
     for (size_t i = 0; i < trial->span_count; i++) {
-        const struct muster_simulation_span *s = &trial->spans[i];
+        const struct muster_trace_event *s = &trial->spans[i];
         fprintf(out, "%u %" PRIu64 "-%" PRIu64 " %" PRIu64 "-%" PRIu64 " %d %d %d\n",
                 (unsigned)s->device, s->range.begin, s->range.end, s->begin_ns, s->end_ns,
                 (int)s->outcome, s->is_retry, s->is_copy);
@@ -139,14 +141,14 @@ static void judge_spans(const struct storm *storm, const struct trial *trial,
     if (!done)
         abort();
     for (size_t i = 0; i < trial->span_count; i++) {
-        const struct muster_simulation_span *span = &trial->spans[i];
+        const struct muster_trace_event *span = &trial->spans[i];
         uint64_t items = span->range.end - span->range.begin;
         expect(finding, span->begin_ns <= span->end_ns && span->end_ns >= last_ns,
                "span %zu ends before it begins, or before the one before", i);
         expect(finding, storm->job.window == 0 || items <= storm->job.window,
                "a unit of %" PRIu64 " items in a window of %" PRIu64, items, storm->job.window);
         last_ns = span->end_ns;
-        if (span->outcome == MUSTER_SPAN_DONE)
+        if (span->outcome == MUSTER_TRACE_DONE)
             done[count++] = span->range;
     }
     qsort(done, count, sizeof *done, by_begin);
@@ -253,8 +255,8 @@ static bool has_reason(const struct storm *storm, const struct trial *trial)
         bool is_named = false;
         for (size_t k = 0; k < r->failed_count; k++)
             is_named = is_named || (begin >= r->failed[k].begin && begin < r->failed[k].end);
-        if (is_named && (times(trial, begin, MUSTER_SPAN_FAILED) >= storm->job.tries ||
-                         times(trial, begin, MUSTER_SPAN_LOST) >= 2))
+        if (is_named && (times(trial, begin, MUSTER_TRACE_FAILED) >= storm->job.tries ||
+                         times(trial, begin, MUSTER_TRACE_LOST) >= 2))
             return true;
     }
     return false;

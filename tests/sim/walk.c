@@ -1,6 +1,6 @@
 /*
  * Random walks through core/job.h: any call in any order, tickets that are stale, lanes that share a
- * failure domain, sinks that fail, cancels. Every invariant is checked after every call, and a job
+ * failure domain, items that arrive in any amounts, units that may fail, sinks that do, cancels. Every invariant is checked after every call, and a job
  * that is left in peace must come to its end.
  */
 #include "base/random.h"
@@ -39,8 +39,11 @@ static struct walk {
         struct muster_range range;
     } leaving[LEAVING_MAX];
     uint32_t leaving_count;
-    bool is_accepted[ITEMS_MAX], is_delivered[ITEMS_MAX];
-    uint64_t delivered;
+    uint64_t supply, end; /* of a supplied job: what has arrived, what there will be */
+    bool has_ended;       /* the job was told that this is all */
+    bool is_accepted[ITEMS_MAX], is_given_up[ITEMS_MAX], is_delivered[ITEMS_MAX],
+        is_gone[ITEMS_MAX];
+    uint64_t delivered, needed;
     bool is_lost[LANES_MAX], sink_failed;
 } w;
 
@@ -66,6 +69,12 @@ static void check_sound(void)
         test_fail(__FILE__, __LINE__, "walk %llu: %s", (unsigned long long)w.seed, broken);
     EXPECT(w.options.window == 0 || job_window_used(w.job) <= w.options.window);
     EXPECT(job_items_delivered(w.job) == w.delivered);
+    /* What is not needed any more stays so, and all of it has left. */
+    uint64_t needed = job_items_needed(w.job);
+    EXPECT(needed >= w.needed);
+    for (; w.needed < needed; w.needed++)
+        EXPECT(w.is_gone[w.needed]);
+    EXPECT(needed == w.options.items || !w.is_gone[needed]);
 }
 
 static void begin_walk(uint64_t seed)
@@ -85,11 +94,15 @@ static void begin_walk(uint64_t seed)
                                       .tries = (uint32_t)(1 + below(4)),
                                       .ordered = one_in(2),
                                       .speculate = one_in(2),
+                                      .tolerant = one_in(2),
+                                      .supplied = one_in(2),
                                       .place = one_in(3),
                                       .policy = (enum job_policy)below(5),
                                       .timeout_ns = one_in(2) ? 1 + below(100000) : 0 };
     EXPECT(job_bytes(&w.options) > 0 && job_bytes(&w.options) <= sizeof memory);
     w.job = job_init(memory, &w.options, 0);
+    w.end = w.options.supplied && one_in(2) ? below(w.options.items + 1) : w.options.items;
+    w.supply = w.options.supplied ? 0 : w.options.items;
     for (uint32_t i = 0; i < lanes; i++)
         job_lane_describe(w.job, i, (uint32_t)below(lanes), (double)below(3));
     check_sound();
@@ -115,8 +128,9 @@ static void claim(uint32_t lane)
     }
     EXPECT(held < w.options.depth);
     EXPECT(entry != NULL);
+    EXPECT(got.range.end <= w.supply && got.range.begin >= w.needed);
     for (uint64_t i = got.range.begin; i < got.range.end; i++)
-        EXPECT(!w.is_accepted[i]);
+        EXPECT(!w.is_accepted[i] && !w.is_given_up[i]);
     *entry = (struct entry){ got, CLAIMED, lane, false };
 }
 
@@ -137,18 +151,25 @@ static void kick(struct entry *entry)
 static void finish(struct entry *entry, enum job_end end)
 {
     bool was_out = job_is_out(w.job, entry->claim.ticket);
+    bool is_last_try = job_is_last_try(w.job, entry->claim.ticket);
     enum job_verdict verdict = job_finish(w.job, entry->claim.ticket, end, w.now_ns);
     EXPECT(was_out || verdict == JOB_LATE);
     EXPECT(entry->phase != STALE || !was_out);
     if (end == JOB_END_DEVICE && was_out)
         w.is_lost[entry->lane] = true;
     EXPECT(verdict != JOB_ACCEPTED || (end == JOB_END_OK && entry->phase == KICKED));
-    EXPECT(verdict != JOB_REFUSED || job_state(w.job) != JOB_RUNNING);
-    if (verdict == JOB_ACCEPTED)
-        for (uint64_t i = entry->claim.range.begin; i < entry->claim.range.end; i++) {
-            EXPECT(!w.is_accepted[i]);
-            w.is_accepted[i] = true;
-        }
+    EXPECT(verdict != JOB_REFUSED || (job_state(w.job) != JOB_RUNNING && !w.options.tolerant));
+    EXPECT(verdict != JOB_GIVEN_UP || (end != JOB_END_OK && w.options.tolerant));
+    EXPECT(end != JOB_END_DROPPED || verdict == JOB_LATE);
+    if (is_last_try && end == JOB_END_UNIT && job_state(w.job) != JOB_CANCELLED)
+        EXPECT(verdict == (w.options.tolerant ? JOB_GIVEN_UP : JOB_REFUSED));
+    for (uint64_t i = entry->claim.range.begin; i < entry->claim.range.end; i++) {
+        if (verdict != JOB_ACCEPTED && verdict != JOB_GIVEN_UP)
+            break;
+        EXPECT(!w.is_accepted[i] && !w.is_given_up[i]);
+        w.is_accepted[i] = verdict == JOB_ACCEPTED;
+        w.is_given_up[i] = verdict == JOB_GIVEN_UP;
+    }
     /* After a loss the device may still hand in what it had: that is the slot coming back. */
     if (end != JOB_END_DEVICE)
         entry->phase = STALE;
@@ -161,8 +182,12 @@ static void take_result(void)
     if (w.leaving_count == LEAVING_MAX || !job_next_result(w.job, &unit, &range))
         return;
     EXPECT(!w.sink_failed && job_state(w.job) != JOB_CANCELLED);
+    /* Of a unit that took its devices with it nobody hears but here. */
+    bool has_failed = job_has_failed(w.job, unit);
+    EXPECT(!has_failed || w.options.tolerant);
     for (uint64_t i = range.begin; i < range.end; i++) {
-        EXPECT(w.is_accepted[i] && !w.is_delivered[i]);
+        EXPECT(w.is_accepted[i] != has_failed && !w.is_delivered[i]);
+        EXPECT(has_failed || !w.is_given_up[i]);
         w.is_delivered[i] = true;
     }
     if (w.options.ordered)
@@ -178,6 +203,8 @@ static void deliver(bool succeeds)
     uint32_t which = (uint32_t)below(w.leaving_count);
     if (succeeds) {
         w.delivered += w.leaving[which].range.end - w.leaving[which].range.begin;
+        for (uint64_t i = w.leaving[which].range.begin; i < w.leaving[which].range.end; i++)
+            w.is_gone[i] = true;
         job_delivered(w.job, w.leaving[which].unit);
     } else {
         job_sink_failed(w.job, w.leaving[which].unit);
@@ -192,12 +219,44 @@ static void look(void)
     EXPECT(next_ns > w.now_ns && next_ns == job_look_due(w.job));
 }
 
+/* Some items arrive, in the end all; when that is so, the job is told unless it knows. */
+static void supply(uint64_t most)
+{
+    if (!w.options.supplied)
+        return;
+    uint64_t left = w.end - w.supply;
+    if (left > 0) {
+        w.supply += left < most ? left : most;
+        job_supply(w.job, w.supply);
+    } else if (!w.has_ended && w.end < w.options.items) {
+        w.has_ended = job_state(w.job) == JOB_RUNNING;
+        job_supply_ends(w.job);
+        EXPECT(!w.has_ended || job_items(w.job) == w.end);
+    }
+}
+
+/* A lane that looks for what is wrong with a unit runs parts of it, as long as it may. */
+static void restart(struct entry *entry)
+{
+    bool may_go_on = job_restart(w.job, entry->claim.ticket, w.now_ns);
+    EXPECT(!may_go_on || (entry->phase == KICKED && job_state(w.job) == JOB_RUNNING));
+    if (!may_go_on && entry->phase == KICKED && !entry->is_silent)
+        finish(entry, JOB_END_DROPPED);
+}
+
 /* One call at random; `rough` is how often things go wrong, 0 for never. */
 static void step(uint64_t rough)
 {
     struct entry *entry = &w.book[below(BOOK_MAX)];
     enum job_end end = JOB_END_OK;
-    switch (below(8)) {
+    switch (below(10)) {
+    case 8:
+        supply(1 + below(8));
+        break;
+    case 9:
+        if (entry->phase != CLAIMED)
+            restart(entry);
+        break;
     case 0:
     case 1:
         claim((uint32_t)below(w.options.lane_count));
@@ -230,6 +289,9 @@ static void step(uint64_t rough)
     default:
         if (rough > 0 && one_in(100 * rough))
             job_cancel(w.job);
+        /* What is to arrive may turn out not to. */
+        if (rough > 0 && w.supply < job_items(w.job) && one_in(200 * rough))
+            job_fail(w.job);
         if (rough > 0 && one_in(30 * rough)) {
             uint32_t lane = (uint32_t)below(w.options.lane_count);
             job_lane_lost(w.job, lane, w.now_ns);
@@ -242,6 +304,7 @@ static void step(uint64_t rough)
 /* Everybody does what there is to do, and nothing goes wrong any more but what already has. */
 static void calm_round(void)
 {
+    supply(1 + below(30));
     for (uint32_t lane = 0; lane < w.options.lane_count; lane++)
         claim(lane);
     check_sound();
@@ -275,7 +338,8 @@ static void check_end(void)
         EXPECT(!"the job stands still");
         break;
     case JOB_DONE:
-        for (uint64_t i = 0; i < w.options.items; i++)
+        EXPECT(job_items(w.job) == w.end && w.delivered == w.end);
+        for (uint64_t i = 0; i < w.end; i++)
             EXPECT(w.is_delivered[i]);
         EXPECT(count == 0);
         break;

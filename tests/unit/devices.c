@@ -361,6 +361,74 @@ static void a_device_that_was_late_is_suspect_until_it_finishes_something(void)
 
 /* Slices. */
 
+/* Opens with the option `slices`; how the open itself goes. */
+static muster_status open_sliced(const char *slices, struct muster **out)
+{
+    struct muster_options options = MUSTER_OPTIONS_INIT;
+    options.sim = SIM_PLAIN;
+    options.slices = slices;
+    options.devices = "sim";
+    return muster_open(out, &options, &problem);
+}
+
+static void devices_are_cut_when_they_are_found(void)
+{
+    static const char *const texts[] = { "sim:0=2,5", "sim:0=2/5", ";sim:0=2,5;;" };
+    for (size_t t = 0; t < COUNT_OF(texts); t++) {
+        struct muster *m;
+        MUST(open_sliced(texts[t], &m));
+        muster_device devices[8];
+        size_t count;
+        MUST(muster_device_list(m, devices, 8, &count, &problem));
+        CHECK_EQUAL(3, count);
+        static const struct {
+            const char *id;
+            uint32_t cores;
+        } expected[] = { { "sim:0/0", 2 }, { "sim:0/1", 5 }, { "sim:1", 8 } };
+        for (size_t i = 0; i < count; i++) {
+            struct muster_device_info info = { .size = sizeof info };
+            MUST(muster_device_info(m, devices[i], &info, &problem));
+            CHECK_TEXT(expected[i].id, info.id);
+            CHECK_EQUAL(expected[i].cores, info.cores);
+        }
+        CHECK_STATUS(MUSTER_E_NOT_FOUND, muster_device_find(m, "sim:0", devices, &problem));
+        MUST(muster_close(m, &problem));
+    }
+}
+
+static void slices_that_cannot_be_had_are_told(void)
+{
+    static const struct {
+        const char *text;
+        muster_status at_open, at_probe;
+        const char *says;
+    } cases[] = {
+        { "sim:0", MUSTER_E_PARSE, 0, "sim:0" },
+        { "sim:0=", MUSTER_E_PARSE, 0, "sim:0=" },
+        { "sim:0=2,", MUSTER_E_PARSE, 0, "sim:0=2," },
+        { "sim:0=2,0", MUSTER_E_PARSE, 0, "sim:0=2,0" },
+        { "sim:0=2 3", MUSTER_E_PARSE, 0, "2 3" },
+        { "sim=2", MUSTER_E_PARSE, 0, "sim=2" },
+        { "sim:x=2", MUSTER_E_PARSE, 0, "sim:x=2" },
+        { "sim:0=99999999999", MUSTER_E_PARSE, 0, "99999999999" },
+        { "warp:0=2", MUSTER_E_NOT_FOUND, 0, "warp:0" },
+        { "sim:0=6,6", MUSTER_OK, MUSTER_E_TOO_LARGE, "8 cores" },
+        { "sim:2=1", MUSTER_OK, MUSTER_E_NOT_FOUND, "sim:2" },
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct muster *m = NULL;
+        muster_device device;
+        CHECK_STATUS(cases[i].at_open, open_sliced(cases[i].text, &m));
+        if (cases[i].at_open == MUSTER_OK) {
+            CHECK_STATUS(cases[i].at_probe, muster_device_find(m, "sim:1", &device, &problem));
+            CHECK_CONTAINS(cases[i].says, problem.text);
+            MUST(muster_close(m, &problem));
+        } else {
+            CHECK_CONTAINS(cases[i].says, problem.text);
+        }
+    }
+}
+
 static void slices_stand_in_for_the_device_they_were_cut_from(void)
 {
     struct muster *m = open_plain();
@@ -553,6 +621,8 @@ int main(int argc, char **argv)
         TEST(a_lost_slice_quarantines_its_siblings),
         TEST(a_device_that_was_late_is_suspect_until_it_finishes_something),
         TEST(slices_stand_in_for_the_device_they_were_cut_from),
+        TEST(devices_are_cut_when_they_are_found),
+        TEST(slices_that_cannot_be_had_are_told),
         TEST(cutting_is_refused_where_it_cannot_be),
         TEST(a_device_in_use_is_not_cut),
         TEST(a_device_whose_work_has_ended_unseen_can_be_cut),

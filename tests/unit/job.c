@@ -1479,6 +1479,301 @@ static void a_retry_goes_to_whoever_asks(void)
     expect_place(3, 1);
 }
 
+/* Items that arrive. */
+
+static struct job_options supplied(uint64_t items, uint32_t lanes)
+{
+    struct job_options options = plain(items, lanes);
+    options.supplied = true;
+    return options;
+}
+
+static void supply(uint64_t until)
+{
+    job_supply(job, until);
+    check_sound();
+}
+
+static void end_supply(void)
+{
+    job_supply_ends(job);
+    check_sound();
+}
+
+static void items_are_claimed_once_they_have_arrived(void)
+{
+    begin(supplied(UINT64_MAX, 1));
+    CHECK(gets_nothing(0));
+    supply(1);
+    CHECK_EQUAL(0, start(0).range.begin);
+    CHECK(gets_nothing(0));
+    supply(1);
+    CHECK(gets_nothing(0));
+    supply(3);
+    CHECK_EQUAL(1, take(0).range.begin);
+}
+
+static void the_end_of_the_supply_ends_the_job(void)
+{
+    begin(supplied(UINT64_MAX, 1));
+    supply(2);
+    run(0, 1000);
+    CHECK_EQUAL(UINT64_MAX, job_items(job));
+    end_supply();
+    CHECK_EQUAL(2, job_items(job));
+    CHECK_EQUAL(JOB_RUNNING, job_state(job));
+    run(0, 1000);
+    CHECK_EQUAL(JOB_DONE, job_state(job));
+    /* Also when all of it has left, or there was none. */
+    begin(supplied(UINT64_MAX, 1));
+    supply(1);
+    run(0, 1000);
+    CHECK_EQUAL(JOB_RUNNING, job_state(job));
+    end_supply();
+    CHECK_EQUAL(JOB_DONE, job_state(job));
+    begin(supplied(10, 1));
+    end_supply();
+    CHECK_EQUAL(JOB_DONE, job_state(job));
+}
+
+static void a_unit_of_fixed_size_waits_for_its_items(void)
+{
+    struct job_options options = supplied(100, 1);
+    options.unit_items = 4;
+    begin(options);
+    supply(3);
+    CHECK(gets_nothing(0));
+    supply(6);
+    CHECK_EQUAL(4, size_of(take(0)));
+    CHECK(gets_nothing(0));
+    end_supply();
+    CHECK_EQUAL(2, size_of(take(0)));
+}
+
+static void a_job_that_failed_does_not_hear_of_the_end(void)
+{
+    begin(supplied(10, 1));
+    supply(2);
+    run(0, 1000);
+    run(0, 1000);
+    lose(0);
+    CHECK_EQUAL(JOB_FAILED, job_state(job));
+    end_supply();
+    CHECK_EQUAL(10, job_items(job));
+    expect_failed(1, &(struct muster_range){ 2, 10 });
+}
+
+static void what_has_not_left_is_needed(void)
+{
+    begin(supplied(10, 2));
+    CHECK_EQUAL(0, job_items_needed(job));
+    supply(4);
+    struct job_claim first = start(0), second = start(1);
+    finish(second, JOB_END_OK);
+    CHECK_EQUAL(0, job_items_needed(job));
+    CHECK_EQUAL(JOB_AGAIN, finish(first, JOB_END_UNIT));
+    CHECK_EQUAL(0, job_items_needed(job));
+    first = start(1);
+    CHECK(first.is_retry);
+    finish(first, JOB_END_OK);
+    expect_result(0);
+    CHECK_EQUAL(1, job_items_needed(job));
+    expect_result(1);
+    /* Nothing is undelivered: the next to be claimed, though it has arrived. */
+    CHECK_EQUAL(2, job_items_needed(job));
+}
+
+static void an_idle_lane_helps_while_nothing_arrives(void)
+{
+    struct job_options options = supplied(UINT64_MAX, 2);
+    options.speculate = true;
+    options.depth = 1;
+    begin(options);
+    supply(4);
+    for (uint32_t i = 0; i < 3; i++)
+        run(i % 2, 1000);
+    struct job_claim slow = start(0);
+    now_ns += 100000;
+    struct job_claim copy = start(1);
+    CHECK(copy.is_copy);
+    CHECK_EQUAL(slow.range.begin, copy.range.begin);
+}
+
+static void what_cannot_be_had_fails_the_job(void)
+{
+    begin(supplied(10, 1));
+    supply(3);
+    run(0, 1000);
+    struct job_claim claim = start(0);
+    job_fail(job);
+    check_sound();
+    CHECK_EQUAL(JOB_FAILED, job_state(job));
+    CHECK(gets_nothing(0));
+    /* What was under way is good, and may still leave. */
+    CHECK_EQUAL(JOB_ACCEPTED, finish(claim, JOB_END_OK));
+    expect_result(1);
+    expect_failed(1, &(struct muster_range){ 2, 10 });
+}
+
+static void the_last_lane_may_go_when_all_is_done(void)
+{
+    begin(plain(2, 1));
+    struct job_claim first = start(0), second = start(0);
+    finish(first, JOB_END_OK);
+    finish(second, JOB_END_OK);
+    lose(0);
+    CHECK_EQUAL(JOB_RUNNING, job_state(job));
+    CHECK_EQUAL(2, deliver());
+    CHECK_EQUAL(JOB_DONE, job_state(job));
+}
+
+/* Units that may fail. */
+
+static struct job_options tolerant(uint64_t items, uint32_t lanes)
+{
+    struct job_options options = plain(items, lanes);
+    options.tolerant = true;
+    return options;
+}
+
+/* The next result begins there, and is none. */
+static void expect_failed_result(uint64_t begins)
+{
+    uint32_t unit;
+    struct muster_range range;
+    CHECK(job_next_result(job, &unit, &range));
+    CHECK_EQUAL(begins, range.begin);
+    CHECK(job_has_failed(job, unit));
+    job_delivered(job, unit);
+    check_sound();
+}
+
+static void a_unit_that_failed_is_delivered_as_such(void)
+{
+    for (int ordered = 0; ordered < 2; ordered++) {
+        struct job_options options = tolerant(3, 1);
+        options.ordered = ordered;
+        options.depth = 3;
+        begin(options);
+        struct job_claim claims[3] = { start(0), start(0), start(0) };
+        CHECK_EQUAL(JOB_GIVEN_UP, finish(claims[1], JOB_END_USER));
+        if (ordered)
+            expect_no_result();
+        else
+            expect_failed_result(1);
+        finish(claims[0], JOB_END_OK);
+        expect_result(0);
+        if (ordered)
+            expect_failed_result(1);
+        expect_no_result();
+        finish(claims[2], JOB_END_OK);
+        expect_result(2);
+        CHECK_EQUAL(JOB_DONE, job_state(job));
+        expect_failed(0, NULL);
+        CHECK_EQUAL(3, job_items_delivered(job));
+        CHECK_EQUAL(2, report_of(0).units);
+    }
+}
+
+static void a_unit_out_of_tries_is_given_up(void)
+{
+    begin(tolerant(2, 2));
+    for (uint32_t i = 0; i < 3; i++) {
+        struct job_claim claim = start(i % 2);
+        CHECK_EQUAL(0, claim.range.begin);
+        CHECK_EQUAL(i == 2, job_is_last_try(job, claim.ticket));
+        CHECK_EQUAL(i < 2 ? JOB_AGAIN : JOB_GIVEN_UP, finish(claim, JOB_END_UNIT));
+        CHECK(!job_is_last_try(job, claim.ticket));
+    }
+    expect_failed_result(0);
+    CHECK_EQUAL(JOB_RUNNING, job_state(job));
+}
+
+static void a_unit_that_takes_down_two_domains_is_given_up(void)
+{
+    begin(tolerant(20, 3));
+    struct job_claim poison = start(0);
+    CHECK_EQUAL(JOB_AGAIN, finish(poison, JOB_END_DEVICE));
+    poison = start(1);
+    CHECK_EQUAL(JOB_GIVEN_UP, finish(poison, JOB_END_DEVICE));
+    expect_failed_result(0);
+    CHECK_EQUAL(1, start(2).range.begin);
+}
+
+static void a_copy_that_failed_used_up_a_try(void)
+{
+    struct job_options options = tolerant(9, 3);
+    options.speculate = true;
+    options.depth = 1;
+    options.tries = 2;
+    begin(options);
+    for (uint32_t i = 0; i < 6; i++)
+        run(i % 3, 1000);
+    struct job_claim slow = start(0);
+    start(2);
+    run(1, 1000);
+    now_ns += 100000;
+    struct job_claim copy = start(1);
+    CHECK(copy.is_copy && copy.range.begin == slow.range.begin);
+    CHECK(!job_is_last_try(job, slow.ticket) && !job_is_last_try(job, copy.ticket));
+    CHECK_EQUAL(JOB_AGAIN, finish(copy, JOB_END_UNIT));
+    CHECK(job_is_last_try(job, slow.ticket));
+    CHECK_EQUAL(JOB_GIVEN_UP, finish(slow, JOB_END_UNIT));
+    expect_failed_result(6);
+}
+
+static void a_restarted_attempt_has_its_time_again(void)
+{
+    struct job_options options = tolerant(20, 2);
+    options.timeout_ns = 1000;
+    begin(options);
+    struct job_claim claim = start(0);
+    now_ns = 900;
+    CHECK(job_restart(job, claim.ticket, now_ns));
+    now_ns = 1500;
+    look();
+    CHECK(!report_of(0).is_hung);
+    /* It says nothing about how fast the lane is: the next unit is that of one nobody has measured. */
+    CHECK_EQUAL(JOB_ACCEPTED, finish(claim, JOB_END_OK));
+    options.unit = JOB_UNIT_ADAPTIVE;
+    options.timeout_ns = 0;
+    begin(options);
+    claim = start(0);
+    now_ns += 100;
+    CHECK(job_restart(job, claim.ticket, now_ns));
+    finish(claim, JOB_END_OK);
+    CHECK_EQUAL(1, size_of(start(0)));
+    CHECK_EQUAL(1, size_of(start(0)));
+}
+
+static void an_attempt_that_does_not_count_is_not_restarted(void)
+{
+    struct job_claim slow, other, copy;
+    begin_race(&slow, &other, &copy);
+    CHECK_EQUAL(JOB_ACCEPTED, finish(copy, JOB_END_OK));
+    CHECK(!job_restart(job, slow.ticket, now_ns));
+    CHECK_EQUAL(JOB_LATE, finish(slow, JOB_END_DROPPED));
+    CHECK(!job_restart(job, slow.ticket, now_ns));
+    expect_result(6);
+}
+
+static void what_is_broken_off_is_not_delivered(void)
+{
+    struct job_options options = tolerant(10, 1);
+    options.supplied = true;
+    begin(options);
+    supply(2);
+    struct job_claim first = start(0), second = start(0);
+    job_fail(job);
+    CHECK(!job_restart(job, first.ticket, now_ns));
+    CHECK_EQUAL(JOB_LATE, finish(first, JOB_END_DROPPED));
+    CHECK_EQUAL(JOB_ACCEPTED, finish(second, JOB_END_OK));
+    expect_no_result();
+    CHECK(job_is_quiet(job));
+    const struct muster_range failed[] = { { 0, 1 }, { 2, 10 } };
+    expect_failed(2, failed);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {
@@ -1565,6 +1860,21 @@ int main(int argc, char **argv)
         TEST(earliest_finish_reckons_with_the_backlog),
         TEST(a_full_window_places_nothing),
         TEST(a_retry_goes_to_whoever_asks),
+        TEST(items_are_claimed_once_they_have_arrived),
+        TEST(the_end_of_the_supply_ends_the_job),
+        TEST(a_unit_of_fixed_size_waits_for_its_items),
+        TEST(a_job_that_failed_does_not_hear_of_the_end),
+        TEST(what_has_not_left_is_needed),
+        TEST(an_idle_lane_helps_while_nothing_arrives),
+        TEST(what_cannot_be_had_fails_the_job),
+        TEST(the_last_lane_may_go_when_all_is_done),
+        TEST(a_unit_that_failed_is_delivered_as_such),
+        TEST(a_unit_out_of_tries_is_given_up),
+        TEST(a_unit_that_takes_down_two_domains_is_given_up),
+        TEST(a_copy_that_failed_used_up_a_try),
+        TEST(a_restarted_attempt_has_its_time_again),
+        TEST(an_attempt_that_does_not_count_is_not_restarted),
+        TEST(what_is_broken_off_is_not_delivered),
     };
     return test_main(argc, argv, tests, COUNT_OF(tests));
 }

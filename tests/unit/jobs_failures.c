@@ -608,6 +608,69 @@ static void a_launch_that_is_refused_is_tried_again(void)
     account_deinit(&account);
 }
 
+/* A driver that is told of memory and must be told when that goes, as long as it answers. */
+static _Atomic int registered, registered_at_close;
+
+static muster_status count_register(void *device, void *memory, size_t bytes,
+                                    struct muster_error *err)
+{
+    (void)device, (void)memory, (void)bytes, (void)err;
+    atomic_fetch_add(&registered, 1);
+    return MUSTER_OK;
+}
+
+static void count_unregister(void *device, void *memory)
+{
+    (void)device, (void)memory;
+    atomic_fetch_sub(&registered, 1);
+}
+
+static muster_status note_close(void *device)
+{
+    atomic_store(&registered_at_close, atomic_load(&registered));
+    return backend_sim.device_close(device);
+}
+
+static void memory_stays_known_to_a_device_that_hangs(void)
+{
+    static const struct muster_backend *tables[1];
+    struct muster_backend table = backend_sim;
+    for (int is_reused = 0; is_reused < 2; is_reused++) {
+        struct muster_options options = MUSTER_OPTIONS_INIT;
+        table.name = "told";
+        table.host_register = count_register;
+        table.host_unregister = count_unregister;
+        table.device_close = note_close;
+        tables[0] = &table;
+        options.backends = tables;
+        options.backend_count = 1;
+        options.devices = "told";
+        options.sim = "[{\"items_per_s\": 4e6, \"faults\": [{\"kind\": \"hang\","
+                      " \"at_launch\": 5, \"for_ms\": 300}]}]";
+        struct muster *m = open_with(options);
+        struct account account;
+        account_init(&account, 20 * UNIT);
+        struct muster_job_desc desc = account_desc(&account, kernel_of(m, compute));
+        desc.options.unit_items = UNIT;
+        desc.options.timeout_ns = 50 * MS;
+        atomic_store(&registered, 0);
+        struct muster_job *job = start(m, &desc);
+        CHECK(atomic_load(&registered) > 0);
+        CHECK_STATUS(MUSTER_E_DEVICE_HUNG, muster_job_wait(job, NULL, &problem));
+        muster_job_destroy(job);
+        CHECK(atomic_load(&registered) > 0);
+        /* What it had is given back by the next job that comes by, or by close. */
+        while (is_reused && atomic_load(&registered) > 0) {
+            desc.options.devices = "nobody";
+            CHECK_STATUS(MUSTER_E_NOT_FOUND, muster_start(m, &desc, &job, &problem));
+            sched_yield();
+        }
+        MUST(muster_close(m, &problem));
+        CHECK_EQUAL(0, registered_at_close);
+        account_deinit(&account);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {
@@ -628,6 +691,7 @@ int main(int argc, char **argv)
         TEST(memory_that_does_not_suffice_is_told_at_the_start),
         TEST(a_backend_without_host_calls_will_do),
         TEST(a_launch_that_is_refused_is_tried_again),
+        TEST(memory_stays_known_to_a_device_that_hangs),
     };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }

@@ -1251,6 +1251,58 @@ static void several_may_be_the_first(void)
     }
 }
 
+static muster_status note_thread(void *user)
+{
+    *(pthread_t *)user = pthread_self();
+    return MUSTER_OK;
+}
+
+/*
+ * With no thread woken for it, the one who waits runs it, however late he is. Not every time: the
+ * thread that runs tasks may still look around when the machine is busy.
+ */
+static void who_says_he_will_wait_is_left_the_task(void)
+{
+    struct muster *m = open_workers(1);
+    muster_task task;
+    struct tally tally = TALLY_INIT;
+    struct muster_task_desc first = { .size = sizeof first, .fn = count_one, .user = &tally };
+    MUST(muster_submit(m, &first, 1, NULL, &problem));
+    CHECK(tally_reaches(&tally, 1));
+    unsigned mine = 0;
+    for (int i = 0; i < 20; i++) {
+        struct timespec pause = { 0, 1000000 };
+        pthread_t who = 0;
+        struct muster_task_desc desc = {
+            .size = sizeof desc, .fn = note_thread, .user = &who, .is_awaited = 1
+        };
+        nanosleep(&pause, NULL);
+        MUST(muster_submit(m, &desc, 1, &task, &problem));
+        nanosleep(&pause, NULL);
+        MUST(muster_wait(m, &task, 1, LONG, &problem));
+        mine += pthread_equal(who, pthread_self()) != 0;
+    }
+    CHECK(mine > 10);
+    close_all(m);
+}
+
+static void an_awaited_task_that_is_not_waited_for_ends_too(void)
+{
+    struct muster *m = open_workers(2);
+    struct tally tally = TALLY_INIT;
+    struct muster_task_desc desc = {
+        .size = sizeof desc, .fn = count_one, .user = &tally, .is_awaited = 1
+    };
+    MUST(muster_submit(m, &desc, 1, NULL, &problem));
+    desc.is_awaited = 0;
+    MUST(muster_submit(m, &desc, 1, NULL, &problem));
+    CHECK(tally_reaches(&tally, 2));
+    desc.is_awaited = 1;
+    MUST(muster_submit(m, &desc, 1, NULL, &problem));
+    close_all(m);
+    CHECK_EQUAL(3, tally_read(&tally));
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {
@@ -1284,6 +1336,8 @@ int main(int argc, char **argv)
         TEST(tasks_that_multiply_come_to_an_end),
         TEST(many_producers_each_task_once),
         TEST(producers_at_the_limit_go_on),
+        TEST(who_says_he_will_wait_is_left_the_task),
+        TEST(an_awaited_task_that_is_not_waited_for_ends_too),
         TEST(closing_lets_tasks_end),
         TEST(an_idle_runtime_uses_no_time),
         TEST(the_first_submit_survives_a_lack_of_memory),

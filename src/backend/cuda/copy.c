@@ -102,7 +102,7 @@ static muster_status copy_with_host(struct cuda_queue *queue, const struct muste
     muster_status status = cuda_enter(&scope, domain, err);
     if (status != MUSTER_OK)
         return status;
-    if (!is_pinned(driver, host) && driver->stream_query(queue->handle) == CUDA_NOT_READY) {
+    if (!is_pinned(driver, host) && driver->stream_query(queue->handle) != CUDA_SUCCESS_) {
         status = copy_staged(queue, device, host, is_in, copy->bytes, err);
         cuda_leave(&scope, CUDA_SUCCESS_, "", NULL);
         return status;

@@ -226,11 +226,15 @@ static muster_status cuda_device_close(void *state)
 {
     struct cuda_device *device = state;
     struct cuda_domain *domain = device->domain;
-    if (!cuda_domain_settle(device))
+    if (!cuda_domain_settle(device)) {
+        cuda_domain_abandon(device);
         return MUSTER_E_DEVICE_HUNG;
+    }
     if (device->green) {
         const struct cuda_driver *driver = &domain->backend->driver;
-        driver->stream_destroy(device->default_stream);
+        struct cuda_scope scope;
+        if (cuda_enter(&scope, domain, NULL) == MUSTER_OK)
+            cuda_leave(&scope, driver->stream_destroy(device->default_stream), "", NULL);
         driver->green_destroy(device->green);
         return MUSTER_OK;
     }

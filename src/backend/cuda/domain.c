@@ -168,6 +168,14 @@ static void remove_call(struct cuda_domain *domain, uint32_t place)
     domain->calls_given--;
 }
 
+/* Whether the driver will not make the call any more, and what it is made with then. */
+static muster_status broken(const struct cuda_domain *domain, const struct cuda_call *call)
+{
+    if (atomic_load_explicit(&domain->lost, memory_order_acquire) != CUDA_SUCCESS_)
+        return MUSTER_E_DEVICE_LOST;
+    return call->queue->device->is_abandoned ? MUSTER_E_DEVICE_HUNG : MUSTER_OK;
+}
+
 /* Makes a call, without the lock while it runs; it is in nobody else's hands. */
 static void run_call(struct cuda_domain *domain, uint32_t place, muster_status status)
 {
@@ -179,11 +187,11 @@ static void run_call(struct cuda_domain *domain, uint32_t place, muster_status s
     platform_mutex_lock(&domain->lock);
     domain->calls_running--;
     remove_call(domain, place);
-    if (domain->is_closing || atomic_load_explicit(&domain->lost, memory_order_relaxed))
+    if (domain->is_closing || broken(domain, &call) != MUSTER_OK)
         platform_condition_wake_all(&domain->changed);
 }
 
-/* By the driver. Left to the watcher once the context has failed, so that order is kept. */
+/* By the driver. Left to the watcher once that makes the calls, so that they keep their order. */
 static void deliver(void *user)
 {
     uintptr_t ticket = (uintptr_t)user;
@@ -200,7 +208,7 @@ static void deliver(void *user)
     struct cuda_call *call = place < domain->call_capacity ? &domain->calls[place] : NULL;
     bool is_waiting = call && call->serial == serial &&
                       (call->state == CUDA_CALL_GIVING || call->state == CUDA_CALL_GIVEN);
-    if (is_waiting && atomic_load_explicit(&domain->lost, memory_order_acquire) == CUDA_SUCCESS_)
+    if (is_waiting && broken(domain, call) == MUSTER_OK)
         run_call(domain, place, MUSTER_OK);
     platform_mutex_unlock(&domain->lock);
 }
@@ -247,11 +255,12 @@ muster_status cuda_call_give(struct cuda_queue *queue,
     return cuda_leave(&scope, result, "giving a host call to a stream", err);
 }
 
-/* The first call that can be made now that the domain is lost. */
+/* The first call that is left to the watcher, when none runs that may have to come before it. */
 static uint32_t next_left(const struct cuda_domain *domain)
 {
     uint32_t place = domain->calls_running == 0 ? domain->call_first : NO_CALL;
-    while (place != NO_CALL && domain->calls[place].state != CUDA_CALL_GIVEN)
+    while (place != NO_CALL && (domain->calls[place].state != CUDA_CALL_GIVEN ||
+                                broken(domain, &domain->calls[place]) == MUSTER_OK))
         place = domain->calls[place].next;
     return place;
 }
@@ -283,15 +292,15 @@ static void watch(void *argument)
     platform_mutex_lock(&domain->lock);
     while (!domain->is_closing || domain->calls_given > 0) {
         bool is_lost = atomic_load_explicit(&domain->lost, memory_order_acquire) != CUDA_SUCCESS_;
-        uint32_t left = is_lost ? next_left(domain) : NO_CALL;
+        uint32_t left = next_left(domain);
         if (left != NO_CALL) {
-            run_call(domain, left, MUSTER_E_DEVICE_LOST);
+            run_call(domain, left, broken(domain, &domain->calls[left]));
         } else if (is_lost || domain->calls_given == 0) {
             platform_condition_wait(&domain->changed, &domain->lock, UINT64_MAX);
         } else {
             uint64_t deadline_ns = platform_deadline_ns(LOOK_NS);
             while (platform_condition_wait(&domain->changed, &domain->lock, deadline_ns) &&
-                   !domain->is_closing && !atomic_load(&domain->lost))
+                   !domain->is_closing && next_left(domain) == NO_CALL)
                 ;
             if (domain->calls_given > 0)
                 look(domain);
@@ -396,6 +405,28 @@ bool cuda_domain_settle(struct cuda_device *device)
             return is_done;
         step_ns = step_ns < 4000000 ? 2 * step_ns : step_ns;
     }
+}
+
+/* With the lock held. */
+static bool has_calls(const struct cuda_domain *domain, const struct cuda_device *device)
+{
+    uint32_t place = domain->call_first;
+    while (place != NO_CALL && domain->calls[place].queue->device != device)
+        place = domain->calls[place].next;
+    return place != NO_CALL;
+}
+
+void cuda_domain_abandon(struct cuda_device *device)
+{
+    struct cuda_domain *domain = device->domain;
+    uint64_t deadline_ns = platform_deadline_ns(CUDA_CLOSE_GRACE_NS);
+    platform_mutex_lock(&domain->lock);
+    device->is_abandoned = true;
+    platform_condition_wake_all(&domain->changed);
+    while (has_calls(domain, device) &&
+           platform_condition_wait(&domain->changed, &domain->lock, deadline_ns))
+        ;
+    platform_mutex_unlock(&domain->lock);
 }
 
 static muster_status take_slot(struct cuda_domain *domain, struct muster_error *err)

@@ -187,7 +187,6 @@ enum cuda_constant {
     X(pool_free, cuMemFreeAsync, (cuda_pointer, cuda_stream_handle))                               \
     X(host_allocate, cuMemHostAlloc, (void **, size_t, unsigned int))                              \
     X(host_free, cuMemFreeHost, (void *))                                                          \
-    X(host_pointer, cuMemHostGetDevicePointer_v2, (cuda_pointer *, void *, unsigned int))          \
     X(host_register, cuMemHostRegister_v2, (void *, size_t, unsigned int))                         \
     X(host_unregister, cuMemHostUnregister, (void *))                                              \
     X(pointer_attribute, cuPointerGetAttribute, (void *, cuda_pointer_attribute, cuda_pointer))    \

@@ -36,13 +36,11 @@ static struct cuda_pinned *make_pinned(struct cuda_domain *domain, size_t bytes,
     cuda_result result =
         driver->host_allocate(&host, bytes, CUDA_FLAG_HOST_PORTABLE | CUDA_FLAG_HOST_MAPPED);
     if (result == CUDA_SUCCESS_) {
+        /* One address space for host and devices, on every 64-bit system. */
         pinned->host = host;
-        result = driver->host_pointer(&pinned->device, host, 0);
-        if (result != CUDA_SUCCESS_)
-            driver->host_free(host);
-    }
-    if (result == CUDA_SUCCESS_)
+        pinned->device = (cuda_pointer)(uintptr_t)host;
         return pinned;
+    }
     cuda_fail(domain, result, "allocating pinned memory", err);
     allocator_give(allocator, pinned, 1, sizeof *pinned);
     return NULL;
@@ -76,7 +74,9 @@ void cuda_pinned_free_all(struct cuda_domain *domain)
         while (domain->pinned[kind]) {
             struct cuda_pinned *pinned = domain->pinned[kind];
             domain->pinned[kind] = pinned->next;
-            domain->backend->driver.host_free(pinned->host);
+            /* A lost context keeps it: nobody can know what still looks at it. */
+            if (!atomic_load_explicit(&domain->lost, memory_order_acquire))
+                domain->backend->driver.host_free(pinned->host);
             allocator_give(&domain->backend->services->allocator, pinned, 1, sizeof *pinned);
         }
 }

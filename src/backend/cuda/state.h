@@ -93,6 +93,7 @@ struct cuda_device {
     cuda_stream_handle default_stream; /* of a slice: owns */
     /* Of a whole device that is cut: */
     struct cuda_cut *cut; /* owns */
+    bool is_abandoned;    /* closed while it hung; under the domain's lock */
 };
 
 /*
@@ -165,6 +166,8 @@ muster_status cuda_domain_init(struct cuda_domain *domain, struct muster_error *
 bool cuda_domain_deinit(struct cuda_domain *domain);
 /* False if the device's streams still have work after a short while. */
 bool cuda_domain_settle(struct cuda_device *device);
+/* Has the calls made that a device which hangs still owes, and its streams left alone. */
+void cuda_domain_abandon(struct cuda_device *device);
 /* Gives the driver's streams back that are closed and have no more work. */
 void cuda_domain_reap(struct cuda_domain *domain);
 muster_status cuda_call_give(struct cuda_queue *queue,

@@ -1,0 +1,371 @@
+/*
+ * Tasks with kernels: what each keeps, in records that are made in chunks and used again, what its
+ * arguments are, and which devices may run it.
+ */
+#include "base/allocator.h"
+#include "base/invariant.h"
+#include "run/task_pool.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Made at once. */
+#define CHUNK_TASKS 128u
+
+struct kernel_chunk {
+    struct kernel_chunk *next;
+    struct kernel_task tasks[CHUNK_TASKS];
+};
+
+/* Records. */
+
+static muster_status grow_locked(struct task_pool *pool, struct muster_error *err)
+{
+    platform_mutex_unlock(&pool->lock);
+    struct kernel_chunk *chunk = allocator_take(&pool->m->allocator, 1, sizeof *chunk);
+    platform_mutex_lock(&pool->lock);
+    if (!chunk)
+        return run_no_memory(err, "kernel tasks");
+    chunk->next = pool->chunks;
+    pool->chunks = chunk;
+    pool->kernel_task_count += CHUNK_TASKS;
+    for (uint32_t i = 0; i < CHUNK_TASKS; i++)
+        kernel_task_give_locked(pool, &chunk->tasks[i]);
+    return MUSTER_OK;
+}
+
+void kernel_chunks_free(struct task_pool *pool)
+{
+    while (pool->chunks) {
+        struct kernel_chunk *chunk = pool->chunks;
+        pool->chunks = chunk->next;
+        allocator_give(&pool->m->allocator, chunk, 1, sizeof *chunk);
+    }
+}
+
+bool kernel_tasks_take_locked(struct task_pool *pool, uint32_t count, struct kernel_task **out,
+                              muster_status *status, struct muster_error *err)
+{
+    *status = MUSTER_OK;
+    while (pool->spare_count < count && *status == MUSTER_OK &&
+           pool->kernel_task_count < MUSTER_KERNEL_TASKS_MAX)
+        *status = grow_locked(pool, err);
+    if (pool->spare_count < count)
+        return false;
+    *out = NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        struct kernel_task *task = pool->spare;
+        pool->spare = task->next;
+        task->next = *out;
+        *out = task;
+    }
+    pool->spare_count -= count;
+    return true;
+}
+
+void kernel_task_give_locked(struct task_pool *pool, struct kernel_task *task)
+{
+    if (task->is_spoilt) {
+        pool->kernel_task_count--;
+        return;
+    }
+    task->next = pool->spare;
+    pool->spare = task;
+    pool->spare_count++;
+}
+
+struct kernel_task *kernel_task_renew_locked(struct task_pool *pool, const struct kernel_task *task)
+{
+    struct kernel_task *fresh = pool->spare;
+    if (!fresh)
+        return NULL;
+    pool->spare = fresh->next;
+    pool->spare_count--;
+    /* All but the result, which may be written at this moment. */
+    const size_t from = offsetof(struct kernel_task, next);
+    memcpy((char *)fresh + from, (const char *)task + from, sizeof *task - from);
+    fresh->is_spoilt = false;
+    INVARIANT(!task->has_arrays);
+    for (uint32_t i = 0; i < fresh->arg_count; i++)
+        if (fresh->given[i].kind == MUSTER_ARG_VALUE)
+            fresh->args[i].value =
+                fresh->values + ((const unsigned char *)task->args[i].value - task->values);
+    return fresh;
+}
+
+/* Arguments. */
+
+static muster_status say_bad(struct muster_error *err, const char *what)
+{
+    return run_bad_argument(err, "muster_submit", what);
+}
+
+static muster_status read_value(struct kernel_task *task, uint32_t i, const struct muster_arg *arg,
+                                size_t *filled, struct muster_error *err)
+{
+    if (!arg->in || arg->bytes == 0)
+        return say_bad(err, "a value without address or size");
+    /* So that any scalar is aligned. */
+    size_t at = (*filled + 7) & ~(size_t)7;
+    if (arg->bytes > MUSTER_ARG_BYTES_MAX || at > MUSTER_ARG_BYTES_MAX - arg->bytes)
+        return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, "put large arguments into data",
+                                 "the values of a task's arguments have more than %d bytes",
+                                 MUSTER_ARG_BYTES_MAX);
+    memcpy(task->values + at, arg->in, arg->bytes);
+    task->args[i] = (struct muster_launch_arg){ .value = task->values + at, .bytes = arg->bytes };
+    *filled = at + arg->bytes;
+    return MUSTER_OK;
+}
+
+static muster_status read_array(struct kernel_task *task, uint32_t i, const struct muster_arg *arg,
+                                struct muster_error *err)
+{
+    bool is_written = arg->kind != MUSTER_ARG_IN;
+    const void *host = is_written ? arg->out : arg->in;
+    uint64_t bytes;
+    if (arg->bytes == 0 || (!host && task->items > 0))
+        return say_bad(err, "an array without address or size of an item");
+    if (arg->kind == MUSTER_ARG_INOUT && arg->in != arg->out)
+        return say_bad(err, "an array that is read and written is one array");
+    if (__builtin_mul_overflow(task->items, (uint64_t)arg->bytes, &bytes) || bytes > SIZE_MAX)
+        return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, "submit fewer items at a time",
+                                 "an array of %llu items of %zu bytes",
+                                 (unsigned long long)task->items, arg->bytes);
+    task->memories[i] = (struct muster_memory){ .address = (uintptr_t)host, .bytes = bytes };
+    task->args[i] = (struct muster_launch_arg){ .memory = &task->memories[i] };
+    task->has_arrays = true;
+    task->has_output |= is_written;
+    task->has_update |= arg->kind == MUSTER_ARG_INOUT;
+    if (__builtin_add_overflow(task->hints.bytes, bytes, &task->hints.bytes))
+        task->hints.bytes = UINT64_MAX;
+    return MUSTER_OK;
+}
+
+/* What was read against what the kernel takes, where that is known. */
+static muster_status check_args(const struct kernel_task *task, struct muster_error *err)
+{
+    struct kernel_argument args[MUSTER_ARGS_MAX];
+    for (uint32_t i = 0; i < task->arg_count; i++)
+        args[i] = (struct kernel_argument){ task->args[i].bytes == 0, task->args[i].bytes };
+    return kernel_check_arguments(task->kernel, args, task->arg_count, err);
+}
+
+static muster_status read_data(struct muster *m, struct kernel_task *task, uint32_t i,
+                               muster_data data, struct muster_error *err)
+{
+    void *entry;
+    task->args[i] = (struct muster_launch_arg){ .value = NULL };
+    task->has_data = true;
+    run_lock(m);
+    muster_status status =
+        table_find_locked(&m->data, data.index, data.generation, "piece of data", &entry, err);
+    run_unlock(m);
+    return status;
+}
+
+static muster_status read_args(struct muster *m, struct kernel_task *task,
+                               const struct muster_task_desc *desc, struct muster_error *err)
+{
+    static const uint64_t first = 0;
+    muster_status status = MUSTER_OK;
+    size_t filled = 0;
+    for (uint32_t i = 0; i < task->arg_count && status == MUSTER_OK; i++) {
+        const struct muster_arg *arg = &desc->args[i];
+        task->given[i] = *arg;
+        switch (arg->kind) {
+        case MUSTER_ARG_VALUE:
+            status = read_value(task, i, arg, &filled, err);
+            break;
+        case MUSTER_ARG_IN:
+        case MUSTER_ARG_OUT:
+        case MUSTER_ARG_INOUT:
+            status = read_array(task, i, arg, err);
+            break;
+        case MUSTER_ARG_ALL:
+            status = read_data(m, task, i, arg->data, err);
+            break;
+        case MUSTER_ARG_FIRST:
+            task->args[i] = (struct muster_launch_arg){ .value = &first, .bytes = sizeof first };
+            break;
+        default:
+            status = say_bad(err, "an argument is of no known kind");
+        }
+    }
+    return status == MUSTER_OK ? check_args(task, err) : status;
+}
+
+/* Where it may run. */
+
+static bool has_hints(const struct muster_hints *hints)
+{
+    return hints->size > 0 || hints->min_free > 0 || hints->min_cc[0] > 0 || hints->min_cc[1] > 0 ||
+           hints->backends || hints->devices || hints->affinity > 0 || hints->items > 0 ||
+           hints->bytes > 0;
+}
+
+static uint32_t count_devices_locked(const struct muster *m)
+{
+    return m->device_count < TASK_DEVICES_MAX ? m->device_count : TASK_DEVICES_MAX;
+}
+
+static muster_status say_none_locked(struct muster *m, const struct kernel_task *task,
+                                     const struct placement_hints *hints, struct muster_error *err)
+{
+    char words[200] = "";
+    for (uint32_t i = 0; i < m->device_count; i++) {
+        if (m->devices[i]->is_sliced || strlen(words) + 40 > sizeof words)
+            continue;
+        enum muster_refusal refusal = placement_refusal(&m->views[i], i, hints);
+        const char *why = refusal != MUSTER_REFUSED_NOT ? muster_refusal_name(refusal)
+                          : i >= TASK_DEVICES_MAX       ? "too many devices"
+                          : !kernel_has_form(task->kernel, m->devices[i]) ? "no form of the kernel"
+                                                                          : "not refused";
+        snprintf(words + strlen(words), sizeof words - strlen(words), "%s%s: %s",
+                 *words ? ", " : "", m->devices[i]->info.id, why);
+    }
+    return muster_error_fill(
+        err, MUSTER_E_NO_DEVICE, 0, "ask for less, or give the kernel in more forms",
+        "no device may run the task; refused by: %s", *words ? words : "there is none");
+}
+
+static muster_status find_devices(struct task_pool *pool, struct kernel_task *task,
+                                  const struct muster_task_desc *desc, struct muster_error *err)
+{
+    struct muster *m = pool->m;
+    uint64_t named[PICK_WORDS];
+    struct placement_hints hints;
+    bool is_any = false;
+    muster_status status =
+        pick_read_hints(m, has_hints(&desc->hints) ? &desc->hints : NULL, named, &hints, err);
+    if (status != MUSTER_OK)
+        return status;
+    kernel_find_compilers(task->kernel);
+    task->allowed = (struct device_set){ { 0 } };
+    run_lock(m);
+    for (uint32_t i = 0; i < count_devices_locked(m); i++) {
+        bool is_named = !hints.devices || named[i / 64] >> (i % 64) & 1;
+        if (!is_named || !kernel_has_form(task->kernel, m->devices[i]))
+            continue;
+        device_set_add(&task->allowed, i);
+        is_any = is_any || placement_refusal(&m->views[i], i, &hints) == MUSTER_REFUSED_NOT;
+    }
+    if (!is_any)
+        status = say_none_locked(m, task, &hints, err);
+    run_unlock(m);
+    hints.devices = NULL;
+    task->hints = hints;
+    return status;
+}
+
+/* The same for a task that asks for nothing: what is known of its kernel, if it still holds. */
+static muster_status find_known(struct task_pool *pool, struct kernel_task *task,
+                                const struct muster_task_desc *desc, struct kernel_devices *known,
+                                struct muster_error *err)
+{
+    uint64_t epoch = atomic_load_explicit(&pool->m->epoch, memory_order_relaxed);
+    if (known->kernel == task->kernel && known->epoch == epoch) {
+        task->allowed = known->allowed;
+        task->hints = (struct placement_hints){ .backends = UINT32_MAX };
+        return MUSTER_OK;
+    }
+    muster_status status = find_devices(pool, task, desc, err);
+    if (status == MUSTER_OK)
+        *known = (struct kernel_devices){ task->kernel, epoch, task->allowed };
+    return status;
+}
+
+muster_status kernel_task_fill(struct task_pool *pool, struct kernel_task *task,
+                               const struct muster_task_desc *desc, struct kernel_devices *known,
+                               struct muster_error *err)
+{
+    if (!kernel_is_of(desc->kernel, pool->m))
+        return say_bad(err, "the kernel is another runtime's");
+    if (desc->arg_count > MUSTER_ARGS_MAX)
+        return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, "pack values into a struct",
+                                 "%zu arguments; at most %d", desc->arg_count, MUSTER_ARGS_MAX);
+    if (!desc->args && desc->arg_count > 0)
+        return say_bad(err, "no arguments where some are counted");
+    task->user = desc->user;
+    task->done = desc->done;
+    task->kernel = desc->kernel;
+    task->items = desc->items;
+    task->timeout_ns = desc->timeout_ns > 0 ? desc->timeout_ns : UINT64_MAX;
+    task->refused = task->avoided = (struct device_set){ { 0 } };
+    task->status = MUSTER_OK;
+    task->tries = 0;
+    task->arg_count = (uint32_t)desc->arg_count;
+    task->has_data = task->has_arrays = task->has_output = task->has_update = false;
+    task->is_counted = false;
+    muster_status status = has_hints(&desc->hints) ? find_devices(pool, task, desc, err)
+                                                   : find_known(pool, task, desc, known, err);
+    if (status != MUSTER_OK)
+        return status;
+    task->hints.items = desc->hints.items > 0 ? desc->hints.items : desc->items;
+    task->hints.bytes = desc->hints.bytes;
+    return read_args(pool->m, task, desc, err);
+}
+
+/* Placing. */
+
+static uint32_t choose_locked(struct muster *m, struct kernel_task *task, bool may_avoid)
+{
+    struct device_set set;
+    for (uint32_t i = 0; i < TASK_DEVICE_WORDS; i++)
+        set.words[i] = task->allowed.words[i] & ~task->refused.words[i] &
+                       ~(may_avoid ? task->avoided.words[i] : 0);
+    struct placement_hints hints = task->hints;
+    hints.devices = set.words;
+    return placement_choose(PLACEMENT_EARLIEST_FINISH, m->views, count_devices_locked(m), &hints,
+                            &m->turn);
+}
+
+bool kernel_task_place_locked(struct muster *m, struct kernel_task *task, uint64_t now_ns)
+{
+    uint32_t chosen = choose_locked(m, task, true);
+    if (chosen == PLACEMENT_NONE)
+        chosen = choose_locked(m, task, false);
+    if (chosen == PLACEMENT_NONE) {
+        task->outcome = KERNEL_ENDS;
+        /* Some could when it was submitted. */
+        if (task->status == MUSTER_OK)
+            task->status = MUSTER_E_DEVICE_LOST;
+        return false;
+    }
+    struct run_device *device = m->devices[chosen];
+    task->device = device;
+    task->mark = throughput_begin(&device->items, now_ns);
+    task->is_counted = true;
+    device->dispatched++;
+    device->queued_items += task->items;
+    m->views[chosen].queued++;
+    m->views[chosen].queued_items += task->items;
+    return true;
+}
+
+void kernel_task_unplace_locked(struct kernel_task *task, uint64_t now_ns)
+{
+    struct run_device *device = task->device;
+    if (!task->is_counted)
+        return;
+    task->is_counted = false;
+    device->dispatched--;
+    device->queued_items -= task->items;
+    throughput_end(&device->items, now_ns, task->mark, 0);
+    device_view_locked(device);
+}
+
+void kernel_task_finish_locked(struct kernel_task *task, uint64_t now_ns)
+{
+    struct run_device *device = task->device;
+    bool is_good = task->outcome == KERNEL_ENDS && task->status == MUSTER_OK;
+    if (!task->is_counted)
+        return;
+    task->is_counted = false;
+    device->completed += is_good;
+    device->failed += !is_good;
+    device->queued_items -= task->items;
+    throughput_end(&device->items, now_ns, task->mark,
+                   is_good && task->was_prompt ? task->items : 0);
+    if (is_good && device->health == MUSTER_HEALTH_SUSPECT)
+        device->health = MUSTER_HEALTH_OK;
+}

@@ -1,0 +1,195 @@
+/*
+ * Where a job's time went. A lane's part of the makespan is before its first unit, with units in
+ * hand, between units, and after the last. The time with units in hand is overhead while none of
+ * them was wholly with the device, transfer while none of those that were was at its kernel, and
+ * the rest is work.
+ *
+ * Host times say what was with the device; when a unit was at its kernel only the device knows.
+ * Timing events before and behind the kernel and at the end give two lengths by its clock, which
+ * are counted back from when the host heard of the end. Lanes that copy nothing are not timed.
+ */
+#include "run/conduct.h"
+
+#include "base/allocator.h"
+
+/* A timing event; stays with its device for the next lane. */
+struct timing_mark {
+    struct run_device *device;
+    void *state; /* owns */
+    struct timing_mark *next_all, *next_free;
+};
+
+static struct timing_mark *make_mark(struct run_device *device)
+{
+    struct muster *m = device->m;
+    const struct muster_backend *table = &device->backend->table;
+    struct timing_mark *mark = allocator_take(&m->allocator, 1, sizeof *mark);
+    void *state = allocator_take(&m->allocator, 1, table->event_bytes);
+    /* Whoever cannot be timed works as well: what a lost device says here it says again later. */
+    if (!mark || !state ||
+        table->event_init(device->state, MUSTER_EVENT_TIMING, state, NULL) != MUSTER_OK) {
+        allocator_give(&m->allocator, state, 1, table->event_bytes);
+        allocator_give(&m->allocator, mark, 1, sizeof *mark);
+        return NULL;
+    }
+    *mark = (struct timing_mark){ .device = device, .state = state };
+    run_lock(m);
+    mark->next_all = device->marks;
+    device->marks = mark;
+    run_unlock(m);
+    return mark;
+}
+
+static struct timing_mark *take_mark(struct run_device *device)
+{
+    run_lock(device->m);
+    struct timing_mark *mark = device->free_marks;
+    if (mark)
+        device->free_marks = mark->next_free;
+    run_unlock(device->m);
+    return mark ? mark : make_mark(device);
+}
+
+void timing_marks_destroy(struct run_device *device)
+{
+    struct muster *m = device->m;
+    device->free_marks = NULL;
+    while (device->marks) {
+        struct timing_mark *mark = device->marks;
+        device->marks = mark->next_all;
+        device->backend->table.event_deinit(mark->state);
+        allocator_give(&m->allocator, mark->state, 1, device->backend->table.event_bytes);
+        allocator_give(&m->allocator, mark, 1, sizeof *mark);
+    }
+}
+
+static bool copies_anything(const struct run_lane *lane)
+{
+    const struct muster_job *job = lane->job;
+    bool has_arrays = false;
+    for (size_t i = 0; i < job->desc.arg_count; i++)
+        has_arrays = has_arrays || job->args[i].kind == MUSTER_ARG_IN || job_writes(&job->args[i]);
+    return has_arrays && !lane->uses_host_memory;
+}
+
+void timing_set_up(struct run_lane *lane)
+{
+    lane->is_timed = copies_anything(lane);
+    for (uint32_t s = 0; lane->is_timed && s < lane->job->core_options.depth; s++)
+        for (size_t i = 0; i < TIMING_MARKS && lane->is_timed; i++)
+            lane->is_timed = (lane->slots[s].marks[i] = take_mark(lane->device)) != NULL;
+}
+
+void timing_give_back(struct lane_slot *slot)
+{
+    struct muster *m = slot->lane->job->m;
+    run_lock(m);
+    for (size_t i = 0; i < TIMING_MARKS; i++) {
+        struct timing_mark *mark = slot->marks[i];
+        if (!mark)
+            continue;
+        mark->next_free = mark->device->free_marks;
+        mark->device->free_marks = mark;
+        slot->marks[i] = NULL;
+    }
+    run_unlock(m);
+}
+
+void timing_mark(struct lane_slot *slot, uint32_t which)
+{
+    struct run_stream *stream;
+    struct muster *m = slot->lane->job->m;
+    if (!slot->lane->is_timed || slot->marked != which ||
+        stream_pin_to_finish(m, slot->stream, &stream, NULL) != MUSTER_OK)
+        return;
+    if (stream->device->backend->table.event_record(slot->marks[which]->state, stream->state,
+                                                    NULL) == MUSTER_OK)
+        slot->marked = which + 1;
+    stream_unpin(stream);
+}
+
+/* By the device's clock: how long the unit was at its kernel, and how long ago that ended. */
+static bool read_marks(const struct lane_slot *slot, uint64_t *kernel_ns, uint64_t *after_ns)
+{
+    if (!slot->lane->is_timed || slot->marked < TIMING_MARKS)
+        return false;
+    const struct muster_backend *table = &slot->lane->device->backend->table;
+    void *const states[] = { slot->marks[0]->state, slot->marks[1]->state, slot->marks[2]->state };
+    return table->event_elapsed(states[0], states[1], kernel_ns, NULL) == MUSTER_OK &&
+           table->event_elapsed(states[1], states[2], after_ns, NULL) == MUSTER_OK;
+}
+
+void timing_read(struct lane_slot *slot)
+{
+    uint64_t kernel_ns, after_ns;
+    slot->at_kernel = (struct time_span){ 0, 0 };
+    if (!read_marks(slot, &kernel_ns, &after_ns) || after_ns > slot->ended_ns ||
+        kernel_ns > slot->ended_ns - after_ns)
+        return;
+    slot->at_kernel.end_ns = slot->ended_ns - after_ns;
+    slot->at_kernel.begin_ns = slot->at_kernel.end_ns - kernel_ns;
+}
+
+/* Adds what of the span lies behind all that was added before. */
+static void cover(struct time_cover *cover, struct time_span span)
+{
+    uint64_t begin_ns = span.begin_ns > cover->until_ns ? span.begin_ns : cover->until_ns;
+    if (begin_ns >= span.end_ns)
+        return;
+    cover->ns += span.end_ns - begin_ns;
+    cover->until_ns = span.end_ns;
+}
+
+void loss_attempt_locked(struct lane_slot *slot)
+{
+    struct run_lane *lane = slot->lane;
+    struct time_span held = { slot->given_ns, slot->ended_ns };
+    struct time_span at_kernel = slot->at_kernel;
+    /* A kernel that began while its unit was still being given is counted from there on. */
+    if (at_kernel.begin_ns < held.begin_ns)
+        at_kernel.begin_ns = held.begin_ns;
+    cover(&lane->held, held);
+    /* One that was not timed is all work. */
+    cover(&lane->at_kernel, at_kernel.end_ns > 0 ? at_kernel : held);
+}
+
+void loss_add_locked(struct loss *loss, const struct run_lane *lane, uint64_t items)
+{
+    const struct muster_job *job = lane->job;
+    uint64_t begin_ns = lane->first_ns > 0 ? lane->first_ns : job->end_ns;
+    uint64_t end_ns = lane->last_ns > begin_ns ? lane->last_ns : begin_ns;
+    uint64_t busy_ns = lane->busy_ns;
+    if (lane->running > 0 && job->end_ns > lane->busy_since_ns) {
+        /* A device that hangs has its units to the end. */
+        busy_ns += job->end_ns - lane->busy_since_ns;
+        end_ns = job->end_ns;
+    }
+    /* Late attempts may end after the job. */
+    uint64_t beyond_ns = end_ns > job->end_ns ? end_ns - job->end_ns : 0;
+    busy_ns -= beyond_ns < busy_ns ? beyond_ns : busy_ns;
+    end_ns -= beyond_ns;
+    uint64_t held_ns = lane->held.ns < busy_ns ? lane->held.ns : busy_ns;
+    uint64_t work_ns = lane->at_kernel.ns < held_ns ? lane->at_kernel.ns : held_ns;
+    if (items == 0 || work_ns == 0)
+        return;
+    double rate = (double)items / (double)work_ns;
+    loss->rate += rate;
+    loss->items += items;
+    loss->startup += rate * (double)(begin_ns - job->start_ns);
+    loss->starved += end_ns - begin_ns > busy_ns ? rate * (double)(end_ns - begin_ns - busy_ns) : 0;
+    loss->tail += rate * (double)(job->end_ns - end_ns);
+    loss->overhead += rate * (double)(busy_ns - held_ns);
+    loss->transfer += rate * (double)(held_ns - work_ns);
+}
+
+void loss_report(const struct loss *loss, struct muster_report *report)
+{
+    if (loss->rate <= 0)
+        return;
+    report->bound_ns = (uint64_t)((double)loss->items / loss->rate);
+    report->startup_ns = (uint64_t)(loss->startup / loss->rate);
+    report->starved_ns = (uint64_t)(loss->starved / loss->rate);
+    report->tail_ns = (uint64_t)(loss->tail / loss->rate);
+    report->transfer_ns = (uint64_t)(loss->transfer / loss->rate);
+    report->overhead_ns = (uint64_t)(loss->overhead / loss->rate);
+}

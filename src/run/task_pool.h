@@ -1,0 +1,178 @@
+/*
+ * The tasks of a runtime, shared by the files that run them: task.c (the table, functions on the
+ * host, waiting), kernel_task.c (what a task with a kernel keeps, and where it may run) and
+ * task_lane.c (giving it to a device and hearing how it ended).
+ *
+ * Locks, in the order in which they may be taken: a lane's, then the pool's or the runtime's, never
+ * both of these. No lock is held while user code runs; a lane's is held by whoever gives to its
+ * streams or looks at them, across those backend calls.
+ */
+#ifndef RUN_TASK_POOL_H
+#define RUN_TASK_POOL_H
+
+#include "core/tasks.h"
+#include "run/runtime.h"
+
+#include <muster/task.h>
+
+/* Tasks that one thread takes at once, if there are enough for all. */
+#define TAKEN_AT_ONCE 64u
+/* Devices that take kernel tasks: those that were found first. */
+#define TASK_DEVICES_MAX 256u
+#define TASK_DEVICE_WORDS (TASK_DEVICES_MAX / 64)
+/* How often a kernel task is run at most. */
+#define KERNEL_TRIES 3u
+
+typedef muster_status (*task_function)(void *user);
+typedef void (*done_function)(void *user, muster_task task, muster_status status);
+
+/* A set of devices, by index. */
+struct device_set {
+    uint64_t words[TASK_DEVICE_WORDS];
+};
+
+static inline void device_set_add(struct device_set *set, uint32_t device)
+{
+    set->words[device / 64] |= (uint64_t)1 << (device % 64);
+}
+
+/* Where a kernel may run if nothing is asked of the device, and how old that knowledge is. */
+struct kernel_devices {
+    const struct muster_kernel *kernel;
+    uint64_t epoch;
+    struct device_set allowed;
+};
+
+/* What becomes of a kernel task that somebody has in hand. */
+enum kernel_outcome {
+    KERNEL_ENDS,  /* with its status */
+    KERNEL_AGAIN, /* ready again, for a device */
+    KERNEL_WAITS  /* ready again, when something has finished: there is no room now */
+};
+
+/*
+ * What a task with a kernel keeps. Belongs to the task from muster_submit to its end; whoever has
+ * taken the task may write, and while it is on a stream's list whoever has the lane.
+ */
+struct kernel_task {
+    muster_status
+        result; /* the kernel's, written by the backend; first, so that it can be left out */
+    struct kernel_task *next; /* on the list of spare ones, a stream's list, or a chain in hand */
+    uint32_t index;           /* in the table */
+    muster_task handle;
+    void *user;
+    done_function done;
+    struct muster_kernel *kernel; /* borrowed until the task has ended */
+    uint64_t items;
+    uint64_t timeout_ns; /* UINT64_MAX: none */
+    /* Where it may run, where it was refused, and where it would rather not run again. */
+    struct placement_hints hints;
+    struct device_set allowed, refused, avoided;
+    muster_status status; /* how it ends, or why it was refused last */
+    enum kernel_outcome outcome;
+    uint32_t tries;
+    uint32_t arg_count;
+    bool has_data, has_arrays, has_output, has_update; /* arguments of these kinds */
+
+    /* With a device. */
+    struct run_device *device;
+    struct throughput_mark mark;
+    uint64_t sequence;      /* on its stream */
+    uint64_t deadline_ns;   /* UINT64_MAX: none */
+    muster_status accepted; /* how giving it went */
+    bool is_counted;        /* against the device */
+    bool was_prompt;        /* its end was seen soon after it happened */
+    bool is_spoilt;         /* a hung device may still write the result: never used again */
+
+    struct muster_memory memories[MUSTER_ARGS_MAX]; /* arrays that are used where they are */
+    struct muster_launch_arg args[MUSTER_ARGS_MAX]; /* values point to the bytes below */
+    struct muster_arg given[MUSTER_ARGS_MAX];       /* as the user gave them */
+    _Alignas(16) unsigned char values[MUSTER_ARG_BYTES_MAX];
+};
+
+struct kernel_chunk;
+struct task_lane;
+struct worker;
+
+struct task_pool {
+    struct muster *m;
+    struct platform_mutex lock;
+    struct platform_condition work;  /* for threads that are parked: something is ready */
+    struct platform_condition ended; /* for those who wait: something has ended */
+    struct tasks tasks;
+    void *memory;           /* owns: the table's */
+    struct worker *workers; /* owns */
+    uint32_t worker_count, started;
+    uint32_t parked, spinning, waking; /* threads, and wakes that nobody has heard yet */
+    uint32_t waiters;                  /* threads that wait on `ended` */
+    uint64_t submitted;                /* tasks, so far */
+    uint32_t wanting;                  /* of them: for some tasks to end, not for all */
+    bool must_stop;
+
+    /* Kernel tasks. */
+    struct kernel_chunk *chunks; /* owns */
+    struct kernel_task *spare;
+    uint32_t spare_count, kernel_task_count; /* of all there are in chunks, less the spoilt ones */
+    uint32_t kernels_open;                   /* submitted and not ended */
+    uint32_t kernels_wanted; /* of them: somebody hears of their end without waiting */
+    bool lanes_must_stop;
+    struct kernel_devices known; /* of the kernel that was asked for last */
+
+    struct platform_mutex opening; /* held by who opens a lane; no other lock is held then */
+    /* Release when it is set and acquire when it is read: the lane is whole for whoever sees it. */
+    _Atomic(struct task_lane *) lanes[TASK_DEVICES_MAX]; /* own, by device */
+    _Atomic(struct task_lane *) lane_list;               /* the same, newest first */
+    uint32_t lanes_asleep;                               /* lanes' threads that nap or are parked */
+};
+
+/* task.c */
+/*
+ * Kernel tasks in hand, a chain, each with its outcome: ends them or makes them ready again, and
+ * gives what is ready for that. No lock is held.
+ */
+void task_settle(struct task_pool *pool, struct kernel_task *chain);
+/* Gives kernel tasks that are ready to devices. With the lock, which is not held all the time. */
+void task_give_ready_locked(struct task_pool *pool);
+
+/* kernel_task.c */
+/*
+ * Takes `count` spare ones, a chain. False if there are too few and no more may be made now;
+ * `status` is not MUSTER_OK if there is no memory either. With the lock, not held all the time.
+ */
+bool kernel_tasks_take_locked(struct task_pool *pool, uint32_t count, struct kernel_task **out,
+                              muster_status *status, struct muster_error *err);
+void kernel_task_give_locked(struct task_pool *pool, struct kernel_task *task);
+/* A fresh one with all the user said, without arrays, for another run; NULL if there is none. */
+struct kernel_task *kernel_task_renew_locked(struct task_pool *pool,
+                                             const struct kernel_task *task);
+/*
+ * Reads one task, and finds the devices that may run it, unless it is in `known`, which is brought
+ * up to date.
+ */
+muster_status kernel_task_fill(struct task_pool *pool, struct kernel_task *task,
+                               const struct muster_task_desc *desc, struct kernel_devices *known,
+                               struct muster_error *err);
+/* Chooses a device and counts the task against it, or ends it; false then. With m->lock. */
+bool kernel_task_place_locked(struct muster *m, struct kernel_task *task, uint64_t now_ns);
+/* The opposite, if it was counted: it was not run there, or has ended. With m->lock. */
+void kernel_task_unplace_locked(struct kernel_task *task, uint64_t now_ns);
+void kernel_task_finish_locked(struct kernel_task *task, uint64_t now_ns);
+void kernel_chunks_free(struct task_pool *pool);
+
+/* task_lane.c */
+/*
+ * Gives the tasks of a chain to devices; those that were not given come back, a chain, and with them
+ * others that were seen to end. No lock is held.
+ */
+struct kernel_task *lanes_give(struct task_pool *pool, struct kernel_task *chain);
+/* Looks what devices have finished, and settles it; whether there was anything. No lock. */
+bool lanes_look(struct task_pool *pool);
+/* Wakes threads of lanes that have something to watch. */
+void lanes_wake_locked(struct task_pool *pool);
+/* Devices that did not finish anything for so long are given up, after `since_ns` at the earliest. */
+void lanes_give_up(struct task_pool *pool, uint64_t since_ns, uint64_t patience_ns);
+/* Ends the lanes' threads and lets go of the streams. Then frees the lanes. */
+void lanes_stop(struct task_pool *pool);
+void lanes_free(struct task_pool *pool);
+
+#endif

@@ -1,0 +1,160 @@
+/*
+ * Recording from several threads while it is stopped, read and started again: nothing is torn, lost
+ * or counted twice.
+ */
+#include "observe/recording.h"
+
+#include "harness.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#define THREADS 3
+#define PER_THREAD 20000u
+
+static void *take(void *user, size_t bytes, size_t alignment)
+{
+    (void)user;
+    return aligned_alloc(alignment, (bytes + alignment - 1) & ~(alignment - 1));
+}
+
+static void give(void *user, void *memory, size_t bytes)
+{
+    (void)user, (void)bytes;
+    free(memory);
+}
+
+static const struct muster_allocator allocator = { take, give, NULL };
+static struct recording recording;
+
+/* Each field says the same, so that a torn event shows. */
+static void *record(void *argument)
+{
+    uint32_t thread = *(const uint32_t *)argument;
+    for (uint64_t i = 1; i <= PER_THREAD; i++)
+        recording_add(&recording, &(struct muster_trace_event){ .kind = MUSTER_TRACE_UNIT,
+                                                                .begin_ns = i,
+                                                                .end_ns = i,
+                                                                .range = { i, i },
+                                                                .bytes = i,
+                                                                .thread = thread });
+    return NULL;
+}
+
+struct seen {
+    uint64_t count, torn, last[THREADS];
+};
+
+static void look(void *user, const struct muster_trace_event *event)
+{
+    struct seen *seen = user;
+    uint64_t number = event->begin_ns;
+    seen->torn += event->kind != MUSTER_TRACE_UNIT || event->end_ns != number ||
+                  event->range.begin != number || event->range.end != number ||
+                  event->bytes != number || event->thread >= THREADS;
+    /* A thread's own come in its order. */
+    if (event->thread < THREADS) {
+        seen->torn += number <= seen->last[event->thread];
+        seen->last[event->thread] = number;
+    }
+    seen->count++;
+}
+
+static void start_threads(pthread_t *threads, uint32_t *numbers)
+{
+    for (uint32_t i = 0; i < THREADS; i++) {
+        numbers[i] = i;
+        CHECK_EQUAL(0, pthread_create(&threads[i], NULL, record, &numbers[i]));
+    }
+}
+
+static void join_threads(const pthread_t *threads)
+{
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+}
+
+static void all_are_kept_or_counted(void)
+{
+    pthread_t threads[THREADS];
+    uint32_t numbers[THREADS];
+    struct seen seen = { .count = 0 };
+    CHECK(recording_start(&recording, &allocator, PER_THREAD, 0));
+    start_threads(threads, numbers);
+    join_threads(threads);
+    recording_read(&recording, look, &seen);
+    CHECK_EQUAL(PER_THREAD, seen.count);
+    CHECK_EQUAL(0, seen.torn);
+    CHECK_EQUAL(PER_THREAD, recording_count(&recording));
+    CHECK_EQUAL((THREADS - 1) * PER_THREAD, recording_dropped(&recording));
+    recording_stop(&recording);
+    recording_discard(&recording, &allocator);
+    CHECK_EQUAL(0, recording_count(&recording));
+    CHECK_EQUAL(0, recording_dropped(&recording));
+}
+
+static void it_can_be_read_while_others_add(void)
+{
+    pthread_t threads[THREADS];
+    uint32_t numbers[THREADS];
+    struct seen seen;
+    CHECK(recording_start(&recording, &allocator, THREADS * PER_THREAD, 0));
+    start_threads(threads, numbers);
+    do {
+        seen = (struct seen){ .count = 0 };
+        recording_read(&recording, look, &seen);
+        CHECK_EQUAL(0, seen.torn);
+    } while (seen.count < THREADS * PER_THREAD);
+    join_threads(threads);
+    CHECK_EQUAL(0, recording_dropped(&recording));
+    recording_stop(&recording);
+    recording_discard(&recording, &allocator);
+}
+
+/* What a thread adds to a recording that is gone is memory that is somebody else's. */
+static void it_may_be_discarded_under_those_who_add(void)
+{
+    for (unsigned i = 0; i < test_repetitions(30); i++) {
+        pthread_t threads[THREADS];
+        uint32_t numbers[THREADS];
+        start_threads(threads, numbers);
+        for (int k = 0; k < 40; k++) {
+            struct seen seen = { .count = 0 };
+            CHECK(recording_start(&recording, &allocator, 500, 0));
+            recording_read(&recording, look, &seen);
+            recording_stop(&recording);
+            uint64_t count = recording_count(&recording);
+            seen = (struct seen){ .count = 0 };
+            recording_read(&recording, look, &seen);
+            CHECK_EQUAL(count, seen.count);
+            CHECK_EQUAL(0, seen.torn);
+            recording_discard(&recording, &allocator);
+        }
+        join_threads(threads);
+    }
+}
+
+static void nothing_is_added_while_it_is_off(void)
+{
+    uint32_t number = 0;
+    CHECK(!recording_is_on(&recording));
+    record(&number);
+    CHECK(recording_start(&recording, &allocator, 10, 0));
+    CHECK(recording_is_on(&recording));
+    CHECK_EQUAL(0, recording_count(&recording));
+    recording_stop(&recording);
+    record(&number);
+    CHECK_EQUAL(0, recording_count(&recording));
+    recording_discard(&recording, &allocator);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test tests[] = {
+        TEST(all_are_kept_or_counted),
+        TEST(it_can_be_read_while_others_add),
+        TEST(it_may_be_discarded_under_those_who_add),
+        TEST(nothing_is_added_while_it_is_off),
+    };
+    return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
+}

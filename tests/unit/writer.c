@@ -1,0 +1,169 @@
+/*
+ * The text of a trace: names of any bytes, tracks of a device that has several units, times before
+ * the origin, and writers that fail.
+ */
+#include "trace_support.h"
+
+static struct muster_error problem;
+
+static struct muster_trace_writer *make(struct text *text, uint64_t origin_ns)
+{
+    const struct muster_trace_writer_options options = { .size = sizeof options,
+                                                         .title = "a \"title\"\n",
+                                                         .write = keep_text,
+                                                         .user = text,
+                                                         .origin_ns = origin_ns };
+    struct muster_trace_writer *writer = NULL;
+    CHECK_STATUS(MUSTER_OK, muster_trace_writer_create(&options, &writer, &problem));
+    return writer;
+}
+
+static struct shown_trace end(struct muster_trace_writer *writer, struct text *text,
+                              uint64_t dropped)
+{
+    CHECK_STATUS(MUSTER_OK, muster_trace_writer_end(writer, dropped, &problem));
+    muster_trace_writer_destroy(writer);
+    struct shown_trace trace = read_trace(text);
+    free(text->bytes);
+    return trace;
+}
+
+static void add_unit(struct muster_trace_writer *writer, uint32_t device, uint64_t begin_ns,
+                     uint64_t end_ns)
+{
+    muster_trace_writer_add(writer, &(struct muster_trace_event){ .kind = MUSTER_TRACE_UNIT,
+                                                                  .begin_ns = begin_ns,
+                                                                  .end_ns = end_ns,
+                                                                  .range = { begin_ns, end_ns },
+                                                                  .device = device });
+}
+
+static void any_name_makes_valid_text(void)
+{
+    static const struct {
+        const char *given, *shown;
+    } names[] = {
+        { "plain", "plain" },
+        { "a \"b\" \\c\t", "a \"b\" \\c\t" },
+        { "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80",
+          "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80" },
+        { "cut \xe2\x82", "cut \xef\xbf\xbd\xef\xbf\xbd" },
+        { "\xff\xc0\xaf\xed\xa0\x80",
+          "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" },
+    };
+    struct text text = { NULL, 0 };
+    struct muster_trace_writer *writer = make(&text, 0);
+    for (uint32_t i = 0; i < sizeof names / sizeof *names; i++)
+        muster_trace_writer_name(writer, i, "x", names[i].given);
+    struct shown_trace trace = end(writer, &text, 0);
+    size_t found = 0;
+    for (size_t i = 0; i < trace.count; i++) {
+        if (strcmp(trace.events[i].name, "thread_name") != 0)
+            continue;
+        CHECK_TEXT(names[trace.events[i].tid - 1].shown, trace.events[i].label + 2);
+        found++;
+    }
+    CHECK_EQUAL(sizeof names / sizeof *names, found);
+    free(trace.events);
+}
+
+static void units_at_the_same_time_have_tracks_of_their_own(void)
+{
+    struct text text = { NULL, 0 };
+    struct muster_trace_writer *writer = make(&text, 0);
+    /* In the order in which they end, ever more of them at a time. */
+    for (uint64_t i = 0; i < 500; i++)
+        add_unit(writer, 3, 100 * i, 100 * i + 150 + 3 * i);
+    struct shown_trace trace = end(writer, &text, 7);
+    CHECK_EQUAL(7, trace.dropped);
+    CHECK_EQUAL(500, count_kind(&trace, "unit"));
+    check_tracks(&trace);
+    size_t named = 0;
+    for (size_t i = 0; i < trace.count; i++)
+        named += strcmp(trace.events[i].name, "thread_name") == 0;
+    CHECK(named > 10 && named < 30);
+    free(trace.events);
+}
+
+static void what_began_before_the_origin_is_cut(void)
+{
+    struct text text = { NULL, 0 };
+    struct muster_trace_writer *writer = make(&text, 1000);
+    add_unit(writer, 0, 950, 1300);
+    add_unit(writer, 0, 1300, 1500);
+    struct shown_trace trace = end(writer, &text, 0);
+    check_tracks(&trace);
+    CHECK_EQUAL(0, trace.events[0].begin_ns);
+    for (size_t i = 0; i < trace.count; i++)
+        if (trace.events[i].first == 950)
+            CHECK_EQUAL(300, trace.events[i].length_ns);
+    free(trace.events);
+}
+
+static void an_empty_trace_is_text_too(void)
+{
+    struct text text = { NULL, 0 };
+    struct shown_trace trace = end(make(&text, 0), &text, 0);
+    CHECK_EQUAL(1, trace.count); /* the title */
+    CHECK_TEXT("a \"title\"\n", trace.events[0].label);
+    free(trace.events);
+}
+
+static muster_status refuse(void *user, const char *text, size_t bytes)
+{
+    unsigned *calls = user;
+    (void)text, (void)bytes;
+    ++*calls;
+    return MUSTER_E_DRIVER;
+}
+
+static void the_first_failure_sticks(void)
+{
+    unsigned calls = 0;
+    struct muster_trace_writer_options options = { .size = sizeof options,
+                                                   .write = refuse,
+                                                   .user = &calls };
+    struct muster_trace_writer *writer;
+    CHECK_STATUS(MUSTER_OK, muster_trace_writer_create(&options, &writer, &problem));
+    for (uint64_t i = 0; i < 10000; i++)
+        add_unit(writer, 0, i, i + 1);
+    CHECK_EQUAL(1, calls);
+    CHECK_STATUS(MUSTER_E_DRIVER, muster_trace_writer_end(writer, 0, &problem));
+    CHECK_EQUAL(1, calls);
+    muster_trace_writer_destroy(writer);
+
+    struct text text = { NULL, 0 };
+    const struct muster_trace_event wrong[] = {
+        { .kind = 0 },
+        { .kind = 77 },
+        { .kind = MUSTER_TRACE_UNIT, .outcome = 9 },
+        { .kind = MUSTER_TRACE_UNIT, .begin_ns = 2, .end_ns = 1 },
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        writer = make(&text, 0);
+        muster_trace_writer_add(writer, &wrong[i]);
+        CHECK_STATUS(MUSTER_E_INVALID, muster_trace_writer_end(writer, 0, &problem));
+        muster_trace_writer_destroy(writer);
+    }
+    writer = make(&text, 0);
+    add_unit(writer, UINT32_MAX, 0, 1);
+    CHECK_STATUS(MUSTER_E_TOO_LARGE, muster_trace_writer_end(writer, 0, &problem));
+    muster_trace_writer_destroy(writer);
+    free(text.bytes);
+    options.write = NULL;
+    CHECK_STATUS(MUSTER_E_INVALID, muster_trace_writer_create(&options, &writer, &problem));
+    CHECK_STATUS(MUSTER_E_INVALID, muster_trace_writer_end(NULL, 0, &problem));
+    muster_trace_writer_destroy(NULL);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test tests[] = {
+        TEST(any_name_makes_valid_text),
+        TEST(units_at_the_same_time_have_tracks_of_their_own),
+        TEST(what_began_before_the_origin_is_cut),
+        TEST(an_empty_trace_is_text_too),
+        TEST(the_first_failure_sticks),
+    };
+    return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
+}
