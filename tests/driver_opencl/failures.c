@@ -222,6 +222,23 @@ static void an_illegal_access_loses_the_device(void)
     lose_a_device(ILLEGAL_ACCESS);
 }
 
+static void what_follows_a_call_waits_for_it(void)
+{
+    struct rig *rig = open_rig();
+    static struct lock lock;
+    void *stream = rig_stream(rig), *after = rig_event(rig);
+    struct muster_memory *memory = rig_memory(rig, 10);
+    DO(rig, host_call, stream, hold, &lock);
+    rig_fill(rig, stream, memory, 0, 1, 10);
+    DO(rig, event_record, after, stream);
+    while (!atomic_load(&lock.is_reached))
+        platform_thread_yield();
+    REFUSED(rig, MUSTER_E_TIMEOUT, event_wait, after, LOOK_NS);
+    atomic_store(&lock.is_open, true);
+    COMPLETES(rig, MUSTER_OK, after);
+    rig_close(rig);
+}
+
 /* The driver's callbacks are only hints. */
 static void calls_and_waits_need_no_callbacks(void)
 {
@@ -370,6 +387,7 @@ static const struct test tests[] = {
     TEST(arguments_that_do_not_fit_are_refused),
     TEST(one_piece_has_a_limit),
     TEST(the_same_silicon_is_listed_once),
+    TEST(what_follows_a_call_waits_for_it),
 };
 
 int main(int argc, char **argv)
