@@ -179,6 +179,21 @@ static muster_status cut_as_asked(struct muster *m, struct run_device *device,
     return MUSTER_OK;
 }
 
+/* Of a device's slices those that may be used; the others are given back. */
+static size_t keep_allowed(struct muster *m, const struct run_device *device,
+                           struct run_device **slices, size_t count)
+{
+    size_t kept = 0;
+    bool are_all = device_allowed(m, device->info.id, device->info.backend);
+    for (size_t i = 0; i < count; i++) {
+        if (are_all || device_allowed(m, slices[i]->info.id, device->info.backend))
+            slices[kept++] = slices[i];
+        else
+            device_destroy(slices[i]);
+    }
+    return kept;
+}
+
 /* Opens the devices that may be used, all or none. */
 static muster_status open_devices(struct muster *m, struct run_backend *backend, uint32_t count,
                                   struct muster_error *err)
@@ -196,7 +211,7 @@ static muster_status open_devices(struct muster *m, struct run_backend *backend,
     for (uint32_t i = 0; i < count && status == MUSTER_OK; i++) {
         char id[sizeof((struct muster_device_info *)0)->id];
         snprintf(id, sizeof id, "%s:%u", backend->table.name, i);
-        if (!device_allowed(m, id, backend->table.name))
+        if (!device_allowed(m, id, backend->table.name) && !slices_allowed(m, id))
             continue;
         size_t slices = 0;
         struct run_device **device = &devices[made];
@@ -209,6 +224,8 @@ static muster_status open_devices(struct muster *m, struct run_backend *backend,
         made += status == MUSTER_OK;
         if (status == MUSTER_OK)
             status = cut_as_asked(m, *device, device + 1, &slices, err);
+        if (status == MUSTER_OK)
+            slices = keep_allowed(m, *device, device + 1, slices);
         made += slices;
         cut += slices > 0;
     }

@@ -15,6 +15,8 @@
 #define TRIES_DEFAULT 3
 /* What a buffer holds, if an item is not larger than that. */
 #define BUFFER_BYTES ((size_t)2 << 20)
+/* The same where a GPU takes part: below some megabytes its driver's calls cost more than its copies. */
+#define BUFFER_BYTES_GPU ((size_t)8 << 20)
 /* Written arguments begin at such multiples within a buffer. */
 #define OUTPUT_ALIGNMENT 64u
 /* Units that may be undelivered, for each slot of each lane. */
@@ -182,6 +184,14 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+static bool has_gpu(const struct muster_job *job)
+{
+    uint32_t i = 0;
+    while (i < job->lane_count && job->lanes[i].device->info.kind != MUSTER_KIND_GPU)
+        i++;
+    return i < job->lane_count;
+}
+
 /* How many items a unit may have: as asked for, or what fits into a buffer of the usual size. */
 static uint64_t find_unit_max(const struct muster_job *job)
 {
@@ -193,7 +203,8 @@ static uint64_t find_unit_max(const struct muster_job *job)
             item_bytes = SIZE_MAX;
     if (item_bytes == 0)
         return 0;
-    uint64_t most = BUFFER_BYTES / item_bytes > 0 ? BUFFER_BYTES / item_bytes : 1;
+    size_t usual = has_gpu(job) ? BUFFER_BYTES_GPU : BUFFER_BYTES;
+    uint64_t most = usual / item_bytes > 0 ? usual / item_bytes : 1;
     if (options->unit_items > 0)
         most = options->unit_items;
     if (options->window > 0)

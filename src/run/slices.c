@@ -93,6 +93,19 @@ size_t slices_wanted(const struct muster *m, const char *id, uint32_t *sizes)
     return 0;
 }
 
+bool slices_allowed(const struct muster *m, const char *id)
+{
+    uint32_t sizes[SLICES_OF_DEVICE_MAX];
+    size_t count = slices_wanted(m, id, sizes), i = 0;
+    char slice[sizeof((struct muster_device_info *)0)->id];
+    for (; i < count; i++) {
+        snprintf(slice, sizeof slice, "%.15s/%zu", id, i);
+        if (run_list_names(m->options.devices, slice))
+            break;
+    }
+    return i < count;
+}
+
 muster_status slices_check_found(const struct muster *m, const char *backend, uint32_t count,
                                  struct muster_error *err)
 {

@@ -1,5 +1,6 @@
 /*
- * conformance --backend NAME|PATH [--slice SIZE,...] [--list] [--seed N] [--time-limit SECONDS] [CASE...]
+ * conformance --backend NAME|PATH [--device NUMBER] [--slice SIZE,...] [--list] [--seed N]
+ * [--time-limit SECONDS] [CASE...]
  *
  * Drives one backend through its table, not through the runtime. NAME is a built-in backend; what
  * has a slash in it is a shared object. With --slice every device is cut into slices of these sizes,
@@ -105,11 +106,13 @@ int main(int argc, char **argv)
     struct muster_error err = { .size = sizeof err };
     const char *name = take_option(&argc, argv, "--backend");
     const char *slices = take_option(&argc, argv, "--slice");
+    const char *device = take_option(&argc, argv, "--device");
     if (only_lists(argc, argv))
         return test_main(argc, argv, tests, count);
     if (!name || !take_slices(slices)) {
         fprintf(stderr,
-                "usage: %s --backend NAME|PATH [--slice SIZE,...] [--list] [--seed N] [CASE...]\n",
+                "usage: %s --backend NAME|PATH [--device NUMBER] [--slice SIZE,...] [--list] "
+                "[--seed N] [CASE...]\n",
                 argv[0]);
         return 2;
     }
@@ -117,6 +120,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s\n", err.text);
         return 2;
     }
+    rig_begin_with(device ? (uint32_t)strtoul(device, NULL, 10) : 0);
     muster_status status = rig_probe(backend.given, backend.sim, &err);
     if (status == MUSTER_E_NOT_FOUND) {
         printf("skipped: this machine has no device of %s: %s\n", name, err.text);

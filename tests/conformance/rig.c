@@ -139,6 +139,13 @@ muster_status rig_probe(const struct muster_backend *given, const char *sim,
     return status;
 }
 
+static uint32_t first_device;
+
+void rig_begin_with(uint32_t device)
+{
+    first_device = device;
+}
+
 static void open_device(struct rig *rig, uint32_t index, void **state,
                         struct muster_device_info *info)
 {
@@ -150,7 +157,7 @@ static void open_device(struct rig *rig, uint32_t index, void **state,
 static void open_slices(struct rig *rig, const uint32_t *sizes, size_t count)
 {
     struct muster_device_info whole;
-    open_device(rig, 0, &rig->cut, &whole);
+    open_device(rig, first_device, &rig->cut, &whole);
     DO(rig, slice_plan, rig->cut, sizes, count);
     rig->device_count = (uint32_t)count;
     for (size_t i = 0; i < count; i++) {
@@ -180,12 +187,13 @@ struct rig *rig_open_slices(const struct muster_backend *given, const char *sim,
     release_abandoned();
     struct rig *rig = rig_new(given, sim);
     DO(rig, open, rig->backend, &rig->services, &rig->device_count);
-    CHECK(rig->device_count > 0);
+    CHECK(rig->device_count > first_device);
     newest = rig;
     if (count > 0)
         open_slices(rig, sizes, count);
-    for (uint32_t i = 0; count == 0 && i < rig->device_count && i < RIG_DEVICES_MAX; i++)
-        open_device(rig, i, &rig->devices[i].state, &rig->devices[i].info);
+    for (uint32_t i = 0; count == 0 && first_device + i < rig->device_count && i < RIG_DEVICES_MAX;
+         i++)
+        open_device(rig, first_device + i, &rig->devices[i].state, &rig->devices[i].info);
     rig->device = rig->devices[0].state;
     rig->info = &rig->devices[0].info;
     return rig;

@@ -64,6 +64,9 @@ void rig_clear_error(struct rig *rig);
 muster_status rig_probe(const struct muster_backend *given, const char *sim,
                         struct muster_error *err);
 
+/* From now on rigs begin with this device instead of the backend's first. */
+void rig_begin_with(uint32_t device);
+
 /* Opens the backend and its first devices. `sim` describes simulated devices, NULL for none. */
 struct rig *rig_open(const struct muster_backend *given, const char *sim);
 

@@ -139,7 +139,8 @@ static void a_write_out_of_bounds_on_the_only_device_is_told(void)
 static void a_kernel_that_never_ends_costs_the_gpu_and_nothing_else(void)
 {
     struct drill drill = { 0 };
-    begin(&drill, CUDA_SOURCE("for (volatile unsigned k = 0; k < 2; k &= 1) { }"), "cuda:0,cpu:0");
+    begin(&drill, CUDA_SOURCE("while (((volatile const unsigned *)in)[i] != ~0u) { }"),
+          "cuda:0,cpu:0");
     run(&drill, SECOND);
     /* All is delivered; the status says that the arrays must stay. */
     CHECK_STATUS(MUSTER_E_DEVICE_HUNG, drill.status);
