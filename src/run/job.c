@@ -396,6 +396,8 @@ static muster_status allocate_buffers(struct muster_job *job, struct muster_erro
         return muster_error_fill(err, MUSTER_E_NO_MEMORY, 0, "use smaller units, or fewer devices",
                                  "no host memory for %u buffers of %zu bytes", job->buffer_count,
                                  job->buffer_bytes);
+    if (has_gpu(job))
+        platform_pages_prefer_large(job->memory, job->memory_bytes);
     return MUSTER_OK;
 }
 
