@@ -528,13 +528,13 @@ static void note_statuses(struct muster_job *job, uint32_t buffer, struct muster
             continue;
         while (end < items && statuses[end] != MUSTER_OK)
             end++;
+        const struct muster_range failed = { range.begin + begin, range.begin + end };
         if (job->failed_items == 0)
             muster_error_fill(&job->first_failed, MUSTER_E_FAILED, 0, "look at each_status",
-                              "item %llu failed: %s", (unsigned long long)(range.begin + begin),
+                              "item %llu failed: %s", (unsigned long long)failed.begin,
                               muster_status_message(statuses[begin]));
         job->failed_items += end - begin;
-        add_failed(job->failed, &job->failed_count,
-                   (struct muster_range){ range.begin + begin, range.begin + end });
+        add_failed(job->failed, &job->failed_count, failed);
     }
 }
 
