@@ -29,7 +29,7 @@ static muster_status decode(uint64_t begin, uint64_t end, void *const *args)
     for (uint64_t i = begin; i < end; i++) {
         uint32_t bits = 0;
         for (int k = 0; k < 4; k++) {
-            int value = table[from[i].letters[k]];
+            signed char value = table[from[i].letters[k]];
             if (value < 0)
                 return MUSTER_E_PARSE;
             bits = bits << 6 | (uint32_t)value;

@@ -15,11 +15,12 @@
 
 #define COUNT (1u << 20)
 
-static const char source[] = "MUSTER_KERNEL void scale(uint64_t i, float a, MUSTER_GLOBAL const float *x,\n"
-                             "                         MUSTER_GLOBAL float *y)\n"
-                             "{\n"
-                             "    y[i] = a * x[i];\n"
-                             "}\n";
+static const char source[] =
+    "MUSTER_KERNEL void scale(uint64_t i, float a, MUSTER_GLOBAL const float *x,\n"
+    "                         MUSTER_GLOBAL float *y)\n"
+    "{\n"
+    "    y[i] = a * x[i];\n"
+    "}\n";
 
 static struct muster_error problem;
 

@@ -96,6 +96,6 @@ void kernel_cache_keep(const uint8_t key[SHA256_BYTES], const void *bytes, size_
     memcpy(text + sizeof magic, key, SHA256_BYTES);
     hash_of(bytes, size, (uint8_t *)text + sizeof magic + SHA256_BYTES);
     memcpy(text + HEAD_BYTES, bytes, size);
-    platform_file_replace(path, text, HEAD_BYTES + size, NULL);
+    platform_file_put_over(path, text, HEAD_BYTES + size, NULL);
     allocator_give(allocator, text, HEAD_BYTES + size, 1);
 }

@@ -3,9 +3,11 @@
  * say where in the text something is wrong. Every failure is MUSTER_E_PARSE with "line L, column C:
  * ..." as the text; outputs are written only on success.
  *
- *     struct fields fields = { .names = names, .count = COUNT, .of = "a device", .fix = "its keys
- * are: ..." }; while (fields_next(json, &fields, &key, err)) fields.status = ... one of the field_
- * calls, by key if (fields.status) return fields.status;
+ *     struct fields fields = { .names = names, .count = COUNT, .of = "a device", .fix = fix };
+ *     while (fields_next(json, &fields, &key, err))
+ *         fields.status = ... one of the field_ calls, by key
+ *     if (fields.status)
+ *         return fields.status;
  */
 #ifndef MODEL_FIELDS_H
 #define MODEL_FIELDS_H

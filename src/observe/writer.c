@@ -374,19 +374,6 @@ void muster_trace_writer_name(struct muster_trace_writer *writer, uint32_t devic
 
 /* The writer. */
 
-static void *default_allocate(void *user, size_t bytes, size_t alignment)
-{
-    (void)user;
-    (void)alignment; /* of a cache line, as the platform's is */
-    return platform_memory_take(bytes, -1);
-}
-
-static void default_release(void *user, void *memory, size_t bytes)
-{
-    (void)user;
-    platform_memory_give(memory, bytes);
-}
-
 muster_status muster_trace_writer_create(const struct muster_trace_writer_options *options,
                                          struct muster_trace_writer **out, struct muster_error *err)
 {
@@ -397,8 +384,7 @@ muster_status muster_trace_writer_create(const struct muster_trace_writer_option
                                  "set, or there is nothing to write with");
     struct muster_allocator allocator = options->allocator;
     if (!allocator.allocate)
-        allocator =
-            (struct muster_allocator){ .allocate = default_allocate, .release = default_release };
+        allocator = platform_heap;
     struct muster_trace_writer *writer = allocator_take(&allocator, 1, sizeof *writer);
     if (!writer)
         return muster_error_fill(err, MUSTER_E_NO_MEMORY, 0, NULL,

@@ -1,5 +1,7 @@
 #include "platform/aside.h"
 
+#include "platform/file.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -60,7 +62,8 @@ muster_status platform_aside_open(struct platform_aside *file, const char *path,
         return fail(file, EISDIR, err);
     /* A pipe that nobody reads any more would end the process with a signal. */
     if (exists && !S_ISREG(status.st_mode) && !S_ISCHR(status.st_mode))
-        return muster_error_fill(err, MUSTER_E_IO, 0, "write through a function of your own",
+        return muster_error_fill(err, MUSTER_E_IO, 0,
+                                 "choose a file, or write through a function of your own",
                                  "%s is no file that can be replaced", path);
     /* What may not be written must not be replaced either. */
     if (exists && access(path, W_OK) != 0)
@@ -80,19 +83,19 @@ muster_status platform_aside_open(struct platform_aside *file, const char *path,
     return MUSTER_OK;
 }
 
-muster_status platform_aside_write(struct platform_aside *file, const char *bytes, size_t count,
+muster_status platform_aside_open_over(struct platform_aside *file, const char *path,
+                                       struct muster_error *err)
+{
+    *file = (struct platform_aside){ .descriptor = -1, .path = path };
+    file->descriptor = open_aside(file, path);
+    return file->descriptor >= 0 ? MUSTER_OK : fail(file, errno, err);
+}
+
+muster_status platform_aside_write(struct platform_aside *file, const void *bytes, size_t count,
                                    struct muster_error *err)
 {
-    while (count > 0) {
-        ssize_t written = write(file->descriptor, bytes, count);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written < 0)
-            return fail(file, errno, err);
-        bytes += written;
-        count -= (size_t)written;
-    }
-    return MUSTER_OK;
+    return platform_descriptor_write(file->descriptor, bytes, count) ? MUSTER_OK
+                                                                     : fail(file, errno, err);
 }
 
 /* Renames what was written aside; the temporary name begins with the target's. */

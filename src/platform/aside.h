@@ -20,7 +20,10 @@ struct platform_aside {
 /* On failure there is nothing to discard. A link is followed; a pipe or socket is refused. */
 muster_status platform_aside_open(struct platform_aside *file, const char *path,
                                   struct muster_error *err);
-muster_status platform_aside_write(struct platform_aside *file, const char *bytes, size_t count,
+/* The same over whatever has that name: a link, which others may have put there, is replaced. */
+muster_status platform_aside_open_over(struct platform_aside *file, const char *path,
+                                       struct muster_error *err);
+muster_status platform_aside_write(struct platform_aside *file, const void *bytes, size_t count,
                                    struct muster_error *err);
 /* Puts it in its place; on failure it is discarded. */
 muster_status platform_aside_commit(struct platform_aside *file, struct muster_error *err);

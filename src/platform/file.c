@@ -1,11 +1,11 @@
 #include "platform/file.h"
 
+#include "platform/aside.h"
 #include "platform/machine.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <muster/backend.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,10 +31,10 @@ static muster_status cannot_write(const char *path, int code, struct muster_erro
                              "cannot write %s: %s", path, strerror(code));
 }
 
-static muster_status write_new(const char *path, mode_t mode, const void *bytes, size_t size,
-                               struct muster_error *err)
+muster_status platform_file_write(const char *path, const void *bytes, size_t size,
+                                  struct muster_error *err)
 {
-    int file = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, mode);
+    int file = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
     if (file < 0)
         return cannot_write(path, errno, err);
     int code = platform_descriptor_write(file, bytes, size) ? 0 : errno;
@@ -46,29 +46,30 @@ static muster_status write_new(const char *path, mode_t mode, const void *bytes,
     return cannot_write(path, code, err);
 }
 
-muster_status platform_file_write(const char *path, const void *bytes, size_t size,
-                                  struct muster_error *err)
+static muster_status fill(struct platform_aside *file, const void *bytes, size_t size,
+                          struct muster_error *err)
 {
-    return write_new(path, 0600, bytes, size, err);
+    muster_status status = platform_aside_write(file, bytes, size, err);
+    if (status == MUSTER_OK)
+        return platform_aside_commit(file, err);
+    platform_aside_discard(file);
+    return status;
 }
 
 muster_status platform_file_replace(const char *path, const void *bytes, size_t size,
                                     struct muster_error *err)
 {
-    if (strlen(path) >= PLATFORM_PATH_BYTES)
-        return cannot_write(path, ENAMETOOLONG, err);
-    static _Atomic unsigned counter; /* relaxed: only to be different */
-    char aside[PLATFORM_PATH_BYTES + 64];
-    snprintf(aside, sizeof aside, "%s.%ld-%u", path, (long)getpid(),
-             atomic_fetch_add_explicit(&counter, 1, memory_order_relaxed));
-    muster_status status = write_new(aside, 0666, bytes, size, err);
-    if (status != MUSTER_OK)
-        return status;
-    if (rename(aside, path) == 0)
-        return MUSTER_OK;
-    int code = errno;
-    unlink(aside);
-    return cannot_write(path, code, err);
+    struct platform_aside file;
+    muster_status status = platform_aside_open(&file, path, err);
+    return status == MUSTER_OK ? fill(&file, bytes, size, err) : status;
+}
+
+muster_status platform_file_put_over(const char *path, const void *bytes, size_t size,
+                                     struct muster_error *err)
+{
+    struct platform_aside file;
+    muster_status status = platform_aside_open_over(&file, path, err);
+    return status == MUSTER_OK ? fill(&file, bytes, size, err) : status;
 }
 
 bool platform_file_is_ours(const char *path)

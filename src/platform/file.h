@@ -18,11 +18,13 @@ muster_status platform_file_write(const char *path, const void *bytes, size_t si
                                   struct muster_error *err);
 
 /*
- * Written aside first and then put in its place, so that others see all of it or nothing. Who else
- * may read it is the umask's matter.
+ * Written aside first and then put in its place, so that others see all of it or nothing: as
+ * platform_aside_open and platform_aside_open_over have it.
  */
 muster_status platform_file_replace(const char *path, const void *bytes, size_t size,
                                     struct muster_error *err);
+muster_status platform_file_put_over(const char *path, const void *bytes, size_t size,
+                                     struct muster_error *err);
 
 /* Whether what is there belongs to this user, or to root, and nobody else can change it. */
 bool platform_file_is_ours(const char *path);

@@ -144,6 +144,11 @@ struct muster_job {
     struct muster_error error; /* what made the job fail */
 };
 
+static inline uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
 /* Whether the argument is written, and so has a place in the buffers. */
 static inline bool job_writes(const struct muster_arg *arg)
 {

@@ -352,8 +352,7 @@ static muster_status say_missing_locked(struct muster *m, const char *name, size
     return status;
 }
 
-/* Probes all, and checks that each name asked for in the options exists now. */
-static muster_status probe_all(struct muster *m, struct muster_error *err)
+muster_status device_probe_all(struct muster *m, struct muster_error *err)
 {
     for (uint32_t i = 0; i < m->backend_count; i++) {
         struct muster_error problem;
@@ -412,7 +411,7 @@ muster_status muster_device_list(struct muster *m, muster_device *out, size_t ca
 {
     if (!m || !count || (!out && capacity > 0))
         return run_bad_argument(err, "muster_device_list", "an argument is NULL");
-    muster_status status = probe_all(m, err);
+    muster_status status = device_probe_all(m, err);
     if (status != MUSTER_OK)
         return status;
     run_lock(m);

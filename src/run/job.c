@@ -179,11 +179,6 @@ static muster_status check_owners(struct muster *m, const struct muster_job_desc
 
 /* Sizes. */
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 static bool has_gpu(const struct muster_job *job)
 {
     uint32_t i = 0;
@@ -330,14 +325,10 @@ static muster_status check_devices_locked(const struct muster_job *job, struct m
 static muster_status find_devices(struct muster_job *job, struct muster_error *err)
 {
     struct muster *m = job->m;
-    size_t count;
     struct muster_error problem;
-    muster_status status = muster_device_list(m, NULL, 0, &count, &problem);
-    if (status != MUSTER_OK && status != MUSTER_E_CAPACITY) {
-        if (err)
-            *err = problem;
+    muster_status status = device_probe_all(m, err);
+    if (status != MUSTER_OK)
         return status;
-    }
     job->lanes = allocator_take(&m->allocator, MUSTER_JOB_DEVICES_MAX, sizeof *job->lanes);
     if (!job->lanes)
         return run_no_memory(err, "lanes");
@@ -539,13 +530,13 @@ static void note_statuses(struct muster_job *job, uint32_t buffer, struct muster
             continue;
         while (end < items && statuses[end] != MUSTER_OK)
             end++;
+        const struct muster_range failed = { range.begin + begin, range.begin + end };
         if (job->failed_items == 0)
             muster_error_fill(&job->first_failed, MUSTER_E_FAILED, 0, "look at each_status",
-                              "item %llu failed: %s", (unsigned long long)(range.begin + begin),
+                              "item %llu failed: %s", (unsigned long long)failed.begin,
                               muster_status_message(statuses[begin]));
         job->failed_items += end - begin;
-        add_failed(job->failed, &job->failed_count,
-                   (struct muster_range){ range.begin + begin, range.begin + end });
+        add_failed(job->failed, &job->failed_count, failed);
     }
 }
 

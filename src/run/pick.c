@@ -147,14 +147,9 @@ struct decision {
 /* The first pick probes all backends and makes the ring. */
 static muster_status make_ready(struct muster *m, struct muster_error *err)
 {
-    size_t count;
-    struct muster_error problem;
-    muster_status status = muster_device_list(m, NULL, 0, &count, &problem);
-    if (status != MUSTER_OK && status != MUSTER_E_CAPACITY) {
-        if (err)
-            *err = problem;
+    muster_status status = device_probe_all(m, err);
+    if (status != MUSTER_OK)
         return status;
-    }
     struct decision *ring = allocator_take(&m->allocator, DECISIONS_KEPT, sizeof *ring);
     if (!ring)
         return run_no_memory(err, "the ring of decisions");

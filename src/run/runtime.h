@@ -303,6 +303,8 @@ struct run_backend *backends_find(struct muster *m, const char *name, size_t len
 /* device.c */
 /* Fills info.same_as from the devices that are known. */
 void device_find_double(struct run_device *device);
+/* Probes all backends, and checks that each name asked for in the options exists now. */
+muster_status device_probe_all(struct muster *m, struct muster_error *err);
 /* Opens a device that nobody knows of until it is added. */
 muster_status device_create(struct muster *m, struct run_backend *backend, uint32_t index,
                             struct run_device **out, struct muster_error *err);

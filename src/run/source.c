@@ -11,11 +11,6 @@
 /* The ring is filled in so many parts at least, so that lanes have work while it fills. */
 #define RING_PARTS 4
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 void source_plan(struct muster_job *job)
 {
     struct run_source *source = &job->source;

@@ -485,21 +485,12 @@ static bool await_end_locked(struct task_pool *pool, bool is_for_all, uint64_t d
     return in_time;
 }
 
-static muster_status count_workers(struct muster *m, uint32_t *out, struct muster_error *err)
+static uint32_t count_workers(const struct muster *m)
 {
-    struct platform_node *nodes;
-    uint32_t count, cores = 0;
-    *out = m->options.cpu_workers;
-    if (*out > 0)
-        return MUSTER_OK;
-    muster_status status = platform_nodes_find(&m->allocator, &nodes, &count, err);
-    if (status != MUSTER_OK)
-        return status;
-    for (uint32_t i = 0; i < count; i++)
-        cores += nodes[i].core_count;
-    platform_nodes_free(&m->allocator, nodes, count);
-    *out = cores < WORKERS_MAX ? cores : WORKERS_MAX;
-    return MUSTER_OK;
+    if (m->options.cpu_workers > 0)
+        return m->options.cpu_workers;
+    uint32_t cores = platform_core_count();
+    return cores < WORKERS_MAX ? cores : WORKERS_MAX;
 }
 
 /* All tasks with kernels end, also those whose devices do not. */
@@ -570,8 +561,7 @@ static muster_status make_pool(struct muster *m, struct task_pool **out, struct 
     if (!pool)
         return run_no_memory(err, "tasks");
     pool->m = m;
-    if ((status = count_workers(m, &pool->worker_count, err)) != MUSTER_OK)
-        goto no_workers;
+    pool->worker_count = count_workers(m);
     pool->workers = allocator_take(&m->allocator, pool->worker_count, sizeof *pool->workers);
     pool->memory = allocator_take(&m->allocator, tasks_bytes(MUSTER_TASKS_MAX, EDGES_MAX), 1);
     if (!pool->workers || !pool->memory) {
@@ -604,7 +594,6 @@ no_work:
 no_memory:
     allocator_give(&m->allocator, pool->memory, tasks_bytes(MUSTER_TASKS_MAX, EDGES_MAX), 1);
     allocator_give(&m->allocator, pool->workers, pool->worker_count, sizeof *pool->workers);
-no_workers:
     allocator_give(&m->allocator, pool, 1, sizeof *pool);
     return status;
 }

@@ -10,18 +10,7 @@
 
 #include <stdlib.h>
 
-#if defined(__has_feature)
-#define SWEEP_HAS(feature) __has_feature(feature)
-#else
-#define SWEEP_HAS(feature) 0
-#endif
-#if defined(__SANITIZE_THREAD__) || SWEEP_HAS(thread_sanitizer)
-#define SWEEP_STRIDE(with_asan, with_tsan) (with_tsan)
-#elif defined(__SANITIZE_ADDRESS__) || SWEEP_HAS(address_sanitizer)
-#define SWEEP_STRIDE(with_asan, with_tsan) (with_asan)
-#else
-#define SWEEP_STRIDE(with_asan, with_tsan) 1
-#endif
+#define SWEEP_STRIDE(with_asan, with_tsan) TEST_BY_SANITIZER(1, with_asan, with_tsan)
 
 static inline uint64_t sweep_stride(uint64_t unless_told)
 {

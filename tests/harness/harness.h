@@ -36,6 +36,20 @@ uint64_t test_seed(void);
 /* How often loops that look for races should run: `base`, or base x MUSTER_TEST_REPEAT. */
 unsigned test_repetitions(unsigned base);
 
+/* One of three values, by the sanitizer that this program is built with: each slows it down. */
+#if defined(__has_feature)
+#define TEST_HAS(feature) __has_feature(feature)
+#else
+#define TEST_HAS(feature) 0
+#endif
+#if defined(__SANITIZE_THREAD__) || TEST_HAS(thread_sanitizer)
+#define TEST_BY_SANITIZER(plain, with_asan, with_tsan) (with_tsan)
+#elif defined(__SANITIZE_ADDRESS__) || TEST_HAS(address_sanitizer)
+#define TEST_BY_SANITIZER(plain, with_asan, with_tsan) (with_asan)
+#else
+#define TEST_BY_SANITIZER(plain, with_asan, with_tsan) (plain)
+#endif
+
 /* Ends the current test as failed; must be called on the test's own thread. */
 _Noreturn void test_fail(const char *file, int line, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -4,6 +4,7 @@
 #include "platform/aside.h"
 
 #include "harness.h"
+#include "platform/file.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -138,13 +139,41 @@ static void what_cannot_be_written_is_refused(void)
     rmdir(folder);
 }
 
+static bool is_link(const char *path)
+{
+    struct stat status;
+    return lstat(path, &status) == 0 && S_ISLNK(status.st_mode);
+}
+
+static void a_link_is_followed_or_replaced_as_asked(void)
+{
+    make_folder();
+    const char *file = in_folder("file"), *link = in_folder("link");
+    CHECK_STATUS(MUSTER_OK, platform_file_replace(file, "one", 3, &problem));
+    CHECK_EQUAL(0, chmod(file, 0640));
+    CHECK_EQUAL(0, symlink(file, link));
+    CHECK_STATUS(MUSTER_OK, platform_file_replace(link, "two", 3, &problem));
+    check_content(file, "two");
+    CHECK(is_link(link));
+    struct stat status;
+    CHECK_EQUAL(0, stat(file, &status));
+    CHECK_EQUAL(0640, status.st_mode & 07777);
+    CHECK_STATUS(MUSTER_OK, platform_file_put_over(link, "three", 5, &problem));
+    check_content(link, "three");
+    check_content(file, "two");
+    CHECK(!is_link(link));
+    unlink(link);
+    unlink(file);
+    CHECK_EQUAL(0, count_files());
+    rmdir(folder);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {
-        TEST(a_file_appears_when_it_is_whole),
-        TEST(two_at_once_do_not_meet),
-        TEST(what_is_discarded_leaves_nothing),
-        TEST(what_cannot_be_written_is_refused),
+        TEST(a_file_appears_when_it_is_whole),         TEST(two_at_once_do_not_meet),
+        TEST(what_is_discarded_leaves_nothing),        TEST(what_cannot_be_written_is_refused),
+        TEST(a_link_is_followed_or_replaced_as_asked),
     };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }

@@ -6,14 +6,8 @@
 
 #define LONG (20 * SECOND)
 #define MANY 64
-/* Under a sanitizer that slows everything down, a part of what is tried by the hundred. */
-#if defined(__SANITIZE_THREAD__)
-#define PART 8
-#elif defined(__SANITIZE_ADDRESS__)
-#define PART 2
-#else
-#define PART 1
-#endif
+/* Of what is tried by the hundred. */
+#define PART TEST_BY_SANITIZER(1, 2, 8)
 
 /* Two fast devices, of which the first goes as the faults say. */
 #define SIM_TWO(faults)                                                                            \

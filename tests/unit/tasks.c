@@ -5,7 +5,6 @@
 #include "base/random.h"
 #include "support.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 
 #define LIMIT (MUSTER_TASKS_MAX / 2) /* unfinished tasks that a program can have before it waits */
@@ -1189,20 +1188,19 @@ static void the_first_submit_survives_a_lack_of_memory(void)
 
 static _Atomic int threads_left = -1;
 
-/* Stands before the system's: the n-th thread is refused. */
-int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
-                   void *argument)
+/* The linker puts the first in the place of the system's, which goes by the name of the second. */
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
+                          void *argument);
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
+                          void *argument);
+
+/* The n-th thread is refused. */
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
+                          void *argument)
 {
-    static int (*_Atomic real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
-    if (!atomic_load(&real)) {
-        void *found = dlsym(RTLD_NEXT, "pthread_create");
-        int (*function)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
-        memcpy(&function, &found, sizeof function);
-        atomic_store(&real, function);
-    }
     if (atomic_load(&threads_left) >= 0 && atomic_fetch_sub(&threads_left, 1) == 0)
         return EAGAIN;
-    return atomic_load(&real)(thread, attributes, run, argument);
+    return __real_pthread_create(thread, attributes, run, argument);
 }
 
 static void the_first_submit_survives_a_lack_of_threads(void)

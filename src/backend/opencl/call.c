@@ -84,8 +84,10 @@ static void make_call(struct opencl_device *device, struct opencl_call *call, mu
     opencl_int code =
         has_failed ? OPENCL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST : OPENCL_COMPLETE;
     /* Without it the stream stands still for ever, so a driver that refuses twice is given up. */
-    if (driver->clSetUserEventStatus(call->made, code) != OPENCL_SUCCESS &&
-        driver->clSetUserEventStatus(call->made, code) != OPENCL_SUCCESS)
+    opencl_int said = driver->clSetUserEventStatus(call->made, code);
+    if (said != OPENCL_SUCCESS)
+        said = driver->clSetUserEventStatus(call->made, code);
+    if (said != OPENCL_SUCCESS)
         opencl_lose(device);
     give_call(device, call);
     opencl_ring(device);
