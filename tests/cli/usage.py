@@ -8,7 +8,7 @@ import sys
 sys.dont_write_bytecode = True
 from lib.check import ROOT, Check  # noqa: E402
 
-SUBCOMMANDS = {"devices": {"--all", "--devices", "--json"}, "partition": {"--total", "--devices", "--json"},
+SUBCOMMANDS = {"devices": {"--all", "--devices", "--slices", "--json"}, "partition": {"--total", "--devices", "--json"},
                "version": {"--json"}, "sim": {"--seed", "--json", "--trace", "--timeline"}, "help": set()}
 
 
@@ -72,7 +72,7 @@ def documents(check):
         for option in options:
             check.contains("the manual has the option", page, option)
             check.contains("the completion has the option", completion, option)
-    for variable in ["MUSTER_SIM", "MUSTER_BACKENDS", "MUSTER_POOL_MB_PER_STREAM", "MUSTER_CC", "MUSTER_CACHE"]:
+    for variable in ["MUSTER_SIM", "MUSTER_SLICES", "MUSTER_BACKENDS", "MUSTER_POOL_MB_PER_STREAM", "MUSTER_CC", "MUSTER_CACHE"]:
         check.contains("the manual has the variable", page, variable)
     check.contains("the manual's version", page, f"muster {version_of_header()}")
 
