@@ -71,6 +71,23 @@ void help_print(const struct command *command, struct output *out)
     output_text(out, "print this and do nothing else\n");
 }
 
+/* `muster help kernel build`: what `muster kernel build --help` prints. */
+static const char *more_words[1];
+static struct arguments more = { more_words, 0, 1 };
+
+static enum exit_code print_part(const struct command *command, const char *name,
+                                 struct output *out)
+{
+    if (!command->dispatch) {
+        message_usage("help", "%s has no subcommand '%s'", command->name, name);
+        return EXIT_USAGE;
+    }
+    char word[32], help[] = "--help";
+    snprintf(word, sizeof word, "%s", name);
+    char *const words[] = { word, help };
+    return command->dispatch(words, 2, out);
+}
+
 static enum exit_code run(const struct option_value *values, const char *argument,
                           struct output *out)
 {
@@ -84,6 +101,8 @@ static enum exit_code run(const struct option_value *values, const char *argumen
         message_usage(NULL, "there is no subcommand '%s'", argument);
         return EXIT_USAGE;
     }
+    if (more.count > 0)
+        return print_part(command, more.words[0], out);
     help_print(command, out);
     return EXIT_DONE;
 }
@@ -92,6 +111,7 @@ const struct command command_help = {
     .name = "help",
     .summary = "explain a subcommand, or list them all",
     .argument = "SUBCOMMAND",
+    .more = &more,
     .details = "Prints what the subcommand does, its options and its exit status.\n",
     .run = run,
 };
