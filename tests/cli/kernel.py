@@ -61,6 +61,8 @@ def without_compilers(check, folder, environment):
     left = json.loads(run.out)["left_out"]
     check.equal("without a compiler: what is left out", [one["form"] for one in left], ["shared object"])
     check.contains("without a compiler: told", run.err, "left out shared object: MUSTER_CC is /nonexistent/cc")
+    run = check.run("kernel", "build", SAXPY, "-o", out, "--no-cuda", environment={"MUSTER_CC": "/bin/true", "MUSTER_CACHE": ""})
+    check.refused("a compiler that makes nothing", run, 2, "/bin/true", "no shared object", "MUSTER_CC")
     run = check.run("kernel", "build", SAXPY, "-o", out, "--no-source", "--no-cuda", "--no-opencl", "--no-object",
                     environment=environment)
     check.refused("nothing left", run, 2, "nothing is left")
