@@ -324,7 +324,9 @@ const struct command command_devices = {
     .summary = "list the devices of this machine and how they are",
     .details =
         "Lists every device that can be given work. The same silicon is listed once: an OpenCL\n"
-        "device that another backend has already is hidden unless --all or --devices asks for it.\n"
+        "device that another backend has already is hidden unless it is asked for: by --all, or "
+        "by\n"
+        "name in --devices or --slices.\n"
         "What kept a backend from being used is told on standard error. Exit status 2: slices "
         "were\n"
         "asked for that cannot be had; 3: there is no device at all.\n"

@@ -6,9 +6,11 @@
 #include "message.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define NAME_WIDTH 14
 #define OPTION_WIDTH 21
+#define LINE_WIDTH 96
 
 static void option_form(const struct option *option, char *form, size_t bytes)
 {
@@ -35,9 +37,24 @@ void help_print_all(struct output *out)
                 "'muster SUBCOMMAND --help' tells more about each.\n");
 }
 
+/* A word of the usage, in brackets if it may be left out; on a new line if this one is full. */
+static void usage_word(const char *word, bool is_required, size_t *column, struct output *out)
+{
+    size_t length = strlen(word) + (is_required ? 1 : 3);
+    if (*column + length > LINE_WIDTH) {
+        output_text(out, "\n      ");
+        *column = strlen("      ");
+    }
+    output_text(out, is_required ? " " : " [");
+    output_text(out, word);
+    output_text(out, is_required ? "" : "]");
+    *column += length;
+}
+
 void help_print(const struct command *command, struct output *out)
 {
     char form[64];
+    size_t column = strlen("Usage: muster ") + strlen(command->name);
     output_text(out, "muster ");
     output_text(out, command->name);
     output_text(out, " - ");
@@ -45,17 +62,11 @@ void help_print(const struct command *command, struct output *out)
     output_text(out, "\n\nUsage: muster ");
     output_text(out, command->name);
     for (size_t i = 0; i < command->option_count; i++) {
-        const struct option *option = &command->options[i];
-        option_form(option, form, sizeof form);
-        output_text(out, option->required ? " " : " [");
-        output_text(out, form);
-        output_text(out, option->required ? "" : "]");
+        option_form(&command->options[i], form, sizeof form);
+        usage_word(form, command->options[i].required, &column, out);
     }
-    if (command->argument) {
-        output_text(out, command->argument_required ? " " : " [");
-        output_text(out, command->argument);
-        output_text(out, command->argument_required ? "" : "]");
-    }
+    if (command->argument)
+        usage_word(command->argument, command->argument_required, &column, out);
     output_text(out, "\n\n");
     output_text(out, command->details);
     output_text(out, "\nOptions:\n");

@@ -11,8 +11,7 @@ const struct option placement_options[PLACEMENT_OPTION_COUNT] = {
     [PLACEMENT_POLICY] = { .name = "policy",
                            .kind = OPTION_TEXT,
                            .value = "P",
-                           .help = "round-robin, least-loaded, weighted, adaptive, "
-                                   "earliest-finish or sticky; adaptive if left out" },
+                           .help = "one of those above (adaptive)" },
     [PLACEMENT_MIN_FREE] = { .name = "min-free",
                              .kind = OPTION_TEXT,
                              .value = "SIZE",

@@ -37,6 +37,9 @@ def help_texts(check):
         for same in [[name, "-h"], ["help", name]]:
             check.equal(f"{same} is {name} --help", check.run(*same), run)
         check.true(f"{name} --help: fits a terminal", all(len(line) <= 100 for line in run.out.splitlines()))
+    for words in [["pick"], ["explain"], ["kernel"], ["kernel", "build"], ["kernel", "list"]]:
+        text = check.run(*words, "--help").out
+        check.true(f"{words} --help: fits a terminal", text and all(len(line) <= 100 for line in text.splitlines()))
     run = check.run("partition", "--json", "--total", "5", "--help")
     check.equal("--help after options", run, check.run("partition", "--help"))
 
