@@ -7,7 +7,7 @@
  * is for ui.perfetto.dev. What each device did and where the time went is shown, and pixels from all
  * over the picture are compared with what the same source gives without Muster.
  */
-#include "kernels/mandelbrot.c"
+#include "kernels/mandelbrot.c" /* NOLINT(bugprone-suspicious-include): to compare with */
 
 #include <muster/muster.h>
 #include <stdio.h>

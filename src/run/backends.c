@@ -309,7 +309,8 @@ muster_status backends_probe(struct muster *m, struct run_backend *backend,
     backends_end_probe(m, backend);
     if (err && status != MUSTER_OK)
         *err = problem;
-    if (status != MUSTER_OK && status != MUSTER_E_NOT_FOUND)
+    if (status != MUSTER_OK &&
+        (status != MUSTER_E_NOT_FOUND || slices_name(m, backend->table.name)))
         run_log(m, MUSTER_LOG_WARNING, "backend %s is not usable: %s", backend->table.name,
                 problem.text);
     return status;

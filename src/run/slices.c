@@ -108,6 +108,16 @@ size_t slices_wanted(const struct muster *m, const char *id, uint32_t *sizes)
     return 0;
 }
 
+bool slices_name(const struct muster *m, const char *backend)
+{
+    struct entry entry;
+    size_t length = strlen(backend);
+    for (const char *at = m->options.slices; at && next_entry(&at, &entry);)
+        if (strcspn(entry.text, ":") == length && memcmp(entry.text, backend, length) == 0)
+            return true;
+    return false;
+}
+
 bool slices_allowed(const struct muster *m, const char *id)
 {
     uint32_t sizes[SLICES_OF_DEVICE_MAX];
