@@ -2,7 +2,8 @@
  * One kernel file on every device, alone and all together: the same bytes everywhere, the share that
  * each took, and how near the whole came to what its parts can do.
  *
- *     everywhere [--bytes N] [--rounds N] [--kernel FILE] [--pinned ID] [--json FILE] [IDS...]
+ *     everywhere [--bytes N] [--rounds N] [--kernel FILE] [--pinned ID] [--workers N]
+ *                [--json FILE] [IDS...]
  *
  * Each IDS is a comma-separated list of devices that run the job together; without any, all devices.
  * Each device of a list is measured alone first; the sum of these rates is the bound. Slices are
@@ -36,7 +37,7 @@ struct result {
 
 static struct bench {
     uint64_t bytes, items;
-    uint32_t rounds;
+    uint32_t rounds, workers;
     const char *kernel_file, *pinned, *json;
     struct muster *m;
     struct muster_kernel *kernel;
@@ -124,6 +125,12 @@ static void print(const struct result *result)
                100.0 * (double)device->busy_ns / (double)result->report.makespan_ns,
                (unsigned long long)device->units);
     }
+    const struct muster_report *report = &result->report;
+    printf(
+        "    work %.1f, start-up %.1f, transfer %.1f, overhead %.1f, starved %.1f, tail %.1f ms\n",
+        (double)report->bound_ns / 1e6, (double)report->startup_ns / 1e6,
+        (double)report->transfer_ns / 1e6, (double)report->overhead_ns / 1e6,
+        (double)report->starved_ns / 1e6, (double)report->tail_ns / 1e6);
     fflush(stdout);
 }
 
@@ -210,6 +217,8 @@ int main(int argc, char **argv)
             b.kernel_file = value;
         else if (strcmp(argv[at], "--pinned") == 0)
             b.pinned = value;
+        else if (strcmp(argv[at], "--workers") == 0)
+            b.workers = (uint32_t)strtoul(value, NULL, 0);
         else if (strcmp(argv[at], "--json") == 0)
             b.json = value;
         else
@@ -217,7 +226,7 @@ int main(int argc, char **argv)
     }
     if (b.bytes < 4 || (at < argc && argv[at][0] == '-')) {
         fprintf(stderr, "usage: everywhere [--bytes N] [--rounds N] [--kernel FILE] [--pinned ID] "
-                        "[--json FILE] [IDS...]\n");
+                        "[--workers N] [--json FILE] [IDS...]\n");
         return 2;
     }
     struct muster_options options = MUSTER_OPTIONS_INIT;
@@ -226,6 +235,7 @@ int main(int argc, char **argv)
         snprintf(wanted + strlen(wanted), sizeof wanted - strlen(wanted), "%s%s", i > at ? "," : "",
                  argv[i]);
     options.devices = wanted[0] ? wanted : NULL;
+    options.cpu_workers = b.workers;
     b.items = b.bytes / sizeof *b.in;
     if (muster_open(&b.m, &options, &problem) != MUSTER_OK ||
         muster_kernel_load(b.m, b.kernel_file, "mix", &b.kernel, &problem) != MUSTER_OK)

@@ -60,6 +60,8 @@ extern "C" {
  */
 #define MUSTER_HELD_STREAMS_MIN 4
 #define MUSTER_QUEUED_MIN 256
+/* Of these, host calls and copies from or to memory that is not registered, which need one. */
+#define MUSTER_QUEUED_CALLS_MIN 32
 
 /* What the runtime lends to a backend from open to close. */
 struct muster_services {

@@ -37,9 +37,9 @@ typedef muster_status (*muster_kernel_function)(uint64_t begin, uint64_t end, vo
  *     kernel void entry(ulong begin, ulong items, ...)                          OpenCL C
  *     extern "C" __global__ void entry(uint64_t begin, uint64_t items, ...)     CUDA C++
  *
- * and do items [begin, begin + items). Arguments follow in order: a value as it is; for a block, in
- * CUDA C++ a pointer, in OpenCL C a `global` pointer to the block and a `ulong` with the offset in
- * bytes.
+ * and do items [begin, begin + items); a launch of very many items may become several calls.
+ * Arguments follow in order: a value as it is; for a block, in CUDA C++ a pointer, in OpenCL C a
+ * `global` pointer to the block and a `ulong` with the offset in bytes.
  */
 struct muster_kernel_form {
     size_t size;

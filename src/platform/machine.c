@@ -200,6 +200,12 @@ void platform_pages_unmap(void *pages, size_t bytes)
     munmap(pages, bytes);
 }
 
+void platform_pages_prefer_large(void *pages, size_t bytes)
+{
+    /* A wish: where there are none, small ones do. */
+    (void)madvise(pages, bytes, MADV_HUGEPAGE);
+}
+
 void *platform_ring_map(size_t bytes)
 {
     size_t both;

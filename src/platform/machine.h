@@ -52,6 +52,8 @@ extern const struct muster_allocator platform_heap;
  */
 void *platform_pages_map(size_t bytes, int32_t node);
 void platform_pages_unmap(void *pages, size_t bytes);
+/* All of them will be used: large ones are quicker to get, and to register with a driver. */
+void platform_pages_prefer_large(void *pages, size_t bytes);
 
 /*
  * Whole pages that follow themselves: byte i + `bytes` is byte i, so that any piece of at most

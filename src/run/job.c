@@ -16,7 +16,7 @@
 /* What a buffer holds, if an item is not larger than that. */
 #define BUFFER_BYTES ((size_t)2 << 20)
 /* The same where a GPU takes part: below some megabytes its driver's calls cost more than its copies. */
-#define BUFFER_BYTES_GPU ((size_t)8 << 20)
+#define BUFFER_BYTES_GPU ((size_t)4 << 20)
 /* Written arguments begin at such multiples within a buffer. */
 #define OUTPUT_ALIGNMENT 64u
 /* Units that may be undelivered, for each slot of each lane. */
@@ -396,6 +396,8 @@ static muster_status allocate_buffers(struct muster_job *job, struct muster_erro
         return muster_error_fill(err, MUSTER_E_NO_MEMORY, 0, "use smaller units, or fewer devices",
                                  "no host memory for %u buffers of %zu bytes", job->buffer_count,
                                  job->buffer_bytes);
+    if (has_gpu(job))
+        platform_pages_prefer_large(job->memory, job->memory_bytes);
     return MUSTER_OK;
 }
 

@@ -89,8 +89,8 @@ static void gates_do_not_disturb_each_other(void)
     rig_close(rig);
 }
 
-/* With four operations each, all can be queued behind the first. */
-#define GENERATIONS (MUSTER_QUEUED_MIN / 4)
+/* As many as can be queued behind the first, where copies need calls. */
+#define GENERATIONS MUSTER_QUEUED_CALLS_MIN
 
 struct publisher {
     struct platform_thread thread;

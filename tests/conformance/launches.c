@@ -93,15 +93,15 @@ static muster_status mark_milestones(uint64_t begin, uint64_t end, void *const *
     (void)begin, (void)end, (void)args;
     return MUSTER_E_NOT_SUPPORTED;
 }
-RIG_CODE(mark_milestones, "KERNEL mark_milestones(HEAD, BLOCK(u32, marks), u64 first)\n"
+RIG_CODE(mark_milestones, "KERNEL mark_milestones(HEAD, BLOCK(u32, marks), u64 first, u64 all)\n"
                           "{\n"
                           "    IN(u32, marks)\n"
                           "    EACH(at) {\n"
                           "        u64 item = begin + at - first;\n"
                           "        if (item % 1048576 == 0)\n"
                           "            marks[item / 1048576]++;\n"
-                          "        if (at == items - 1)\n"
-                          "            marks[items / 1048576 + 1]++;\n"
+                          "        if (item == all - 1)\n"
+                          "            marks[all / 1048576 + 1]++;\n"
                           "    }\n"
                           "}\n");
 
@@ -109,7 +109,7 @@ static void visit_huge_ranges(struct rig *rig)
 {
     /* OpenCL may be a few cores of the host, which take their time. */
     bool is_opencl = rig->info->forms & MUSTER_KERNEL_OPENCL;
-    const int bits = rig->info->kind == MUSTER_KIND_CPU ? 29 : is_opencl ? 32 : 34;
+    const int bits = rig->info->kind == MUSTER_KIND_CPU ? 26 : is_opencl ? 32 : 34;
     const uint64_t items = (UINT64_C(1) << bits) + 7;
     const uint64_t begin = UINT64_MAX - items, marks = items / MILESTONE + 2;
     void *stream = rig_stream(rig), *kernel = rig_kernel_of(rig, &mark_milestones_code);
@@ -117,9 +117,10 @@ static void visit_huge_ranges(struct rig *rig)
         return;
     struct muster_memory *memory = rig_memory(rig, marks * sizeof(uint32_t));
     uint32_t *host = rig_host(rig, marks * sizeof *host);
-    const struct muster_launch_arg args[] = { ARG_MEMORY(memory), ARG_VALUE(begin) };
+    const struct muster_launch_arg args[] = { ARG_MEMORY(memory), ARG_VALUE(begin),
+                                              ARG_VALUE(items) };
     rig_fill(rig, stream, memory, 0, 0, marks * sizeof *host);
-    rig_launch(rig, stream, kernel, begin, items, args, 2, NULL);
+    rig_launch(rig, stream, kernel, begin, items, args, 3, NULL);
     rig_copy_out(rig, stream, host, memory, 0, marks * sizeof *host);
     FINISHES(rig, stream);
     for (uint64_t i = 0; i < marks; i++)

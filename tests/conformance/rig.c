@@ -188,11 +188,11 @@ struct rig *rig_open_slices(const struct muster_backend *given, const char *sim,
     struct rig *rig = rig_new(given, sim);
     DO(rig, open, rig->backend, &rig->services, &rig->device_count);
     CHECK(rig->device_count > first_device);
+    rig->device_count -= first_device;
     newest = rig;
     if (count > 0)
         open_slices(rig, sizes, count);
-    for (uint32_t i = 0; count == 0 && first_device + i < rig->device_count && i < RIG_DEVICES_MAX;
-         i++)
+    for (uint32_t i = 0; count == 0 && i < rig->device_count && i < RIG_DEVICES_MAX; i++)
         open_device(rig, first_device + i, &rig->devices[i].state, &rig->devices[i].info);
     rig->device = rig->devices[0].state;
     rig->info = &rig->devices[0].info;

@@ -106,8 +106,8 @@ static void counters_balance_while_others_work(void)
     MUST(muster_close(m, &problem));
 }
 
-/* A device of a million items a second, kept two deep: its rate is what is shown, not twice or half. */
-static void throughput_is_the_rate_of_the_device(void)
+/* The rates that a device shows that does a million items and takes 1e8 bytes a second, two deep. */
+static void measure(double *items_per_s, double *bytes_per_s)
 {
     struct muster_options options = MUSTER_OPTIONS_INIT;
     options.sim = "[{\"items_per_s\": 1e6, \"h2d_bytes_per_s\": 1e8}]";
@@ -121,17 +121,28 @@ static void throughput_is_the_rate_of_the_device(void)
         wait_for(m, streams[(i + 1) % 2]);
     }
     wait_for(m, streams[1]);
-    double rate = load_of(m, device).items_per_s;
-    if (rate < 0.2e6 || rate > 2.1e6)
-        test_fail(__FILE__, __LINE__, "%g items per second, expected about 1e6", rate);
+    *items_per_s = load_of(m, device).items_per_s;
     static unsigned char host[1000000];
     muster_block block = allocate(m, streams[0], sizeof host);
     MUST(muster_copy_in(m, streams[0], block, 0, host, sizeof host, &problem));
     wait_for(m, streams[0]);
-    rate = load_of(m, device).bytes_per_s;
-    if (rate < 0.2e8 || rate > 1.1e8)
-        test_fail(__FILE__, __LINE__, "%g bytes per second, expected about 1e8", rate);
+    *bytes_per_s = load_of(m, device).bytes_per_s;
     MUST(muster_close(m, &problem));
+}
+
+/* Its rate is what is shown, not twice or half. A busy machine may make it slower, never faster. */
+static void throughput_is_the_rate_of_the_device(void)
+{
+    double items_per_s = 0, bytes_per_s = 0;
+    for (int tries = 0; tries < 20 && (items_per_s < 0.7e6 || bytes_per_s < 0.5e8); tries++) {
+        measure(&items_per_s, &bytes_per_s);
+        if (items_per_s > 2.1e6 || bytes_per_s > 1.1e8)
+            break;
+    }
+    if (items_per_s < 0.7e6 || items_per_s > 2.1e6)
+        test_fail(__FILE__, __LINE__, "%g items per second, expected about 1e6", items_per_s);
+    if (bytes_per_s < 0.5e8 || bytes_per_s > 1.1e8)
+        test_fail(__FILE__, __LINE__, "%g bytes per second, expected about 1e8", bytes_per_s);
 }
 
 /* The poller, through a backend that counts how often it is asked. */

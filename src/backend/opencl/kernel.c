@@ -10,8 +10,8 @@
 
 /* Work-items of a group where nobody says; enough for any GPU, few for a CPU to set up. */
 #define LOCAL_CHOSEN 256u
-/* No driver counts further; of a range with more items each work-item strides. */
-#define GROUPS_MAX ((UINT64_C(1) << 31) - 1)
+/* NVIDIA's driver counts work-items with 32 bits: a kernel that strides by their number never ends. */
+#define ITEMS_AT_ONCE (UINT64_C(1) << 30)
 #define MESSAGE_BYTES 168
 #define RESULTS_LOOKED_AT 4
 
@@ -231,8 +231,7 @@ static muster_status enqueue(struct opencl_stream *stream, struct opencl_kernel_
     command.wants_event |= launch->result != NULL;
     const opencl_ulong begin = launch->begin, items = launch->items;
     const size_t local = kernel->local;
-    uint64_t groups = items / local + (items % local != 0);
-    const size_t global = (size_t)(groups < GROUPS_MAX ? groups : GROUPS_MAX) * local;
+    const size_t global = (size_t)(items / local + (items % local != 0)) * local;
     opencl_int code = driver->clSetKernelArg(kernel->kernel, 0, sizeof begin, &begin);
     if (code == OPENCL_SUCCESS)
         code = driver->clSetKernelArg(kernel->kernel, 1, sizeof items, &items);
@@ -242,6 +241,23 @@ static muster_status enqueue(struct opencl_stream *stream, struct opencl_kernel_
             opencl_command_wait(&command), opencl_command_event(&command));
     status = opencl_command_end(&command, code, err);
     *is_skipped = command.is_skipped;
+    return status;
+}
+
+/* The kernel's lock is held. Those parts that follow wait for those before, and fail with them. */
+static muster_status enqueue_parts(struct opencl_stream *stream, struct opencl_kernel_state *kernel,
+                                   const struct muster_launch_desc *launch, bool *is_skipped,
+                                   struct muster_error *err)
+{
+    struct muster_launch_desc part = *launch;
+    uint64_t left = launch->items;
+    muster_status status = MUSTER_OK;
+    while (left > 0 && status == MUSTER_OK && !*is_skipped) {
+        part.items = left < ITEMS_AT_ONCE ? left : ITEMS_AT_ONCE;
+        status = enqueue(stream, kernel, &part, is_skipped, err);
+        part.begin += part.items;
+        left -= part.items;
+    }
     return status;
 }
 
@@ -323,7 +339,7 @@ static muster_status launch_one(struct opencl_stream *stream, struct opencl_kern
     platform_mutex_lock(&kernel->lock);
     status = set_args(kernel, launch, err);
     if (status == MUSTER_OK)
-        status = enqueue(stream, kernel, launch, &is_skipped, err);
+        status = enqueue_parts(stream, kernel, launch, &is_skipped, err);
     platform_mutex_unlock(&kernel->lock);
     if (!result)
         return status;
