@@ -6,12 +6,13 @@
 #include "inventory.h"
 #include "json.h"
 #include "message.h"
+#include "slices.h"
 #include "table.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { ALL, DEVICES, JSON };
+enum { ALL, DEVICES, SLICES, JSON };
 
 static const struct option options[] = {
     [ALL] = { .name = "all",
@@ -21,6 +22,7 @@ static const struct option options[] = {
                   .kind = OPTION_TEXT,
                   .value = "LIST",
                   .help = "only these: ids and backends, comma separated" },
+    [SLICES] = SLICES_OPTION,
     [JSON] = { .name = "json", .kind = OPTION_FLAG, .help = "print JSON" },
 };
 
@@ -210,12 +212,13 @@ static void print_text(const struct inventory *inventory, struct output *out)
  * Why devices may be missing. That a machine has none of a kind is a reason only where nothing else
  * was found.
  */
-static void tell_of_backends(const struct inventory *inventory)
+static void tell_of_backends(const struct inventory *inventory, const struct option_value *slices)
 {
     for (size_t i = 0; i < inventory->backend_count; i++) {
         const struct muster_backend_report *report = &inventory->backends[i];
         if (report->error.status == MUSTER_OK ||
-            (report->error.status == MUSTER_E_NOT_FOUND && inventory->device_count > 0))
+            (report->error.status == MUSTER_E_NOT_FOUND && inventory->device_count > 0) ||
+            slices_ask_for(slices, report->name))
             continue;
         char subject[32];
         snprintf(subject, sizeof subject, "backend %s", report->name);
@@ -244,11 +247,13 @@ static enum exit_code open_failure(const struct muster_error *error)
 }
 
 /* Opens a runtime over these devices, NULL for all, and looks at them. The failure has been told. */
-static enum exit_code look(const char *devices, struct muster **m, struct inventory *inventory)
+static enum exit_code look(const char *devices, const char *slices, struct muster **m,
+                           struct inventory *inventory)
 {
     struct muster_options how = MUSTER_OPTIONS_INIT;
     struct muster_error error;
     how.devices = devices;
+    how.slices = slices;
     if (muster_open(m, &how, &error) != MUSTER_OK)
         return open_failure(&error);
     if (inventory_init(inventory, *m, &error) == MUSTER_OK)
@@ -261,7 +266,8 @@ static enum exit_code look(const char *devices, struct muster **m, struct invent
 }
 
 /* What a backend hides is shown if the backend is asked for by name. */
-static enum exit_code look_at_hidden(struct muster **m, struct inventory *inventory)
+static enum exit_code look_at_hidden(const char *slices, struct muster **m,
+                                     struct inventory *inventory)
 {
     char names[512] = "";
     bool has_hidden = false;
@@ -277,7 +283,7 @@ static enum exit_code look_at_hidden(struct muster **m, struct inventory *invent
         return EXIT_DONE;
     inventory_deinit(inventory);
     muster_close(*m, NULL);
-    return look(names, m, inventory);
+    return look(names, slices, m, inventory);
 }
 
 static enum exit_code run(const struct option_value *values, const char *argument,
@@ -287,9 +293,10 @@ static enum exit_code run(const struct option_value *values, const char *argumen
     struct muster *m = NULL;
     struct muster_error error;
     struct inventory inventory;
-    enum exit_code code = look(values[DEVICES].text, &m, &inventory);
+    const char *slices = values[SLICES].text;
+    enum exit_code code = look(values[DEVICES].text, slices, &m, &inventory);
     if (code == EXIT_DONE && values[ALL].given && !values[DEVICES].given)
-        code = look_at_hidden(&m, &inventory);
+        code = look_at_hidden(slices, &m, &inventory);
     if (code != EXIT_DONE)
         return code;
     if (values[JSON].given)
@@ -301,7 +308,9 @@ static enum exit_code run(const struct option_value *values, const char *argumen
         message_error("no device can be used on this machine");
         code = EXIT_NO_DEVICE;
     }
-    tell_of_backends(&inventory);
+    tell_of_backends(&inventory, &values[SLICES]);
+    if (!slices_check(&values[SLICES], &inventory))
+        code = EXIT_USAGE;
     inventory_deinit(&inventory);
     if (muster_close(m, &error) != MUSTER_OK) {
         message_library(NULL, &error);
@@ -315,10 +324,12 @@ const struct command command_devices = {
     .summary = "list the devices of this machine and how they are",
     .details =
         "Lists every device that can be given work. The same silicon is listed once: an OpenCL\n"
-        "device that another backend has already is hidden unless --all or --devices asks for it.\n"
-        "What kept a backend from being used is told on standard error. Exit status 3: there is "
-        "no\n"
-        "device at all.\n"
+        "device that another backend has already is hidden unless it is asked for: by --all, or "
+        "by\n"
+        "name in --devices or --slices.\n"
+        "What kept a backend from being used is told on standard error. Exit status 2: slices "
+        "were\n"
+        "asked for that cannot be had; 3: there is no device at all.\n"
         "\n"
         "JSON: {\"devices\":[{\"id\",\"backend\",\"name\",\"compute\":[major,minor],\n"
         "\"memory_total\",\"memory_free\",\"streams_max\",\"weight\",\"health\",\"cores\",\n"
@@ -329,8 +340,8 @@ const struct command command_devices = {
         "bytes; what is not known is null; a backend has a message only where its status is not\n"
         "MUSTER_OK, and hidden only where it hides devices.\n"
         "\n"
-        "Environment: MUSTER_SIM describes simulated devices, MUSTER_BACKENDS names further "
-        "backends.\n",
+        "Environment: MUSTER_SIM describes simulated devices, MUSTER_BACKENDS names further\n"
+        "backends, MUSTER_SLICES is what --slices is if that is not given.\n",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .run = run,

@@ -90,8 +90,10 @@ const struct command command_explain = {
     .details =
         "Makes the pick that `muster pick` would make with the same options and shows every "
         "device:\n"
-        "its score in the policy's eyes, larger being better, or the hint that refuses it.\n"
-        "\n"
+        "its score in the policy's eyes, larger being better, or the hint that refuses it. The "
+        "exit\n"
+        "status is that of `muster pick`.\n"
+        "\n" PLACEMENT_POLICIES "\n"
         "JSON: {\"policy\":P,\"devices\":[{\"id\",\"score\",\"refused\",\"outcome\"},...]}\n",
     .options = placement_options,
     .option_count = PLACEMENT_OPTION_COUNT,

@@ -6,9 +6,11 @@
 #include "message.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define NAME_WIDTH 14
 #define OPTION_WIDTH 21
+#define LINE_WIDTH 96
 
 static void option_form(const struct option *option, char *form, size_t bytes)
 {
@@ -35,9 +37,24 @@ void help_print_all(struct output *out)
                 "'muster SUBCOMMAND --help' tells more about each.\n");
 }
 
+/* A word of the usage, in brackets if it may be left out; on a new line if this one is full. */
+static void usage_word(const char *word, bool is_required, size_t *column, struct output *out)
+{
+    size_t length = strlen(word) + (is_required ? 1 : 3);
+    if (*column + length > LINE_WIDTH) {
+        output_text(out, "\n      ");
+        *column = strlen("      ");
+    }
+    output_text(out, is_required ? " " : " [");
+    output_text(out, word);
+    output_text(out, is_required ? "" : "]");
+    *column += length;
+}
+
 void help_print(const struct command *command, struct output *out)
 {
     char form[64];
+    size_t column = strlen("Usage: muster ") + strlen(command->name);
     output_text(out, "muster ");
     output_text(out, command->name);
     output_text(out, " - ");
@@ -45,17 +62,11 @@ void help_print(const struct command *command, struct output *out)
     output_text(out, "\n\nUsage: muster ");
     output_text(out, command->name);
     for (size_t i = 0; i < command->option_count; i++) {
-        const struct option *option = &command->options[i];
-        option_form(option, form, sizeof form);
-        output_text(out, option->required ? " " : " [");
-        output_text(out, form);
-        output_text(out, option->required ? "" : "]");
+        option_form(&command->options[i], form, sizeof form);
+        usage_word(form, command->options[i].required, &column, out);
     }
-    if (command->argument) {
-        output_text(out, command->argument_required ? " " : " [");
-        output_text(out, command->argument);
-        output_text(out, command->argument_required ? "" : "]");
-    }
+    if (command->argument)
+        usage_word(command->argument, command->argument_required, &column, out);
     output_text(out, "\n\n");
     output_text(out, command->details);
     output_text(out, "\nOptions:\n");
@@ -71,6 +82,23 @@ void help_print(const struct command *command, struct output *out)
     output_text(out, "print this and do nothing else\n");
 }
 
+/* `muster help kernel build`: what `muster kernel build --help` prints. */
+static const char *more_words[1];
+static struct arguments more = { more_words, 0, 1 };
+
+static enum exit_code print_part(const struct command *command, const char *name,
+                                 struct output *out)
+{
+    if (!command->dispatch) {
+        message_usage("help", "%s has no subcommand '%s'", command->name, name);
+        return EXIT_USAGE;
+    }
+    char word[32], help[] = "--help";
+    snprintf(word, sizeof word, "%s", name);
+    char *const words[] = { word, help };
+    return command->dispatch(words, 2, out);
+}
+
 static enum exit_code run(const struct option_value *values, const char *argument,
                           struct output *out)
 {
@@ -84,6 +112,8 @@ static enum exit_code run(const struct option_value *values, const char *argumen
         message_usage(NULL, "there is no subcommand '%s'", argument);
         return EXIT_USAGE;
     }
+    if (more.count > 0)
+        return print_part(command, more.words[0], out);
     help_print(command, out);
     return EXIT_DONE;
 }
@@ -92,6 +122,7 @@ const struct command command_help = {
     .name = "help",
     .summary = "explain a subcommand, or list them all",
     .argument = "SUBCOMMAND",
+    .more = &more,
     .details = "Prints what the subcommand does, its options and its exit status.\n",
     .run = run,
 };

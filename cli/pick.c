@@ -73,8 +73,9 @@ const struct command command_pick = {
     .summary = "print the device that a piece of work should go to",
     .details =
         "Hints refuse devices, then the policy picks among what is left. With none left the exit\n"
-        "code is 3, and stderr names the hint that refused each device.\n"
-        "\n"
+        "status is 3, and stderr names the hint that refused each device. Exit status 2: also if\n"
+        "slices were asked for, here or by MUSTER_SLICES, that cannot be had.\n"
+        "\n" PLACEMENT_POLICIES "\n"
         "JSON: {\"device\":ID,\"policy\":P,\"refused\":[{\"id\",\"hint\"},...]}; the device is "
         "null if there is none.\n",
     .options = placement_options,

@@ -2,6 +2,7 @@
 
 #include "bytes.h"
 #include "message.h"
+#include "slices.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -10,8 +11,7 @@ const struct option placement_options[PLACEMENT_OPTION_COUNT] = {
     [PLACEMENT_POLICY] = { .name = "policy",
                            .kind = OPTION_TEXT,
                            .value = "P",
-                           .help = "round-robin, least-loaded, weighted, adaptive, "
-                                   "earliest-finish or sticky; adaptive if left out" },
+                           .help = "one of those above (adaptive)" },
     [PLACEMENT_MIN_FREE] = { .name = "min-free",
                              .kind = OPTION_TEXT,
                              .value = "SIZE",
@@ -28,6 +28,7 @@ const struct option placement_options[PLACEMENT_OPTION_COUNT] = {
                            .kind = OPTION_TEXT,
                            .value = "LIST",
                            .help = "only these, comma separated: cpu:0,sim:1" },
+    [PLACEMENT_SLICES] = SLICES_OPTION,
     [PLACEMENT_JSON] = { .name = "json", .kind = OPTION_FLAG, .help = "print JSON" },
 };
 
@@ -83,6 +84,22 @@ static bool read_values(struct placement *placement, const char *command,
     return true;
 }
 
+/* A pick among other devices than were asked for is none. Told, if it is so. */
+static enum exit_code check_slices(struct muster *m, const struct option_value *slices,
+                                   struct muster_error *error)
+{
+    struct inventory inventory;
+    if (!slices_asked(slices))
+        return EXIT_DONE;
+    if (inventory_init(&inventory, m, error) != MUSTER_OK) {
+        message_library(NULL, error);
+        return EXIT_FAILED;
+    }
+    bool are_cut = slices_check(slices, &inventory);
+    inventory_deinit(&inventory);
+    return are_cut ? EXIT_DONE : EXIT_USAGE;
+}
+
 enum exit_code placement_open(struct placement *placement, const char *command,
                               const struct option_value *values)
 {
@@ -93,9 +110,16 @@ enum exit_code placement_open(struct placement *placement, const char *command,
     if (!read_values(placement, command, values, &policy))
         return EXIT_USAGE;
     struct muster_error *error = &placement->error;
-    if (muster_open(&placement->m, NULL, error) != MUSTER_OK) {
+    struct muster_options how = MUSTER_OPTIONS_INIT;
+    how.slices = values[PLACEMENT_SLICES].text;
+    if (muster_open(&placement->m, &how, error) != MUSTER_OK) {
         message_library(NULL, error);
         return error->status == MUSTER_E_NO_MEMORY ? EXIT_FAILED : EXIT_USAGE;
+    }
+    enum exit_code code = check_slices(placement->m, &values[PLACEMENT_SLICES], error);
+    if (code != EXIT_DONE) {
+        placement_close(placement);
+        return code;
     }
     placement->status =
         muster_pick(placement->m, policy, &placement->hints, &lease, &device, error);

@@ -15,9 +15,13 @@ enum {
     PLACEMENT_MIN_CC,
     PLACEMENT_BACKEND,
     PLACEMENT_DEVICE,
+    PLACEMENT_SLICES,
     PLACEMENT_JSON,
     PLACEMENT_OPTION_COUNT
 };
+/* For the details of both commands. */
+#define PLACEMENT_POLICIES                                                                         \
+    "Policies: adaptive, round-robin, least-loaded, weighted, earliest-finish, sticky.\n"
 extern const struct option placement_options[PLACEMENT_OPTION_COUNT];
 
 struct placement {

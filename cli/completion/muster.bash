@@ -8,15 +8,21 @@ _muster()
         choices='devices pick explain partition sim kernel version help --help --version'
     else
         case ${COMP_WORDS[1]} in
-        devices) choices='--all --devices --json --help' ;;
+        devices)
+            # What stands after these is a list.
+            case ${COMP_WORDS[COMP_CWORD - 1]} in
+            --devices | --slices) return ;;
+            esac
+            choices='--all --devices --slices --json --help'
+            ;;
         version | --version) choices='--json --help' ;;
         pick | explain)
             case ${COMP_WORDS[COMP_CWORD - 1]} in
             --policy) choices='round-robin least-loaded weighted adaptive earliest-finish sticky' ;;
             --backend) choices='cpu cuda opencl sim' ;;
             # What stands after these is a size, a version or a list.
-            --min-free | --min-cc | --device) return ;;
-            *) choices='--policy --min-free --min-cc --backend --device --json --help' ;;
+            --min-free | --min-cc | --device | --slices) return ;;
+            *) choices='--policy --min-free --min-cc --backend --device --slices --json --help' ;;
             esac
             ;;
         partition)

@@ -63,7 +63,7 @@ int main(void)
 
     /* Muster gets to know of the memory and runs a kernel on it, behind the copy. */
     muster_block block_x, block_y;
-    CUstream theirs;
+    CUstream theirs = NULL;
     MUSTER(muster_cuda_declare(m, device, (CUdeviceptr)x, COUNT * sizeof *x, &block_x, &problem));
     MUSTER(muster_cuda_declare(m, device, (CUdeviceptr)y, COUNT * sizeof *y, &block_y, &problem));
     MUSTER(muster_cuda_stream(m, stream, &theirs, &problem));
@@ -89,9 +89,11 @@ int main(void)
 
     /* cuBLAS on Muster's stream: begin and end tell Muster what it touches. */
     const struct muster_use use = { block_y, MUSTER_READS_WRITES };
+    CUdeviceptr address = 0;
+    MUSTER(muster_cuda_address(m, block_y, &address, &problem));
     MUSTER(muster_block_begin(m, stream, &use, 1, &problem));
     CUDA(cublasSetStream(blas, theirs));
-    CUDA(cublasSaxpy(blas, COUNT, &one, y, 1, y, 1));
+    CUDA(cublasSaxpy(blas, COUNT, &one, (float *)address, 1, (float *)address, 1));
     MUSTER(muster_block_end(m, stream, &use, 1, &problem));
 
     float *result = malloc(COUNT * sizeof *result);

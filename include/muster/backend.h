@@ -53,9 +53,10 @@ extern "C" {
 #define MUSTER_BACKEND_ABI 1
 
 /*
- * What a device can be counted on for: so many streams that are held by gates leave room for another,
- * and so many operations can be queued on a stream behind a closed gate. A GPU has few queues, which
- * its streams share, and its driver lets nobody queue much more than this: the call blocks.
+ * What a device can be counted on for: so many streams that are held by gates leave room for
+ * another, and so many operations can be queued on a stream behind a closed gate. A GPU has few
+ * queues, which its streams share, and its driver lets nobody queue much more than this: the call
+ * blocks.
  */
 #define MUSTER_HELD_STREAMS_MIN 4
 #define MUSTER_QUEUED_MIN 256
@@ -235,8 +236,8 @@ struct muster_backend {
     void (*kernel_deinit)(void *kernel);
     /*
      * `count` launches of one kernel, in order unless their flags say otherwise; a backend that can
-     * gives them to its driver as one.
-     * On failure those before the one that failed may have been given.
+     * gives them to its driver as one. On failure those before the one that failed may have been
+     * given.
      */
     muster_status (*launch)(void *stream, void *kernel, const struct muster_launch_desc *launches,
                             size_t count, struct muster_error *err);

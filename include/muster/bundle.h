@@ -47,7 +47,10 @@ MUSTER_API muster_status muster_bundle_build(struct muster_bundle *bundle,
 MUSTER_API const struct muster_kernel_form *muster_bundle_forms(const struct muster_bundle *bundle,
                                                                 size_t *count);
 
-/* Writes it to a file, whole or not at all. An empty bundle is refused. */
+/*
+ * Writes it to a file, whole or not at all; a link is followed. An empty bundle is refused, and so
+ * is, with MUSTER_E_IO, what is there and no file: a folder, a pipe.
+ */
 MUSTER_API muster_status muster_bundle_write(const struct muster_bundle *bundle, const char *path,
                                              struct muster_error *err);
 

@@ -27,8 +27,8 @@ enum muster_capability {
 
 enum muster_health {
     MUSTER_HEALTH_OK = 0,
-    MUSTER_HEALTH_SUSPECT =
-        1, /* a wait on it has timed out and it has not finished anything since */
+    /* A wait on it has timed out, and it has not finished anything since. */
+    MUSTER_HEALTH_SUSPECT = 1,
     /* Works, but another device of its failure domain was lost: answers MUSTER_E_DEVICE_LOST. */
     MUSTER_HEALTH_QUARANTINED = 2,
     MUSTER_HEALTH_LOST = 3
@@ -64,8 +64,8 @@ struct muster_device_info {
     uint64_t memory_total; /* bytes */
     double weight; /* how much work it should get beside others, before anything is measured */
     enum muster_device_kind kind;
-    char same_as
-        [24]; /* the device of another backend that is the same silicon, "" if none is known */
+    /* The device of another backend that is the same silicon, "" if none is known. */
+    char same_as[24];
 };
 
 /*
@@ -84,10 +84,10 @@ struct muster_device_load {
     uint32_t streams_acquired;
     uint64_t queue_depth;     /* units given and not finished */
     uint64_t bytes_in_flight; /* of copies given and not finished */
-    uint64_t dispatched, completed,
-        failed;                      /* units; dispatched = queue_depth + completed + failed */
-    double items_per_s, bytes_per_s; /* moving averages (first sample seeds, then 0.1), concurrency
-                                        counted; 0: none yet */
+    /* Units; dispatched = queue_depth + completed + failed. */
+    uint64_t dispatched, completed, failed;
+    /* Moving averages (first sample seeds, then 0.1), concurrency counted; 0: none yet. */
+    double items_per_s, bytes_per_s;
     enum muster_health health;
     double utilisation;   /* sampled: 0 to 1, negative if unknown */
     double temperature_c; /* sampled: below -273 if unknown */
@@ -100,17 +100,18 @@ struct muster_backend_report {
     char name[16];
     char path[128]; /* the shared object it came from, "" if built in; cut off if longer */
     uint32_t device_count;
-    struct muster_error
-        error; /* error.status 0: usable; MUSTER_E_NOT_FOUND: none of its kind here */
-    uint32_t
-        hidden_count; /* devices that are left out, since another backend has the same silicon */
+    /* error.status 0: usable; MUSTER_E_NOT_FOUND: none of its kind here */
+    struct muster_error error;
+    /* Devices that are left out, since another backend has the same silicon. */
+    uint32_t hidden_count;
     char hidden[128]; /* "1 device hidden: the same silicon as cpu:0", "" if none */
 };
 
 /*
  * Gives the devices that may be used, in the order of their ids within each backend. Probes every
- * backend that was not probed yet. The same silicon is given once: an OpenCL device that is a GPU or
- * the processor of another backend is hidden unless the option `devices` names it or its backend. `*count` is set to how many there are; with `capacity` too small
+ * backend that was not probed yet. The same silicon is given once: an OpenCL device that is a GPU
+ * or the processor of another backend is hidden unless the option `devices` names it or its
+ * backend, or `slices` names it. `*count` is set to how many there are; with `capacity` too small
  * the status is MUSTER_E_CAPACITY and nothing else is written. A backend that fails its probe
  * contributes no device: see muster_backend_list. MUSTER_E_NOT_FOUND: the option `devices` names
  * one that this machine does not have.
@@ -122,6 +123,7 @@ MUSTER_API muster_status muster_device_list(struct muster *m, muster_device *out
 MUSTER_API muster_status muster_device_find(struct muster *m, const char *id, muster_device *out,
                                             struct muster_error *err);
 
+/* Any thread, also of a lost device; MUSTER_E_STALE: it was cut. */
 MUSTER_API muster_status muster_device_info(struct muster *m, muster_device device,
                                             struct muster_device_info *info,
                                             struct muster_error *err);
@@ -150,6 +152,7 @@ MUSTER_API muster_status muster_backend_list(struct muster *m, struct muster_bac
                                              size_t capacity, size_t *count,
                                              struct muster_error *err);
 
+/* "gpu", "lost" and so on; never NULL. */
 MUSTER_API const char *muster_device_kind_name(enum muster_device_kind kind);
 MUSTER_API const char *muster_health_name(enum muster_health health);
 

@@ -43,8 +43,8 @@ static inline muster_status muster_opencl_buffer(struct muster *m, muster_block 
 }
 
 /*
- * Makes a buffer of the program's, made in the device's context, known as a block; muster_block_free
- * forgets it.
+ * Makes a buffer of the program's, made in the device's context, known as a block;
+ * muster_block_free forgets it.
  */
 static inline muster_status muster_opencl_declare(struct muster *m, muster_device device,
                                                   cl_mem buffer, uint64_t bytes, muster_block *out,
@@ -53,7 +53,7 @@ static inline muster_status muster_opencl_declare(struct muster *m, muster_devic
     return muster_block_declare(m, device, 0, buffer, bytes, out, err);
 }
 
-/* The context and the device that a queue of Muster's belongs to; Muster's, valid as the queue is. */
+/* The context and the device that a queue of Muster's has; Muster's, valid as the queue is. */
 static inline cl_int muster_opencl_context(cl_command_queue queue, cl_context *context,
                                            cl_device_id *device)
 {

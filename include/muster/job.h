@@ -81,9 +81,9 @@ struct muster_run_options {
     int unordered;       /* not 0: results are delivered as they come */
     int no_copies;       /* not 0: no unit is run twice to get ahead of a straggler */
     /*
-     * Who is given the next unit. NULL or "claim": whichever device has room takes it. Else the device
-     * that "round-robin", "least-loaded", "weighted", "adaptive" or "earliest-finish" chooses, which is
-     * waited for if it has no room; units that are run again go to whoever has.
+     * Who is given the next unit. NULL or "claim": whichever device has room takes it. Else the
+     * device that "round-robin", "least-loaded", "weighted", "adaptive" or "earliest-finish"
+     * chooses, which is waited for if it has no room; units that are run again go to whoever has.
      */
     const char *policy;
 };
@@ -114,11 +114,12 @@ struct muster_job_desc {
     void *sink_user;
     struct muster_run_options options; /* its size too */
     /*
-     * Supplies the argument of kind MUSTER_ARG_SOURCE, of which there is then exactly one. Called on
-     * a thread of Muster's, for one item range after the other, each once, ahead of the work by as
-     * much as the window holds: writes items [begin, begin + n) to `to`, n at most `items`, and
-     * returns n; 0 when there are no more, or a failure, which fails the job. May take any time; the
-     * end of the job waits for it. May call muster_job_cancel, nothing else of the job. Where `items` is not
+     * Supplies the argument of kind MUSTER_ARG_SOURCE, of which there is then exactly one. Called
+     * on a thread of Muster's, for one item range after the other, each once, ahead of the work by
+     * as much as the window holds: writes items [begin, begin + n) to `to`, where there is room for
+     * `items` of them in `bytes`, and returns n; 0 when there are no more, or a failure, which
+     * fails the job. May take any time; the end of the job waits for it. May call
+     * muster_job_cancel, nothing else of the job. Where the job's `items` is not
      * MUSTER_ITEMS_UNKNOWN, an end before that many is a failure.
      */
     int64_t (*source)(void *user, uint64_t begin, uint64_t items, void *to, size_t bytes);
@@ -191,7 +192,8 @@ struct muster_report {
 
 /*
  * Starts a job on every device that has a form of the kernel. Does not wait. Given back with
- * muster_job_destroy. MUSTER_E_NO_DEVICE: none can run it.
+ * muster_job_destroy. MUSTER_E_NO_DEVICE: none can run it, and `err` says why not.
+ * MUSTER_E_NOT_FOUND: the option `devices` names one that does not exist.
  */
 MUSTER_API muster_status muster_start(struct muster *m, const struct muster_job_desc *desc,
                                       struct muster_job **out, struct muster_error *err);
@@ -230,8 +232,8 @@ MUSTER_API muster_status muster_for(struct muster *m, struct muster_kernel *kern
                                     struct muster_report *report, struct muster_error *err);
 
 /*
- * The same with a status for each item: a job with `each_status`, start to end. MUSTER_E_FAILED: all
- * items were done or failed, and some did.
+ * The same with a status for each item: a job with `each_status`, start to end. MUSTER_E_FAILED:
+ * all items were done or failed, and some did.
  */
 MUSTER_API muster_status muster_map(struct muster *m, struct muster_kernel *kernel, uint64_t items,
                                     const struct muster_arg *args, size_t arg_count,

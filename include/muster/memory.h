@@ -92,6 +92,7 @@ MUSTER_API muster_status muster_block_declare(struct muster *m, muster_device de
                                               uint64_t address, void *object, uint64_t bytes,
                                               muster_block *out, struct muster_error *err);
 
+/* Where the block is and how large. Any thread. */
 MUSTER_API muster_status muster_block_info(struct muster *m, muster_block block,
                                            struct muster_block_info *info,
                                            struct muster_error *err);
@@ -112,7 +113,9 @@ MUSTER_API muster_status muster_block_end(struct muster *m, muster_stream stream
 /*
  * Asynchronous copies, in stream order. Host memory must stay as it is until the copy has finished
  * (muster_stream_wait); only pinned host memory is copied without a hidden stop. Ranges are
- * checked.
+ * checked. Blocks are of the stream's device, both of them in muster_copy, which copies between
+ * two blocks or two ranges of one that do not overlap: from device to device the way is through the
+ * host.
  */
 MUSTER_API muster_status muster_copy_in(struct muster *m, muster_stream stream, muster_block to,
                                         uint64_t offset, const void *from, uint64_t bytes,

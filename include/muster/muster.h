@@ -1,6 +1,7 @@
 /*
  * Muster: keeps every processor in a machine busy on one stream of work. All of the public
- * interface.
+ * interface but what only some need: backend.h, to add a kind of device, and interop_cuda.h and
+ * interop_opencl.h, which need the vendor's headers.
  */
 #ifndef MUSTER_MUSTER_H
 #define MUSTER_MUSTER_H

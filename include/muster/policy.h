@@ -70,12 +70,14 @@ MUSTER_API const struct muster_policy *muster_policy_named(const char *name);
 /*
  * Picks a device and counts a unit against it. `policy` NULL is "adaptive", `hints` NULL asks for
  * nothing. MUSTER_E_NO_DEVICE: `err` says which hint refused which device, muster_explain says it
- * in full. MUSTER_E_BUSY: a user's policy chose three times what was no longer to be had.
+ * in full. MUSTER_E_NOT_FOUND: a hint names a device or a backend that does not exist.
+ * MUSTER_E_BUSY: a user's policy chose three times what was no longer to be had.
  */
 MUSTER_API muster_status muster_pick(struct muster *m, const struct muster_policy *policy,
                                      const struct muster_hints *hints, muster_lease *lease,
                                      muster_device *device, struct muster_error *err);
 
+/* The work is over, or will not be done. MUSTER_E_STALE: it was released before. */
 MUSTER_API muster_status muster_lease_release(struct muster *m, muster_lease lease,
                                               struct muster_error *err);
 
@@ -102,7 +104,7 @@ struct muster_decision {
 MUSTER_API muster_status muster_explain(struct muster *m, struct muster_decision *out,
                                         size_t capacity, size_t *count, struct muster_error *err);
 
-/* "min_free" and so on, as the hint is called. */
+/* "min_free" and so on, as the hint is called; never NULL. */
 MUSTER_API const char *muster_refusal_name(enum muster_refusal refusal);
 
 /* A number of bytes from "80GiB", "1.5MiB", "4096": what the hints and descriptions understand. */

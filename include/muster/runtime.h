@@ -48,8 +48,8 @@ struct muster_options {
                 const char *text);   /* any thread; must not call Muster */
     void *log_user;                  /* borrowed until muster_close returns */
     enum muster_log_level log_level; /* 0: warnings and errors */
-    const char
-        *devices; /* ids and backend names, comma separated ("cpu", "sim:0,sim:1"); NULL: all */
+    /* Ids and names of backends, comma separated ("cpu", "sim:0,sim:1"); NULL: all */
+    const char *devices;
     /* Simulated devices, JSON or the name of a file of it (docs/simulation.md); NULL: MUSTER_SIM */
     const char *sim;
     /* Shared objects, colon separated; NULL: the variable MUSTER_BACKENDS */
@@ -62,8 +62,9 @@ struct muster_options {
     uint64_t poll_ns;      /* between two looks at free memory and the like; 0: 250 ms */
     uint64_t close_ns;     /* how long muster_close waits for a device's unfinished work; 0: 5 s */
     /*
-     * Devices to cut when they are found, "cuda:0=16,32,84;cuda:1=64/68": as muster_device_slice
-     * does, and what that would refuse is the error of the backend's probe. NULL: MUSTER_SLICES
+     * Devices to cut when they are found, each named once: "cuda:0=16,32,84;cuda:1=64/68". As
+     * muster_device_slice does, and what that would refuse is the error of the backend's probe: its
+     * devices are then left out, and muster_backend_list says why. NULL: MUSTER_SLICES
      */
     const char *slices;
 };
@@ -78,8 +79,8 @@ struct muster_options {
 /*
  * Opens a runtime; `options` may be NULL and is copied. No device is touched yet: a backend is
  * probed when a device of its kind is first wanted or listed. What the caller asked for by name and
- * cannot be had (a malformed `sim`, a backend file that does not load) is an error here. Any number
- * of runtimes may be open at once.
+ * cannot be had (a malformed `sim` or `slices`, a backend file that does not load) is an error here.
+ * Any number of runtimes may be open at once.
  */
 MUSTER_API muster_status muster_open(struct muster **out, const struct muster_options *options,
                                      struct muster_error *err);
@@ -87,8 +88,8 @@ MUSTER_API muster_status muster_open(struct muster **out, const struct muster_op
 /*
  * Closes the runtime and frees all of it: streams, blocks, pinned memory, data. Waits for
  * unfinished work of healthy devices up to `close_ns`; what a hung device still holds is abandoned,
- * and `err` names the first such with MUSTER_E_DEVICE_HUNG. The runtime is gone whatever the status. No other
- * call on it may be running. NULL is allowed.
+ * and `err` names the first such with MUSTER_E_DEVICE_HUNG. The runtime is gone whatever the status.
+ * No other call on it may be running. NULL is allowed.
  */
 MUSTER_API muster_status muster_close(struct muster *m, struct muster_error *err);
 

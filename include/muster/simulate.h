@@ -15,7 +15,7 @@ extern "C" {
 
 struct muster_simulation_options {
     size_t size;
-    uint64_t seed;
+    uint64_t seed;                     /* as it is, 0 too; `muster sim` takes 1 unless told */
     struct muster_allocator allocator; /* both functions or neither: the C library's */
     /*
      * Called for all that happens, in the order in which it ends, as a trace of a real job would
@@ -51,7 +51,8 @@ struct muster_simulation {
 /*
  * Runs a scenario (docs/simulation.md). MUSTER_OK means that it was run: how the job ended is in
  * (*out)->status. MUSTER_E_PARSE has the place in the text. MUSTER_E_NO_DEVICE: the hints refuse
- * every device. Any thread; blocks until the end. Given back with muster_simulation_destroy.
+ * every device. `options` may be NULL. Any thread; blocks until the end. Given back with
+ * muster_simulation_destroy.
  */
 MUSTER_API muster_status muster_simulate(const char *text, size_t bytes,
                                          const struct muster_simulation_options *options,

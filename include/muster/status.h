@@ -1,7 +1,7 @@
 /*
  * Statuses and errors.
  *
- * Every call of the library returns a muster_status: 0 is success, a negative number is a failure.
+ * Every call that can fail returns a muster_status: 0 is success, a negative number is a failure.
  * The number's group says what the caller must discard - only the request, the stream it was made
  * on, the device, or the whole runtime - and struct muster_error, filled for a caller who passes
  * one, says what was asked, what there was and what would fix it.
@@ -89,6 +89,8 @@ struct muster_error {
  */
 MUSTER_API const char *muster_status_name(muster_status status);
 MUSTER_API const char *muster_status_message(muster_status status);
+
+/* What a failure makes unusable, by the group of its number. */
 MUSTER_API enum muster_discard muster_status_discards(muster_status status);
 
 /*

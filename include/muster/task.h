@@ -68,19 +68,19 @@ struct muster_task_desc {
      */
     uint64_t timeout_ns;
     /*
-     * Not 0: the caller is about to wait for it, and no thread is woken for it, which costs more than
-     * a small task. One that nobody waits for after all begins when another is submitted or waited
+     * Not 0: the caller is about to wait for it, and no thread is woken for it, which costs more
+     * than a small task. One that nobody waits for after all begins when another is submitted or waited
      * for, or when the runtime is closed.
      */
     int is_awaited;
 };
 
 /*
- * Submits all `count` tasks or none. A task may be after an earlier one of the same call: its handle
- * is in `out`, which is filled before `after` is read. `out` may be NULL; what it holds after a
- * failure names nothing. Any thread, also from within a task. Starts the threads that run tasks,
- * one for each allowed core, the first time. Kernels that may run at once are given to their devices
- * by this thread, those of one call that differ only in their values as one launch.
+ * Submits all `count` tasks or none. A task may be after an earlier one of the same call: its
+ * handle is in `out`, which is filled before `after` is read. `out` may be NULL; what it holds after
+ * a failure names nothing. Any thread, also from within a task. Starts the threads that run tasks,
+ * one for each allowed core, the first time. Kernels that may run at once are given to their
+ * devices by this thread, those of one call that differ only in their values as one launch.
  * MUSTER_E_NO_DEVICE: no device may run one of the kernels; `err` says why not.
  */
 MUSTER_API muster_status muster_submit(struct muster *m, const struct muster_task_desc *descs,

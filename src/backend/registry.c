@@ -6,6 +6,7 @@
 #include "backend/sim/sim.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #define NAME_MAX_LENGTH 15
@@ -204,6 +205,8 @@ muster_status registry_load(const char *path, struct platform_library *library,
                             const struct muster_backend **out, struct muster_error *err)
 {
     muster_status status = platform_library_open(library, path, err);
+    if (status != MUSTER_OK && err)
+        snprintf(err->fix, sizeof err->fix, "look at backend_paths, or at MUSTER_BACKENDS");
     if (status != MUSTER_OK)
         return status;
     const struct muster_backend *(*entry)(void);

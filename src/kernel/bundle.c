@@ -8,7 +8,7 @@
 #include "kernel/elf.h"
 #include "kernel/format.h"
 #include "kernel/signature.h"
-#include "platform/file.h"
+#include "platform/aside.h"
 #include "platform/machine.h"
 
 #include <muster/backend.h>
@@ -347,6 +347,10 @@ static muster_status add_content(struct muster_bundle *bundle, const struct file
     case MUSTER_KERNEL_CUDA:
     case MUSTER_KERNEL_OPENCL:
     case MUSTER_KERNEL_PTX:
+        /* One at the very end is a string's, as NVRTC counts it. */
+        if (memchr(file->data, '\0', file->bytes - 1))
+            return muster_error_fill(err, MUSTER_E_PARSE, 0, "give the kernel as text",
+                                     "%s: a kernel's source has no zero bytes", file->path);
         return add_source(bundle, file, kind, err);
     case MUSTER_KERNEL_SHARED_OBJECT:
         if (elf_look(file->data, file->bytes) == ELF_NONE)
@@ -354,6 +358,9 @@ static muster_status add_content(struct muster_bundle *bundle, const struct file
                                      "%s is not a whole shared object", file->path);
         return add_image(bundle, file, kind, err);
     case MUSTER_KERNEL_CUBIN:
+        if (!is_fat_binary(file) && elf_look(file->data, file->bytes) != ELF_CUBIN)
+            return muster_error_fill(err, MUSTER_E_PARSE, 0, "build it again, or copy it again",
+                                     "%s is neither a cubin nor a fat binary", file->path);
         return add_image(bundle, file, kind, err);
     default:
         return muster_error_fill(
@@ -470,6 +477,20 @@ muster_status muster_bundle_build(struct muster_bundle *bundle, enum muster_kern
     return settle(bundle, count, pieces, status);
 }
 
+static muster_status write_aside(const char *path, const void *bytes, size_t size,
+                                 struct muster_error *err)
+{
+    struct platform_aside file;
+    muster_status status = platform_aside_open(&file, path, err);
+    if (status != MUSTER_OK)
+        return status;
+    status = platform_aside_write(&file, bytes, size, err);
+    if (status == MUSTER_OK)
+        return platform_aside_commit(&file, err);
+    platform_aside_discard(&file);
+    return status;
+}
+
 muster_status muster_bundle_write(const struct muster_bundle *bundle, const char *path,
                                   struct muster_error *err)
 {
@@ -482,7 +503,7 @@ muster_status muster_bundle_write(const struct muster_bundle *bundle, const char
     if (!text)
         return no_memory(err);
     format_write(bundle->forms, bundle->count, text);
-    muster_status status = platform_file_replace(path, text, bytes, err);
+    muster_status status = write_aside(path, text, bytes, err);
     allocator_give(heap, text, bytes, 1);
     return status;
 }

@@ -3,6 +3,7 @@
  */
 #include "base/allocator.h"
 #include "kernel/compile.h"
+#include "kernel/elf.h"
 #include "platform/file.h"
 #include "platform/machine.h"
 #include "platform/process.h"
@@ -104,6 +105,23 @@ static muster_status run_compiler(const char *path, const char *input, const cha
     return status;
 }
 
+/* What a compiler made that says it is done, but may be none at all. */
+static muster_status read_object(const char *path, const char *output,
+                                 const struct muster_allocator *allocator, char **object,
+                                 size_t *bytes, struct muster_error *err)
+{
+    muster_status status =
+        platform_file_read(allocator, output, OBJECT_BYTES_MAX, object, bytes, err);
+    if (status == MUSTER_OK && elf_look(*object, *bytes) == ELF_OURS)
+        return MUSTER_OK;
+    if (status == MUSTER_OK)
+        allocator_give(allocator, *object, *bytes + 1, 1);
+    else if (status != MUSTER_E_NOT_FOUND)
+        return status;
+    return muster_error_fill(err, MUSTER_E_PARSE, 0, "set MUSTER_CC to a C compiler, or unset it",
+                             "%s says that it is done, and made no shared object", path);
+}
+
 static muster_status compile_in(const char *folder, const char *path, const char *source,
                                 size_t bytes, bool is_native,
                                 const struct muster_allocator *allocator,
@@ -118,8 +136,7 @@ static muster_status compile_in(const char *folder, const char *path, const char
     if (status == MUSTER_OK)
         status = run_compiler(path, input, output, is_native, allocator, log, err);
     if (status == MUSTER_OK)
-        status =
-            platform_file_read(allocator, output, OBJECT_BYTES_MAX, &object, &object_bytes, err);
+        status = read_object(path, output, allocator, &object, &object_bytes, err);
     unlink(input);
     unlink(output);
     if (status == MUSTER_OK)

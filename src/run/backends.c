@@ -136,7 +136,9 @@ static bool is_hidden(struct muster *m, struct run_backend *backend, struct run_
     for (uint32_t i = 0; !m->options.devices && m->backends[i] != backend; i++)
         backends_probe(m, m->backends[i], NULL);
     device_find_double(device);
-    return !m->options.devices && *device->info.same_as;
+    uint32_t sizes[SLICES_OF_DEVICE_MAX];
+    return !m->options.devices && *device->info.same_as &&
+           slices_wanted(m, device->info.id, sizes) == 0;
 }
 
 static void note_hidden(struct run_backend *backend, const struct run_device *device)
@@ -307,7 +309,8 @@ muster_status backends_probe(struct muster *m, struct run_backend *backend,
     backends_end_probe(m, backend);
     if (err && status != MUSTER_OK)
         *err = problem;
-    if (status != MUSTER_OK && status != MUSTER_E_NOT_FOUND)
+    if (status != MUSTER_OK &&
+        (status != MUSTER_E_NOT_FOUND || slices_name(m, backend->table.name)))
         run_log(m, MUSTER_LOG_WARNING, "backend %s is not usable: %s", backend->table.name,
                 problem.text);
     return status;

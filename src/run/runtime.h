@@ -347,9 +347,11 @@ bool device_allowed(const struct muster *m, const char *id, const char *backend)
 #define SLICES_OF_DEVICE_MAX 64
 /* That the option can be understood and names backends that there are. */
 muster_status slices_check(struct muster *m, struct muster_error *err);
-/* How many slices the device is to be cut into, 0 if it is not; their sizes, with room for all. */
+/* Whether a device of the backend is to be cut. */
+bool slices_name(const struct muster *m, const char *backend);
 /* Whether the option `devices` names a slice that the device is to be cut into. */
 bool slices_allowed(const struct muster *m, const char *id);
+/* How many slices the device is to be cut into, 0 if it is not; their sizes, with room for all. */
 size_t slices_wanted(const struct muster *m, const char *id, uint32_t *sizes);
 /* That every device of the backend that is to be cut is among those found. */
 muster_status slices_check_found(const struct muster *m, const char *backend, uint32_t count,

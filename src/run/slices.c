@@ -54,6 +54,17 @@ static bool next_entry(const char **at, struct entry *entry)
     return true;
 }
 
+/* Whether an entry before this one has the same device. */
+static bool is_named_before(const struct muster *m, const struct entry *entry)
+{
+    struct entry other;
+    for (const char *at = m->options.slices; next_entry(&at, &other) && other.text < entry->text;)
+        if (other.id_length == entry->id_length &&
+            memcmp(other.text, entry->text, entry->id_length) == 0)
+            return true;
+    return false;
+}
+
 static muster_status check_entry(struct muster *m, struct entry *entry, struct muster_error *err)
 {
     size_t name = strcspn(entry->text, ":=;");
@@ -69,6 +80,10 @@ static muster_status check_entry(struct muster *m, struct entry *entry, struct m
         return muster_error_fill(err, MUSTER_E_NOT_FOUND, 0, "look at `muster devices`",
                                  "slices asks for \"%.*s\", and there is no such backend",
                                  (int)entry->id_length, entry->text);
+    if (is_named_before(m, entry))
+        return muster_error_fill(err, MUSTER_E_PARSE, 0, "put all sizes of a device in one entry",
+                                 "slices: \"%.*s\" is there twice", (int)entry->id_length,
+                                 entry->text);
     return MUSTER_OK;
 }
 
@@ -91,6 +106,16 @@ size_t slices_wanted(const struct muster *m, const char *id, uint32_t *sizes)
             return entry.count;
         }
     return 0;
+}
+
+bool slices_name(const struct muster *m, const char *backend)
+{
+    struct entry entry;
+    size_t length = strlen(backend);
+    for (const char *at = m->options.slices; at && next_entry(&at, &entry);)
+        if (strcspn(entry.text, ":") == length && memcmp(entry.text, backend, length) == 0)
+            return true;
+    return false;
 }
 
 bool slices_allowed(const struct muster *m, const char *id)

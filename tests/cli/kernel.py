@@ -2,6 +2,7 @@
 """`muster kernel build` and `muster kernel list`: what is put into a bundle, and what is said of what cannot be."""
 import json
 import os
+import stat
 import sys
 import tempfile
 
@@ -60,6 +61,8 @@ def without_compilers(check, folder, environment):
     left = json.loads(run.out)["left_out"]
     check.equal("without a compiler: what is left out", [one["form"] for one in left], ["shared object"])
     check.contains("without a compiler: told", run.err, "left out shared object: MUSTER_CC is /nonexistent/cc")
+    run = check.run("kernel", "build", SAXPY, "-o", out, "--no-cuda", environment={"MUSTER_CC": "/bin/true", "MUSTER_CACHE": ""})
+    check.refused("a compiler that makes nothing", run, 2, "/bin/true", "no shared object", "MUSTER_CC")
     run = check.run("kernel", "build", SAXPY, "-o", out, "--no-source", "--no-cuda", "--no-opencl", "--no-object",
                     environment=environment)
     check.refused("nothing left", run, 2, "nothing is left")
@@ -89,8 +92,30 @@ def refusals(check, folder, environment):
             file.write(damaged)
         check.refused(f"a bundle that is {name}", check.run("kernel", "list", path), 2, "damaged bundle", "fix:")
     run = check.run("kernel", "build", SAXPY, "-o", "/nonexistent/out", "--no-cuda", "--no-object", environment=environment)
-    check.refused("nowhere to write", run, 1, "/nonexistent/out")
+    check.refused("nowhere to write", run, 1, "/nonexistent/out could not be written")
+    for name in ["noise.cubin", "noise.fatbin", "noise.ptx", "noise.cl", "noise.cu", "noise.c", "noise.so"]:
+        path = os.path.join(folder, name)
+        with open(path, "wb") as file:
+            file.write(b"\x01\x00noise" * 100)
+        run = check.run("kernel", "build", path, "--entry", "f", "-o", out, environment=environment)
+        check.refused(f"{name}", run, 2, name, "fix:")
     check.true("nothing was written", not os.path.exists(out))
+
+
+def places(check, folder, environment):
+    """What is there already is replaced only if it is a file, and a link stays one."""
+    build = ["kernel", "build", SAXPY, "--no-cuda", "--no-object", "-o"]
+    pipe, link, target = (os.path.join(folder, name) for name in ["pipe", "link", "target"])
+    os.mkfifo(pipe)
+    check.refused("a pipe", check.run(*build, pipe, environment=environment), 1, "no file that can be replaced")
+    check.true("it is still one", stat.S_ISFIFO(os.stat(pipe).st_mode))
+    os.symlink(target, link)
+    write(folder, "target", "before")
+    check.equal("through a link", check.run(*build, link, environment=environment).code, 0)
+    check.true("the link is still one", os.path.islink(link))
+    check.equal("its target is a bundle", check.run("kernel", "list", target).code, 0)
+    check.refused("a folder", check.run(*build, folder, environment=environment), 1, "directory")
+    check.equal("nothing else is left", sorted(os.listdir(folder)), ["link", "pipe", "target"])
 
 
 def usage(check):
@@ -106,6 +131,8 @@ def usage(check):
         check.equal(f"{name} --help", (run.code, run.err), (0, ""))
         check.contains(f"{name} --help", run.out, "Usage: muster " + " ".join(name))
     check.equal("help kernel", check.run("help", "kernel"), check.run("kernel", "--help"))
+    check.equal("help kernel build", check.run("help", "kernel", "build"), check.run("kernel", "build", "--help"))
+    check.refused("help kernel frobnicate", check.run("help", "kernel", "frobnicate"), 2, "'kernel frobnicate'")
     with open(os.path.join(ROOT, "docs", "man", "muster.1")) as file:
         page = file.read().replace("\\-", "-")
     with open(os.path.join(ROOT, "cli", "completion", "muster.bash")) as file:
@@ -121,7 +148,7 @@ def usage(check):
 check = Check()
 with tempfile.TemporaryDirectory() as top:
     settings = {"MUSTER_CACHE": os.path.join(top, "cache")}
-    for number, part in enumerate([building, without_compilers, refusals]):
+    for number, part in enumerate([building, without_compilers, refusals, places]):
         place = os.path.join(top, str(number))
         os.mkdir(place)
         part(check, place, settings)

@@ -34,6 +34,9 @@ def same_silicon(check):
     check.equal("a backend that is named hides nothing", ids(named)[:1], ["opencl:0"])
     named, _ = listing(check, "--devices", "cpu,opencl:0")
     check.equal("nor is a device that is named", ids(named)[-1], "opencl:0")
+    if "slice" in named[-1]["capabilities"]:
+        cut, _ = listing(check, "--slices", "opencl:0=1")
+        check.true("nor is one that is to be cut", "opencl:0/0" in ids(cut) and "cpu:0" in ids(cut), str(ids(cut)))
     text = check.run("devices", "--all")
     check.contains("a person sees it as well", text.out, "SAME AS")
 

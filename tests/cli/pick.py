@@ -11,7 +11,7 @@ sys.dont_write_bytecode = True
 from lib.check import ROOT, Check  # noqa: E402
 
 POLICIES = ["round-robin", "least-loaded", "weighted", "adaptive", "earliest-finish", "sticky"]
-OPTIONS = {"--policy", "--min-free", "--min-cc", "--backend", "--device", "--json", "--help"}
+OPTIONS = {"--policy", "--min-free", "--min-cc", "--backend", "--device", "--slices", "--json", "--help"}
 COMMANDS = ["pick", "explain"]
 MACHINE = [
     {"name": "fast", "count": 2, "items_per_s": 8e6, "memory": "80GiB", "compute": [9, 0], "weight": 2.5},

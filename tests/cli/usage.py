@@ -8,7 +8,7 @@ import sys
 sys.dont_write_bytecode = True
 from lib.check import ROOT, Check  # noqa: E402
 
-SUBCOMMANDS = {"devices": {"--all", "--devices", "--json"}, "partition": {"--total", "--devices", "--json"},
+SUBCOMMANDS = {"devices": {"--all", "--devices", "--slices", "--json"}, "partition": {"--total", "--devices", "--json"},
                "version": {"--json"}, "sim": {"--seed", "--json", "--trace", "--timeline"}, "help": set()}
 
 
@@ -37,6 +37,9 @@ def help_texts(check):
         for same in [[name, "-h"], ["help", name]]:
             check.equal(f"{same} is {name} --help", check.run(*same), run)
         check.true(f"{name} --help: fits a terminal", all(len(line) <= 100 for line in run.out.splitlines()))
+    for words in [["pick"], ["explain"], ["kernel"], ["kernel", "build"], ["kernel", "list"]]:
+        text = check.run(*words, "--help").out
+        check.true(f"{words} --help: fits a terminal", text and all(len(line) <= 100 for line in text.splitlines()))
     run = check.run("partition", "--json", "--total", "5", "--help")
     check.equal("--help after options", run, check.run("partition", "--help"))
 
@@ -72,7 +75,7 @@ def documents(check):
         for option in options:
             check.contains("the manual has the option", page, option)
             check.contains("the completion has the option", completion, option)
-    for variable in ["MUSTER_SIM", "MUSTER_BACKENDS", "MUSTER_POOL_MB_PER_STREAM", "MUSTER_CC", "MUSTER_CACHE"]:
+    for variable in ["MUSTER_SIM", "MUSTER_SLICES", "MUSTER_BACKENDS", "MUSTER_POOL_MB_PER_STREAM", "MUSTER_CC", "MUSTER_CACHE"]:
         check.contains("the manual has the variable", page, variable)
     check.contains("the manual's version", page, f"muster {version_of_header()}")
 

@@ -52,6 +52,21 @@ static inline void __threadfence_system()
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 
+/* What the prelude of portable kernels asks of CUDA. */
+static inline unsigned __float_as_uint(float value)
+{
+    return __builtin_bit_cast(unsigned, value);
+}
+static inline float __uint_as_float(unsigned value)
+{
+    return __builtin_bit_cast(float, value);
+}
+#define __fsqrt_rn __builtin_sqrtf
+#define fabsf __builtin_fabsf
+#define floorf __builtin_floorf
+#define ceilf __builtin_ceilf
+#define truncf __builtin_truncf
+
 extern "C" int clock_gettime(int clock, struct timespec *now) noexcept;
 struct timespec {
     long seconds, nanoseconds;

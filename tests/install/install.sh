@@ -57,6 +57,19 @@ echo "-- pkg-config, static"
     $(pkg-config --static --cflags --libs muster | sed 's/-lmuster/-l:libmuster.a/')
 "$work/static"
 
+echo "-- the program of the README, as it says"
+mkdir "$work/readme"
+# The kernel is the first block of C, the program the second.
+awk -v folder="$work/readme" '/^```/ { if (inside) inside = 0; else if ($0 == "```c") { inside = 1; count++ } next }
+    inside && count <= 2 { print > (folder "/" (count == 1 ? "saxpy.c" : "first.c")) }' "$here/../../README.md"
+# shellcheck disable=SC2046,SC2086 # lists of words
+"$cc" $strict "$work/readme/first.c" -o "$work/readme/first" $(pkg-config --cflags --libs muster)
+for sim in '' '[{"items_per_s":8e6,"faults":[{"kind":"lost","at_ms":1}]}]'; do
+    printed=$(cd "$work/readme" && LD_LIBRARY_PATH=$libdir MUSTER_SIM=$sim MUSTER_CACHE='' ./first)
+    echo "$printed"
+    grep -q "It prints \`$printed\`" "$here/../../README.md"
+done
+
 echo "-- find_package"
 "$cmake" -G Ninja -S "$here/consumer" -B "$work/consumer" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc" \
     >"$work/configure.log" || {

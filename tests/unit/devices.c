@@ -412,6 +412,7 @@ static void slices_that_cannot_be_had_are_told(void)
         { "sim:x=2", MUSTER_E_PARSE, 0, "sim:x=2" },
         { "sim:0=99999999999", MUSTER_E_PARSE, 0, "99999999999" },
         { "warp:0=2", MUSTER_E_NOT_FOUND, 0, "warp:0" },
+        { "sim:0=2;sim:1=4;sim:0=2", MUSTER_E_PARSE, 0, "\"sim:0\" is there twice" },
         { "sim:0=6,6", MUSTER_OK, MUSTER_E_TOO_LARGE, "8 cores" },
         { "sim:2=1", MUSTER_OK, MUSTER_E_NOT_FOUND, "sim:2" },
     };

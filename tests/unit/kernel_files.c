@@ -9,6 +9,7 @@
 #include "support.h"
 
 #include <muster/bundle.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static char folder[PLATFORM_PATH_BYTES]; /* of this program, emptied at its end */
@@ -428,6 +429,12 @@ static void a_bundle_refuses_what_cannot_be_in_it(void)
                                              .entry = "saxpy" };
     MUST(muster_bundle_add_form(bundle, &form, &problem));
     CHECK_STATUS(MUSTER_E_IO, muster_bundle_write(bundle, "/proc/none.bundle", &problem));
+    CHECK_EQUAL(0, mkfifo(path_of("pipe"), 0600));
+    CHECK_STATUS(MUSTER_E_IO, muster_bundle_write(bundle, path_of("pipe"), &problem));
+    struct stat facts;
+    CHECK_EQUAL(0, stat(path_of("pipe"), &facts));
+    CHECK(S_ISFIFO(facts.st_mode));
+    CHECK_EQUAL(0, unlink(path_of("pipe")));
     muster_bundle_destroy(bundle);
     muster_bundle_destroy(NULL);
 }
