@@ -512,6 +512,8 @@ bool kernel_has_form(const struct muster_kernel *kernel, const struct run_device
  */
 muster_status kernel_get_built(struct muster_kernel *kernel, struct run_device *device, void **out,
                                struct muster_error *err);
+/* The same if it is there already, else NULL. */
+void *kernel_state_locked(struct muster_kernel *kernel, const struct run_device *device);
 /* Looks, with no lock held, for what its forms may need on the devices there are. */
 void kernel_find_compilers(const struct muster_kernel *kernel);
 /* Says why not: MUSTER_E_NOT_SUPPORTED. */

@@ -27,22 +27,28 @@
 #define SPIN_NS 20000u
 /* Tasks after which whoever gives looks what is over. */
 #define LOOK_EVERY 64u
+/*
+ * The lane's thread leaves a stream alone that somebody has looked at so recently, unless there is a
+ * hurry: to ask the driver takes longer than a launch, and whoever gives would wait for the lock.
+ */
+#define FRESH_NS (4 * NAP_NS)
 
 struct lane_stream {
     muster_stream handle;
-    struct run_stream *stream;           /* pinned */
-    struct run_event *event;             /* a reference */
-    struct kernel_task *oldest, *newest; /* given and not seen to be over */
+    struct run_stream *stream; /* pinned */
+    struct run_event *event;   /* a reference */
     uint32_t count;
-    uint64_t given;    /* sequence of the newest that was ever given */
-    uint64_t recorded; /* the event stands behind this one */
-    uint64_t busy_ns;  /* when it was last seen to be unfinished */
-    uint64_t looked;   /* what was given when somebody last looked */
-    uint64_t mute_ns;  /* since when the driver would not say, 0: it does */
-    bool is_recorded;  /* and not seen to be complete */
-    bool is_claimed;   /* somebody gives to it, without the lock */
-    bool has_failed;   /* to be replaced when it is empty */
-    bool has_copies;   /* the heavy way was taken: results are in flights */
+    bool is_recorded;                    /* and not seen to be complete */
+    bool is_claimed;                     /* somebody gives to it, without the lock */
+    bool has_failed;                     /* to be replaced when it is empty */
+    bool has_copies;                     /* the heavy way was taken: results are in flights */
+    struct kernel_task *oldest, *newest; /* given and not seen to be over */
+    uint64_t given;                      /* sequence of the newest that was ever given */
+    uint64_t looked;                     /* what was given when somebody last looked */
+    uint64_t looked_ns;                  /* when that was */
+    uint64_t recorded;                   /* the event stands behind this one */
+    uint64_t busy_ns;                    /* when it was last seen to be unfinished */
+    uint64_t mute_ns;                    /* since when the driver would not say, 0: it does */
 };
 
 enum sleep { SLEEP_NOT, SLEEP_SHORTLY, SLEEP_NAPS, SLEEP_PARKED };
@@ -57,10 +63,11 @@ struct task_lane {
     uint64_t progress_ns;         /* when something last ended, or was given to an idle lane */
     uint64_t first_deadline_ns;   /* nothing is overdue before */
     bool is_given_up;             /* its device hangs */
-    _Atomic uint32_t outstanding; /* written with the lock; relaxed: the pool's lock orders sleep */
+    _Atomic uint32_t outstanding; /* written with the lock */
     struct platform_thread thread;
     struct platform_condition wake; /* with the pool's lock */
     enum sleep sleep;               /* likewise */
+    _Atomic bool is_parked;         /* likewise, and read without: see park_locked */
 };
 
 /* Tasks of one kernel for one device. */
@@ -229,8 +236,6 @@ static bool may_wait(struct task_lane *lane)
 static void append(struct task_lane *lane, struct lane_stream *stream, struct kernel_task *task,
                    uint64_t now_ns)
 {
-    if (!has_work(lane))
-        lane->progress_ns = now_ns;
     task->next = NULL;
     task->sequence = ++stream->given;
     task->deadline_ns =
@@ -243,7 +248,6 @@ static void append(struct task_lane *lane, struct lane_stream *stream, struct ke
         stream->oldest = task;
     stream->newest = task;
     stream->count++;
-    atomic_fetch_add_explicit(&lane->outstanding, 1, memory_order_relaxed);
 }
 
 static struct kernel_task *take_oldest(struct task_lane *lane, struct lane_stream *stream)
@@ -253,7 +257,8 @@ static struct kernel_task *take_oldest(struct task_lane *lane, struct lane_strea
     if (!stream->oldest)
         stream->newest = NULL;
     stream->count--;
-    atomic_fetch_sub_explicit(&lane->outstanding, 1, memory_order_relaxed);
+    uint32_t outstanding = atomic_load_explicit(&lane->outstanding, memory_order_relaxed);
+    atomic_store_explicit(&lane->outstanding, outstanding - 1, memory_order_relaxed);
     return task;
 }
 
@@ -300,6 +305,7 @@ static void look_at_stream(struct task_lane *lane, struct lane_stream *stream, u
     if (!stream->oldest)
         return;
     stream->looked = stream->given;
+    stream->looked_ns = now_ns;
     muster_status status = ask(lane, stream, &covered);
     if (!run_is_over(status)) {
         stream->busy_ns = now_ns;
@@ -393,10 +399,14 @@ static muster_status launch(struct group *group, struct lane_stream *stream, voi
 static void keep(struct task_lane *lane, struct lane_stream *stream, struct group *group,
                  muster_status accepted, uint64_t now_ns)
 {
+    if (!has_work(lane))
+        lane->progress_ns = now_ns;
     for (uint32_t i = 0; i < group->count; i++) {
         group->tasks[i]->accepted = accepted;
         append(lane, stream, group->tasks[i], now_ns);
     }
+    /* See park_locked. */
+    atomic_fetch_add_explicit(&lane->outstanding, group->count, memory_order_seq_cst);
 }
 
 static void give_values(struct task_lane *lane, struct group *group, void *built, uint64_t now_ns,
@@ -406,7 +416,7 @@ static void give_values(struct task_lane *lane, struct group *group, void *built
     struct kernel_task *ended = NULL, **tail = &ended;
     platform_mutex_lock(&lane->lock);
     struct lane_stream *stream = choose_stream(lane, false);
-    bool has_hope = may_wait(lane);
+    bool must_wait = !stream && may_wait(lane);
     if (stream)
         status = launch(group, stream, built, NULL);
     bool is_kept = stream && (status == MUSTER_OK || group->count > 1);
@@ -423,7 +433,7 @@ static void give_values(struct task_lane *lane, struct group *group, void *built
         *left = ended;
     }
     if (!is_kept)
-        hand_back(group, !stream && has_hope ? KERNEL_WAITS : KERNEL_AGAIN, status, left);
+        hand_back(group, must_wait ? KERNEL_WAITS : KERNEL_AGAIN, status, left);
 }
 
 /* The first task's data, made resident; all of the group have the same. */
@@ -653,9 +663,9 @@ static void give_group(struct task_pool *pool, struct group *group, uint64_t now
                        struct kernel_task **left)
 {
     struct task_lane *lane;
-    void *built;
+    void *built = group->tasks[0]->built;
     muster_status status = get_lane(pool, group->device, &lane, NULL);
-    if (status == MUSTER_OK)
+    if (status == MUSTER_OK && !built)
         status = kernel_get_built(group->tasks[0]->kernel, group->device, &built, NULL);
     if (status != MUSTER_OK)
         hand_back(group, KERNEL_AGAIN, status, left);
@@ -755,15 +765,19 @@ static void settle(struct task_lane *lane, struct kernel_task *chain)
     task_settle(lane->pool, chain);
 }
 
-/* Sees what of the lane is over; whether anything was. Somebody else may be at it: then nothing. */
-static bool look(struct task_lane *lane)
+/*
+ * Sees what of the lane is over; whether anything was. Somebody else may be at it: then nothing.
+ * Streams that were looked at in the last `fresh_ns` are left out.
+ */
+static bool look(struct task_lane *lane, uint64_t fresh_ns)
 {
     struct kernel_task *chain = NULL, **tail = &chain;
     if (!has_work(lane) || !platform_mutex_try_lock(&lane->lock))
         return false;
     uint64_t now_ns = platform_clock_ns();
     for (uint32_t i = 0; i < lane->stream_count; i++)
-        look_at_stream(lane, &lane->streams[i], now_ns, &tail);
+        if (fresh_ns == 0 || lane->streams[i].looked_ns + fresh_ns <= now_ns)
+            look_at_stream(lane, &lane->streams[i], now_ns, &tail);
     /* What was being given while the lane was given up follows. */
     if (is_overdue(lane, now_ns) || lane->is_given_up)
         give_up(lane, &tail);
@@ -778,7 +792,7 @@ bool lanes_look(struct task_pool *pool)
     bool has_ended = false;
     for (struct task_lane *lane = atomic_load_explicit(&pool->lane_list, memory_order_acquire);
          lane; lane = lane->next)
-        has_ended = look(lane) || has_ended;
+        has_ended = look(lane, 0) || has_ended;
     return has_ended;
 }
 
@@ -814,6 +828,15 @@ void lanes_wake_locked(struct task_pool *pool)
     }
 }
 
+bool lanes_are_parked(struct task_pool *pool)
+{
+    bool is_parked = false;
+    for (struct task_lane *lane = atomic_load_explicit(&pool->lane_list, memory_order_acquire);
+         lane; lane = lane->next)
+        is_parked |= atomic_load_explicit(&lane->is_parked, memory_order_seq_cst) && has_work(lane);
+    return is_parked;
+}
+
 static void sleep_locked(struct task_lane *lane, enum sleep how, uint64_t for_ns)
 {
     struct task_pool *pool = lane->pool;
@@ -822,6 +845,18 @@ static void sleep_locked(struct task_lane *lane, enum sleep how, uint64_t for_ns
     platform_condition_wait(&lane->wake, &pool->lock, platform_deadline_ns(for_ns));
     pool->lanes_asleep--;
     lane->sleep = SLEEP_NOT;
+}
+
+/*
+ * Sequentially consistent, as what keep and then lanes_are_parked do: either whoever gives sees that
+ * the thread has parked, or the thread sees what was given.
+ */
+static void park_locked(struct task_lane *lane)
+{
+    atomic_store_explicit(&lane->is_parked, true, memory_order_seq_cst);
+    if (atomic_load_explicit(&lane->outstanding, memory_order_seq_cst) == 0)
+        sleep_locked(lane, SLEEP_PARKED, UINT64_MAX);
+    atomic_store_explicit(&lane->is_parked, false, memory_order_relaxed);
 }
 
 /* Looks on behalf of those who do not wait; more often if somebody is to hear of an end. */
@@ -835,14 +870,15 @@ static void watch(void *argument)
     while (!pool->lanes_must_stop) {
         bool is_hurried = pool->kernels_wanted > 0 || pool->tasks.aside.count > 0;
         if (!has_work(lane) && pool->tasks.aside.count == 0) {
-            naps++;
-            sleep_locked(lane, naps > NAPS_MAX ? SLEEP_PARKED : SLEEP_NAPS,
-                         naps > NAPS_MAX ? UINT64_MAX : NAP_NS);
+            if (naps++ < NAPS_MAX)
+                sleep_locked(lane, SLEEP_NAPS, NAP_NS);
+            else
+                park_locked(lane);
             continue;
         }
         task_give_ready_locked(pool);
         platform_mutex_unlock(&pool->lock);
-        bool has_ended = look(lane);
+        bool has_ended = look(lane, is_hurried ? 0 : FRESH_NS);
         uint64_t now_ns = platform_clock_ns();
         if (has_ended || naps > 0)
             spin_from_ns = now_ns;
