@@ -51,6 +51,12 @@ struct lane_stream {
     uint64_t mute_ns;                    /* since when the driver would not say, 0: it does */
 };
 
+/*
+ * Whether the device finishes a kernel as fast as it is given. Then one stream does, which costs the
+ * driver less than several. Once it did not, all are used until another kernel comes.
+ */
+enum pace { PACE_UNKNOWN, PACE_KEPT, PACE_LOST };
+
 enum sleep { SLEEP_NOT, SLEEP_SHORTLY, SLEEP_NAPS, SLEEP_PARKED };
 
 struct task_lane {
@@ -60,6 +66,10 @@ struct task_lane {
     struct platform_mutex lock;
     struct lane_stream streams[LANE_STREAMS];
     uint32_t stream_count;
+    const struct muster_kernel *kernel; /* given last, with so many items at most; not followed */
+    uint64_t items;
+    enum pace pace;               /* with these */
+    uint32_t stream;              /* where it is kept */
     uint64_t progress_ns;         /* when something last ended, or was given to an idle lane */
     uint64_t first_deadline_ns;   /* nothing is overdue before */
     bool is_given_up;             /* its device hangs */
@@ -205,6 +215,11 @@ static void renew_stream(struct task_lane *lane, struct lane_stream *stream)
     *stream = fresh;
 }
 
+static bool can_take(const struct lane_stream *stream)
+{
+    return !stream->is_claimed && !stream->has_failed;
+}
+
 /*
  * The stream with the fewest tasks. The first is never claimed, if there is another, so that light
  * tasks need not wait for copies.
@@ -218,10 +233,28 @@ static struct lane_stream *choose_stream(struct task_lane *lane, bool to_claim)
         struct lane_stream *stream = &lane->streams[i];
         if (stream->has_failed)
             renew_stream(lane, stream);
-        if (!stream->is_claimed && !stream->has_failed && (!best || stream->count < best->count))
+        if (can_take(stream) && (!best || stream->count < best->count))
             best = stream;
     }
     return best;
+}
+
+/*
+ * The same for tasks that need no claim: the one they came to before, if the device keeps pace. That
+ * is not known for long: where few are given, they are better off beside each other.
+ */
+static struct lane_stream *choose_for(struct task_lane *lane, const struct kernel_task *task,
+                                      uint64_t now_ns)
+{
+    if (task->kernel != lane->kernel || task->items > lane->items) {
+        lane->kernel = task->kernel;
+        lane->items = task->items;
+        lane->pace = PACE_UNKNOWN;
+    }
+    struct lane_stream *last = &lane->streams[lane->stream];
+    bool can_stay = lane->pace == PACE_KEPT && lane->stream < lane->stream_count &&
+                    last->looked_ns + NAP_NS > now_ns && !lane->is_given_up && can_take(last);
+    return can_stay ? last : choose_stream(lane, false);
 }
 
 /* Whether something of the lane is still to end, so that there may be room later. */
@@ -281,17 +314,24 @@ static void judge(struct kernel_task *task, muster_status ended)
     }
 }
 
+/* Puts the event behind all that was given, if it is not on its way. */
+static void record(struct task_lane *lane, struct lane_stream *stream)
+{
+    const struct muster_backend *table = &lane->device->backend->table;
+    if (!stream->is_recorded &&
+        table->event_record(stream->event->state, stream->stream->state, NULL) == MUSTER_OK) {
+        stream->is_recorded = true;
+        stream->recorded = stream->given;
+    }
+}
+
 /* Whether the stream is over up to `covered`, and how that went. */
 static muster_status ask(struct task_lane *lane, struct lane_stream *stream, uint64_t *covered)
 {
     const struct muster_backend *table = &lane->device->backend->table;
     if (!stream->is_recorded && stream->is_claimed)
         return MUSTER_E_BUSY;
-    if (!stream->is_recorded &&
-        table->event_record(stream->event->state, stream->stream->state, NULL) == MUSTER_OK) {
-        stream->is_recorded = true;
-        stream->recorded = stream->given;
-    }
+    record(lane, stream);
     *covered = stream->is_recorded ? stream->recorded : stream->given;
     /* A device that takes no record, a lost one for instance, may still be working. */
     return stream->is_recorded ? table->event_query(stream->event->state, NULL)
@@ -332,14 +372,36 @@ static void look_at_stream(struct task_lane *lane, struct lane_stream *stream, u
     lane->progress_ns = now_ns;
 }
 
+/*
+ * What whoever gives looks at in passing: the event that was recorded when it last did. What it gave
+ * just now is not over, so that is not asked.
+ */
+static void glance(struct task_lane *lane, struct lane_stream *stream, uint64_t now_ns,
+                   struct kernel_task ***tail)
+{
+    if (stream->is_recorded) {
+        look_at_stream(lane, stream, now_ns, tail);
+        bool has_kept = !stream->is_recorded && lane->pace != PACE_LOST;
+        lane->pace = has_kept ? PACE_KEPT : PACE_LOST;
+        lane->stream = (uint32_t)(stream - lane->streams);
+    }
+    record(lane, stream);
+    stream->looked = stream->given;
+}
+
 /* Counts what has ended, all on one device. No lock is held. */
 static void count_ended(struct task_lane *lane, struct kernel_task *chain)
 {
     struct muster *m = lane->pool->m;
-    uint64_t now_ns = platform_clock_ns();
     run_lock(m);
-    for (struct kernel_task *task = chain; task; task = task->next)
+    /* With the lock, so that in a trace the spans of a device are in the order of their ends. */
+    uint64_t now_ns = platform_clock_ns();
+    for (struct kernel_task *task = chain; task; task = task->next) {
         kernel_task_finish_locked(task, now_ns);
+        if (recording_is_on(&m->recording))
+            trace_kernel_task_locked(lane->device, task->mark.begin_ns, now_ns, task->items,
+                                     task->status, task->tries > 1);
+    }
     device_view_locked(lane->device);
     run_unlock(m);
 }
@@ -415,7 +477,7 @@ static void give_values(struct task_lane *lane, struct group *group, void *built
     muster_status status = MUSTER_E_STREAM_FAILED;
     struct kernel_task *ended = NULL, **tail = &ended;
     platform_mutex_lock(&lane->lock);
-    struct lane_stream *stream = choose_stream(lane, false);
+    struct lane_stream *stream = choose_for(lane, group->tasks[0], now_ns);
     bool must_wait = !stream && may_wait(lane);
     if (stream)
         status = launch(group, stream, built, NULL);
@@ -424,7 +486,7 @@ static void give_values(struct task_lane *lane, struct group *group, void *built
         keep(lane, stream, group, status, now_ns);
     /* So that one who only gives holds no more than what is unfinished. */
     if (is_kept && stream->given - stream->looked >= LOOK_EVERY)
-        look_at_stream(lane, stream, now_ns, &tail);
+        glance(lane, stream, now_ns, &tail);
     *tail = NULL;
     platform_mutex_unlock(&lane->lock);
     if (ended) {
