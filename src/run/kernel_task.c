@@ -280,15 +280,20 @@ bool kernel_task_is_known(const struct task_pool *pool, const struct muster_task
     return is_known;
 }
 
+static void use_known(struct kernel_task *task, const struct kernel_devices *known)
+{
+    task->allowed = known->allowed;
+    task->only = known->only;
+    task->hints = (struct placement_hints){ .backends = UINT32_MAX };
+}
+
 /* The same for a task that asks for nothing: what is known of its kernel, if it still holds. */
 static muster_status find_known(struct task_pool *pool, struct kernel_task *task,
                                 const struct muster_task_desc *desc, struct kernel_devices *known,
                                 struct muster_error *err)
 {
     if (still_holds(pool, task->kernel, known)) {
-        task->allowed = known->allowed;
-        task->only = known->only;
-        task->hints = (struct placement_hints){ .backends = UINT32_MAX };
+        use_known(task, known);
         return MUSTER_OK;
     }
     /* Before they are found: what changes meanwhile makes it stale. */
@@ -301,7 +306,7 @@ static muster_status find_known(struct task_pool *pool, struct kernel_task *task
 
 muster_status kernel_task_fill(struct task_pool *pool, struct kernel_task *task,
                                const struct muster_task_desc *desc, struct kernel_devices *known,
-                               struct muster_error *err)
+                               bool is_known, struct muster_error *err)
 {
     if (!kernel_is_of(desc->kernel, pool->m))
         return say_bad(err, "the kernel is another runtime's");
@@ -321,8 +326,12 @@ muster_status kernel_task_fill(struct task_pool *pool, struct kernel_task *task,
     task->arg_count = (uint32_t)desc->arg_count;
     task->has_data = task->has_arrays = task->has_output = task->has_update = false;
     task->is_counted = false;
-    muster_status status = has_hints(&desc->hints) ? find_devices(pool, task, desc, err)
-                                                   : find_known(pool, task, desc, known, err);
+    muster_status status = MUSTER_OK;
+    if (is_known)
+        use_known(task, known);
+    else
+        status = has_hints(&desc->hints) ? find_devices(pool, task, desc, err)
+                                         : find_known(pool, task, desc, known, err);
     if (status != MUSTER_OK)
         return status;
     task->hints.items = desc->hints.items > 0 ? desc->hints.items : desc->items;

@@ -800,7 +800,7 @@ static muster_status fill_kernels(struct task_pool *pool, const struct muster_ta
         const struct muster_task_desc *desc = desc_at(descs, i, &copy);
         if (!desc->kernel)
             continue;
-        status = kernel_task_fill(pool, task, desc, known, err);
+        status = kernel_task_fill(pool, task, desc, known, false, err);
         task = task->next;
     }
     return status;
@@ -827,8 +827,9 @@ static muster_status prepare_kernels_locked(struct task_pool *pool,
             return status;
         make_progress_locked(pool);
     }
-    if (count == 1 && kernel_task_is_known(pool, desc_at(descs, 0, &copy), &pool->known))
-        return fill_kernels(pool, descs, count, *out, &pool->known, err);
+    const struct muster_task_desc *first = desc_at(descs, 0, &copy);
+    if (count == 1 && kernel_task_is_known(pool, first, &pool->known))
+        return kernel_task_fill(pool, *out, first, &pool->known, true, err);
     struct kernel_devices known = pool->known;
     platform_mutex_unlock(&pool->lock);
     status = fill_kernels(pool, descs, count, *out, &known, err);

@@ -149,8 +149,8 @@ void kernel_task_give_locked(struct task_pool *pool, struct kernel_task *task);
 struct kernel_task *kernel_task_renew_locked(struct task_pool *pool,
                                              const struct kernel_task *task);
 /*
- * Whether all that there is to find out about the task is in `known` or in the task itself: then
- * kernel_task_fill takes no lock.
+ * Whether all that there is to find out about the task is in `known` or in the task itself. If so
+ * kernel_task_fill, told so, takes no lock: also if that has changed since.
  */
 bool kernel_task_is_known(const struct task_pool *pool, const struct muster_task_desc *desc,
                           const struct kernel_devices *known);
@@ -160,7 +160,7 @@ bool kernel_task_is_known(const struct task_pool *pool, const struct muster_task
  */
 muster_status kernel_task_fill(struct task_pool *pool, struct kernel_task *task,
                                const struct muster_task_desc *desc, struct kernel_devices *known,
-                               struct muster_error *err);
+                               bool is_known, struct muster_error *err);
 /* Chooses a device and counts the task against it, or ends it; false then. With m->lock. */
 bool kernel_task_place_locked(struct muster *m, struct kernel_task *task, uint64_t now_ns);
 /* The opposite, if it was counted: it was not run there, or has ended. With m->lock. */
