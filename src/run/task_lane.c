@@ -387,6 +387,7 @@ static void glance(struct task_lane *lane, struct lane_stream *stream, uint64_t 
     }
     record(lane, stream);
     stream->looked = stream->given;
+    stream->looked_ns = now_ns;
 }
 
 /* Counts what has ended, all on one device. No lock is held. */
