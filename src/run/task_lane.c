@@ -19,7 +19,7 @@
 #include <string.h>
 
 #define LANE_STREAMS 4u
-/* How often a lane's thread looks when nobody is in a hurry, and at first when somebody is. */
+/* How often a lane's thread looks at first when nobody is in a hurry, and when somebody is. */
 #define NAP_NS 1000000u
 #define SHORT_NAP_NS 20000u
 /* How long it goes on looking after the last task before it parks. */
@@ -29,7 +29,8 @@
 #define LOOK_EVERY 64u
 /*
  * The lane's thread leaves a stream alone that somebody has looked at so recently, unless there is a
- * hurry: to ask the driver takes longer than a launch, and whoever gives would wait for the lock.
+ * hurry: to ask the driver takes longer than a launch, and whoever gives would wait for the lock. Nor
+ * does it look more often itself while nothing ends.
  */
 #define FRESH_NS (4 * NAP_NS)
 
@@ -955,8 +956,11 @@ static void watch(void *argument)
         /* Who gives and waits looks as well, and is not to be disturbed. */
         if (is_hurried && (has_ended || must_spin))
             continue;
-        sleep_locked(lane, is_hurried ? SLEEP_SHORTLY : SLEEP_NAPS, is_hurried ? pause_ns : NAP_NS);
-        pause_ns = pause_ns * 2 < NAP_NS ? pause_ns * 2 : NAP_NS;
+        if (is_hurried)
+            sleep_locked(lane, SLEEP_SHORTLY, pause_ns < NAP_NS ? pause_ns : NAP_NS);
+        else
+            sleep_locked(lane, SLEEP_NAPS, pause_ns > NAP_NS ? pause_ns : NAP_NS);
+        pause_ns = pause_ns * 2 < FRESH_NS ? pause_ns * 2 : FRESH_NS;
     }
     platform_mutex_unlock(&pool->lock);
 }
