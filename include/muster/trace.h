@@ -17,7 +17,7 @@ enum muster_trace_kind {
     MUSTER_TRACE_UNIT = 1,     /* a span: a device with one run of a unit, from kick to finish */
     MUSTER_TRACE_DELIVERY = 2, /* a span: results of `range` written to arrays and the sink */
     MUSTER_TRACE_JOB = 3,      /* a span: a job, from start to last delivery or failure */
-    MUSTER_TRACE_TASK = 4,     /* a span: a task on a thread */
+    MUSTER_TRACE_TASK = 4,     /* a span: a task on a thread, or one run of one with a kernel */
     MUSTER_TRACE_DATA = 5,     /* data was given to a device to be kept there */
     MUSTER_TRACE_PICK = 6,     /* muster_pick chose the device */
     MUSTER_TRACE_DEVICE_LOST = 7,
@@ -41,9 +41,9 @@ struct muster_trace_event {
     uint64_t bytes;            /* a unit: copied to and from the device; data: its size */
     uint32_t device;           /* as numbered by the runtime or the scenario */
     uint32_t job;              /* counted from 1 */
-    uint32_t thread;           /* a task: the thread, counted from 1 */
+    uint32_t thread;           /* a task: the thread, counted from 1; 0: on the device */
     muster_status status;      /* of the unit, the delivery, the job or the task */
-    int is_retry, is_copy;     /* a unit: not its first run; run beside another one */
+    int is_retry, is_copy; /* a unit, a kernel's task: not its first run; a unit: beside another */
 };
 
 /* Zero means the default. */

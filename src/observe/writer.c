@@ -214,16 +214,36 @@ static bool find_track(struct muster_trace_writer *writer, const struct muster_t
     return true;
 }
 
+static bool is_span(enum muster_trace_kind kind)
+{
+    return kind <= MUSTER_TRACE_TASK;
+}
+
 static uint64_t track_number(uint32_t device, uint32_t track)
 {
     return (uint64_t)device + 1 + (uint64_t)track * TRACK_STRIDE;
+}
+
+static bool place_on_device(struct muster_trace_writer *writer,
+                            const struct muster_trace_event *event, enum group *group,
+                            uint64_t *number)
+{
+    uint32_t track = 0;
+    if (is_span(event->kind) && !find_track(writer, event, &track))
+        return false;
+    if (!device_of(writer, event->device))
+        return false;
+    writer->devices[event->device].is_used = true;
+    writer->has_group[GROUP_DEVICES] = true;
+    *group = GROUP_DEVICES;
+    *number = track_number(event->device, track);
+    return true;
 }
 
 /* Where the event is shown; false if the writer has failed. */
 static bool place(struct muster_trace_writer *writer, const struct muster_trace_event *event,
                   enum group *group, uint64_t *number)
 {
-    uint32_t track = 0;
     switch (event->kind) {
     case MUSTER_TRACE_JOB:
     case MUSTER_TRACE_DELIVERY:
@@ -231,17 +251,13 @@ static bool place(struct muster_trace_writer *writer, const struct muster_trace_
         *number = event->job;
         break;
     case MUSTER_TRACE_TASK:
+        if (event->thread == 0)
+            return place_on_device(writer, event, group, number);
         *group = GROUP_THREADS;
         *number = event->thread;
         break;
     default:
-        if (event->kind == MUSTER_TRACE_UNIT && !find_track(writer, event, &track))
-            return false;
-        if (!device_of(writer, event->device))
-            return false;
-        writer->devices[event->device].is_used = true;
-        *group = GROUP_DEVICES;
-        *number = track_number(event->device, track);
+        return place_on_device(writer, event, group, number);
     }
     writer->has_group[*group] = true;
     return true;
@@ -259,11 +275,6 @@ static void put_name(struct muster_trace_writer *writer, const struct muster_tra
     else
         put(writer, ",\"name\":\"%s\"", kind_names[event->kind]);
     put(writer, ",\"cat\":\"%s\"", kind_names[event->kind]);
-}
-
-static bool is_span(enum muster_trace_kind kind)
-{
-    return kind <= MUSTER_TRACE_TASK;
 }
 
 static void put_args(struct muster_trace_writer *writer, const struct muster_trace_event *event)

@@ -410,12 +410,16 @@ void kernel_prepare(struct muster_kernel *kernel, struct run_device *device)
         make_built(kernel, device, NULL);
 }
 
-/* NULL: not built yet. */
+void *kernel_state_locked(struct muster_kernel *kernel, const struct run_device *device)
+{
+    const struct built *built = find_built_locked(kernel, device);
+    return built && !built->is_building ? built->state : NULL;
+}
+
 static void *find_state(struct muster_kernel *kernel, const struct run_device *device)
 {
     run_lock(kernel->m);
-    struct built *built = find_built_locked(kernel, device);
-    void *state = built && !built->is_building ? built->state : NULL;
+    void *state = kernel_state_locked(kernel, device);
     run_unlock(kernel->m);
     return state;
 }

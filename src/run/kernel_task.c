@@ -171,7 +171,10 @@ static muster_status read_args(struct muster *m, struct kernel_task *task,
     size_t filled = 0;
     for (uint32_t i = 0; i < task->arg_count && status == MUSTER_OK; i++) {
         const struct muster_arg *arg = &desc->args[i];
-        task->given[i] = *arg;
+        /* The rest of a value is read here and now. */
+        task->given[i].kind = arg->kind;
+        if (arg->kind != MUSTER_ARG_VALUE)
+            task->given[i] = *arg;
         switch (arg->kind) {
         case MUSTER_ARG_VALUE:
             status = read_value(task, i, arg, &filled, err);
@@ -240,13 +243,16 @@ static muster_status find_devices(struct task_pool *pool, struct kernel_task *ta
     if (status != MUSTER_OK)
         return status;
     kernel_find_compilers(task->kernel);
+    uint32_t allowed_count = 0;
     task->allowed = (struct device_set){ { 0 } };
+    task->only = PLACEMENT_NONE;
     run_lock(m);
     for (uint32_t i = 0; i < count_devices_locked(m); i++) {
         bool is_named = !hints.devices || named[i / 64] >> (i % 64) & 1;
         if (!is_named || !kernel_has_form(task->kernel, m->devices[i]))
             continue;
         device_set_add(&task->allowed, i);
+        task->only = allowed_count++ == 0 ? i : PLACEMENT_NONE;
         is_any = is_any || placement_refusal(&m->views[i], i, &hints) == MUSTER_REFUSED_NOT;
     }
     if (!is_any)
@@ -257,26 +263,50 @@ static muster_status find_devices(struct task_pool *pool, struct kernel_task *ta
     return status;
 }
 
+static bool still_holds(const struct task_pool *pool, const struct muster_kernel *kernel,
+                        const struct kernel_devices *known)
+{
+    return known->kernel == kernel &&
+           known->epoch == atomic_load_explicit(&pool->m->epoch, memory_order_relaxed);
+}
+
+bool kernel_task_is_known(const struct task_pool *pool, const struct muster_task_desc *desc,
+                          const struct kernel_devices *known)
+{
+    bool is_known = !has_hints(&desc->hints) && still_holds(pool, desc->kernel, known) &&
+                    (desc->args || desc->arg_count == 0) && desc->arg_count <= MUSTER_ARGS_MAX;
+    for (size_t i = 0; is_known && i < desc->arg_count; i++)
+        is_known = desc->args[i].kind != MUSTER_ARG_ALL;
+    return is_known;
+}
+
+static void use_known(struct kernel_task *task, const struct kernel_devices *known)
+{
+    task->allowed = known->allowed;
+    task->only = known->only;
+    task->hints = (struct placement_hints){ .backends = UINT32_MAX };
+}
+
 /* The same for a task that asks for nothing: what is known of its kernel, if it still holds. */
 static muster_status find_known(struct task_pool *pool, struct kernel_task *task,
                                 const struct muster_task_desc *desc, struct kernel_devices *known,
                                 struct muster_error *err)
 {
-    uint64_t epoch = atomic_load_explicit(&pool->m->epoch, memory_order_relaxed);
-    if (known->kernel == task->kernel && known->epoch == epoch) {
-        task->allowed = known->allowed;
-        task->hints = (struct placement_hints){ .backends = UINT32_MAX };
+    if (still_holds(pool, task->kernel, known)) {
+        use_known(task, known);
         return MUSTER_OK;
     }
+    /* Before they are found: what changes meanwhile makes it stale. */
+    uint64_t epoch = atomic_load_explicit(&pool->m->epoch, memory_order_relaxed);
     muster_status status = find_devices(pool, task, desc, err);
     if (status == MUSTER_OK)
-        *known = (struct kernel_devices){ task->kernel, epoch, task->allowed };
+        *known = (struct kernel_devices){ task->kernel, epoch, task->allowed, task->only };
     return status;
 }
 
 muster_status kernel_task_fill(struct task_pool *pool, struct kernel_task *task,
                                const struct muster_task_desc *desc, struct kernel_devices *known,
-                               struct muster_error *err)
+                               bool is_known, struct muster_error *err)
 {
     if (!kernel_is_of(desc->kernel, pool->m))
         return say_bad(err, "the kernel is another runtime's");
@@ -296,8 +326,12 @@ muster_status kernel_task_fill(struct task_pool *pool, struct kernel_task *task,
     task->arg_count = (uint32_t)desc->arg_count;
     task->has_data = task->has_arrays = task->has_output = task->has_update = false;
     task->is_counted = false;
-    muster_status status = has_hints(&desc->hints) ? find_devices(pool, task, desc, err)
-                                                   : find_known(pool, task, desc, known, err);
+    muster_status status = MUSTER_OK;
+    if (is_known)
+        use_known(task, known);
+    else
+        status = has_hints(&desc->hints) ? find_devices(pool, task, desc, err)
+                                         : find_known(pool, task, desc, known, err);
     if (status != MUSTER_OK)
         return status;
     task->hints.items = desc->hints.items > 0 ? desc->hints.items : desc->items;
@@ -307,7 +341,19 @@ muster_status kernel_task_fill(struct task_pool *pool, struct kernel_task *task,
 
 /* Placing. */
 
-static uint32_t choose_locked(struct muster *m, struct kernel_task *task, bool may_avoid)
+/* The only one, unless it has refused; one that is to be avoided is then still the only one. */
+static uint32_t choose_only_locked(const struct muster *m, const struct kernel_task *task)
+{
+    uint32_t only = task->only;
+    bool has_refused = task->refused.words[only / 64] >> (only % 64) & 1;
+    return !has_refused &&
+                   placement_refusal(&m->views[only], only, &task->hints) == MUSTER_REFUSED_NOT
+               ? only
+               : PLACEMENT_NONE;
+}
+
+static uint32_t choose_among_locked(struct muster *m, const struct kernel_task *task,
+                                    bool may_avoid)
 {
     struct device_set set;
     for (uint32_t i = 0; i < TASK_DEVICE_WORDS; i++)
@@ -319,11 +365,17 @@ static uint32_t choose_locked(struct muster *m, struct kernel_task *task, bool m
                             &m->turn);
 }
 
+static uint32_t choose_locked(struct muster *m, const struct kernel_task *task)
+{
+    if (task->only != PLACEMENT_NONE)
+        return choose_only_locked(m, task);
+    uint32_t chosen = choose_among_locked(m, task, true);
+    return chosen != PLACEMENT_NONE ? chosen : choose_among_locked(m, task, false);
+}
+
 bool kernel_task_place_locked(struct muster *m, struct kernel_task *task, uint64_t now_ns)
 {
-    uint32_t chosen = choose_locked(m, task, true);
-    if (chosen == PLACEMENT_NONE)
-        chosen = choose_locked(m, task, false);
+    uint32_t chosen = choose_locked(m, task);
     if (chosen == PLACEMENT_NONE) {
         task->outcome = KERNEL_ENDS;
         /* Some could when it was submitted. */
@@ -333,6 +385,7 @@ bool kernel_task_place_locked(struct muster *m, struct kernel_task *task, uint64
     }
     struct run_device *device = m->devices[chosen];
     task->device = device;
+    task->built = kernel_state_locked(task->kernel, device);
     task->mark = throughput_begin(&device->items, now_ns);
     task->is_counted = true;
     device->dispatched++;

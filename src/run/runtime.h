@@ -471,6 +471,9 @@ static inline uint64_t trace_clock(const struct muster *m)
 }
 /* A task began at `begin_ns`, of trace_clock and not 0, and ended just now. */
 void trace_task(struct muster *m, uint64_t begin_ns, muster_status status);
+/* One run of a task with a kernel: given to the device at `begin_ns`, seen to be over at `end_ns`. */
+void trace_kernel_task_locked(const struct run_device *device, uint64_t begin_ns, uint64_t end_ns,
+                              uint64_t items, muster_status status, bool is_retry);
 
 /* loss.c */
 void timing_marks_destroy(struct run_device *device);
@@ -516,6 +519,8 @@ bool kernel_has_form(const struct muster_kernel *kernel, const struct run_device
  */
 muster_status kernel_get_built(struct muster_kernel *kernel, struct run_device *device, void **out,
                                struct muster_error *err);
+/* The same if it is there already, else NULL. */
+void *kernel_state_locked(struct muster_kernel *kernel, const struct run_device *device);
 /* Looks, with no lock held, for what its forms may need on the devices there are. */
 void kernel_find_compilers(const struct muster_kernel *kernel);
 /* Says why not: MUSTER_E_NOT_SUPPORTED. */

@@ -266,6 +266,33 @@ void task_give_ready_locked(struct task_pool *pool)
         lanes_wake_locked(pool);
 }
 
+/*
+ * The same for one who is done then: left without the lock. A single task goes to its device and the
+ * lock is not taken again, unless something is left to do.
+ */
+static void give_ready_and_unlock(struct task_pool *pool)
+{
+    const struct tasks *tasks = &pool->tasks;
+    bool has_waiting = false;
+    if (tasks->aside.count == 1 && pool->kernels_wanted == 0 &&
+        !tasks->entries[tasks->aside.head].is_doomed) {
+        struct kernel_task *ready, *doomed;
+        take_aside_locked(pool, &ready, &doomed);
+        platform_mutex_unlock(&pool->lock);
+        struct kernel_task *left = lanes_give(pool, ready);
+        if (!left && !lanes_are_parked(pool))
+            return;
+        platform_mutex_lock(&pool->lock);
+        has_waiting = settle_locked(pool, left);
+        lanes_wake_locked(pool);
+    }
+    if (!has_waiting)
+        task_give_ready_locked(pool);
+    if (pool->kernels_wanted > 0)
+        lanes_wake_locked(pool);
+    platform_mutex_unlock(&pool->lock);
+}
+
 /* Batches. */
 
 /* Takes up to `most` tasks that the worker has not begun out of its batch; the first, and how many. */
@@ -752,14 +779,33 @@ static muster_status make_room_locked(struct task_pool *pool, size_t count,
                              pool->tasks.open_count, MUSTER_TASKS_MAX);
 }
 
-/* Records for the kernels of a call, filled. Waits for some to come free, as for places. */
-static muster_status prepare_kernels(struct task_pool *pool, const struct muster_task_desc *descs,
-                                     size_t count, uint32_t kernel_count,
-                                     struct kernel_devices *known, struct kernel_task **out,
-                                     struct muster_error *err)
+static muster_status fill_kernels(struct task_pool *pool, const struct muster_task_desc *descs,
+                                  size_t count, struct kernel_task *task,
+                                  struct kernel_devices *known, struct muster_error *err)
+{
+    struct muster_task_desc copy;
+    muster_status status = MUSTER_OK;
+    for (size_t i = 0; i < count && status == MUSTER_OK; i++) {
+        const struct muster_task_desc *desc = desc_at(descs, i, &copy);
+        if (!desc->kernel)
+            continue;
+        status = kernel_task_fill(pool, task, desc, known, false, err);
+        task = task->next;
+    }
+    return status;
+}
+
+/*
+ * Records for the kernels of a call, filled. Waits for some to come free, as for places. With the
+ * lock, which is not held all the time; for one task of a known kernel it is.
+ */
+static muster_status prepare_kernels_locked(struct task_pool *pool,
+                                            const struct muster_task_desc *descs, size_t count,
+                                            uint32_t kernel_count, struct kernel_task **out,
+                                            struct muster_error *err)
 {
     muster_status status;
-    platform_mutex_lock(&pool->lock);
+    struct muster_task_desc copy;
     while (!kernel_tasks_take_locked(pool, kernel_count, out, &status, err)) {
         if (status == MUSTER_OK && (is_in_task || is_making_room))
             status =
@@ -767,20 +813,17 @@ static muster_status prepare_kernels(struct task_pool *pool, const struct muster
                                   "%u kernels more than the %u that have not ended; at most %u",
                                   kernel_count, pool->kernels_open, MUSTER_KERNEL_TASKS_MAX);
         if (status != MUSTER_OK)
-            break;
+            return status;
         make_progress_locked(pool);
     }
-    *known = pool->known;
+    const struct muster_task_desc *first = desc_at(descs, 0, &copy);
+    if (count == 1 && kernel_task_is_known(pool, first, &pool->known))
+        return kernel_task_fill(pool, *out, first, &pool->known, true, err);
+    struct kernel_devices known = pool->known;
     platform_mutex_unlock(&pool->lock);
-    struct muster_task_desc copy;
-    struct kernel_task *task = status == MUSTER_OK ? *out : NULL;
-    for (size_t i = 0; i < count && status == MUSTER_OK; i++) {
-        const struct muster_task_desc *desc = desc_at(descs, i, &copy);
-        if (!desc->kernel)
-            continue;
-        status = kernel_task_fill(pool, task, desc, known, err);
-        task = task->next;
-    }
+    status = fill_kernels(pool, descs, count, *out, &known, err);
+    platform_mutex_lock(&pool->lock);
+    pool->known = known;
     return status;
 }
 
@@ -910,7 +953,6 @@ muster_status muster_submit(struct muster *m, const struct muster_task_desc *des
 {
     struct task_pool *pool;
     struct kernel_task *kernels = NULL;
-    struct kernel_devices known;
     muster_task unwanted[MUSTER_SUBMIT_MAX];
     uint32_t kernel_count = 0;
     if (!m || (!descs && count > 0))
@@ -920,11 +962,9 @@ muster_status muster_submit(struct muster *m, const struct muster_task_desc *des
         status = get_pool(m, &pool, err);
     if (status != MUSTER_OK || count == 0)
         return status;
-    if (kernel_count > 0)
-        status = prepare_kernels(pool, descs, count, kernel_count, &known, &kernels, err);
     platform_mutex_lock(&pool->lock);
     if (kernel_count > 0)
-        pool->known = known;
+        status = prepare_kernels_locked(pool, descs, count, kernel_count, &kernels, err);
     if (status == MUSTER_OK)
         status = make_room_locked(pool, count, err);
     if (status == MUSTER_OK)
@@ -940,10 +980,7 @@ muster_status muster_submit(struct muster *m, const struct muster_task_desc *des
         platform_condition_wake_one(&pool->work);
         must_wake = false;
     }
-    task_give_ready_locked(pool);
-    if (pool->kernels_wanted > 0)
-        lanes_wake_locked(pool);
-    platform_mutex_unlock(&pool->lock);
+    give_ready_and_unlock(pool);
     /* Without the lock, which the woken thread needs before this call into the system is over. */
     if (must_wake)
         platform_condition_wake_one(&pool->work);

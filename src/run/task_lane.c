@@ -19,7 +19,7 @@
 #include <string.h>
 
 #define LANE_STREAMS 4u
-/* How often a lane's thread looks when nobody is in a hurry, and at first when somebody is. */
+/* How often a lane's thread looks at first when nobody is in a hurry, and when somebody is. */
 #define NAP_NS 1000000u
 #define SHORT_NAP_NS 20000u
 /* How long it goes on looking after the last task before it parks. */
@@ -27,23 +27,36 @@
 #define SPIN_NS 20000u
 /* Tasks after which whoever gives looks what is over. */
 #define LOOK_EVERY 64u
+/*
+ * The lane's thread leaves a stream alone that somebody has looked at so recently, unless there is a
+ * hurry: to ask the driver takes longer than a launch, and whoever gives would wait for the lock. Nor
+ * does it look more often itself while nothing ends.
+ */
+#define FRESH_NS (4 * NAP_NS)
 
 struct lane_stream {
     muster_stream handle;
-    struct run_stream *stream;           /* pinned */
-    struct run_event *event;             /* a reference */
-    struct kernel_task *oldest, *newest; /* given and not seen to be over */
+    struct run_stream *stream; /* pinned */
+    struct run_event *event;   /* a reference */
     uint32_t count;
-    uint64_t given;    /* sequence of the newest that was ever given */
-    uint64_t recorded; /* the event stands behind this one */
-    uint64_t busy_ns;  /* when it was last seen to be unfinished */
-    uint64_t looked;   /* what was given when somebody last looked */
-    uint64_t mute_ns;  /* since when the driver would not say, 0: it does */
-    bool is_recorded;  /* and not seen to be complete */
-    bool is_claimed;   /* somebody gives to it, without the lock */
-    bool has_failed;   /* to be replaced when it is empty */
-    bool has_copies;   /* the heavy way was taken: results are in flights */
+    bool is_recorded;                    /* and not seen to be complete */
+    bool is_claimed;                     /* somebody gives to it, without the lock */
+    bool has_failed;                     /* to be replaced when it is empty */
+    bool has_copies;                     /* the heavy way was taken: results are in flights */
+    struct kernel_task *oldest, *newest; /* given and not seen to be over */
+    uint64_t given;                      /* sequence of the newest that was ever given */
+    uint64_t looked;                     /* what was given when somebody last looked */
+    uint64_t looked_ns;                  /* when that was */
+    uint64_t recorded;                   /* the event stands behind this one */
+    uint64_t busy_ns;                    /* when it was last seen to be unfinished */
+    uint64_t mute_ns;                    /* since when the driver would not say, 0: it does */
 };
+
+/*
+ * Whether the device finishes a kernel as fast as it is given. Then one stream does, which costs the
+ * driver less than several. Once it did not, all are used until another kernel comes.
+ */
+enum pace { PACE_UNKNOWN, PACE_KEPT, PACE_LOST };
 
 enum sleep { SLEEP_NOT, SLEEP_SHORTLY, SLEEP_NAPS, SLEEP_PARKED };
 
@@ -54,13 +67,18 @@ struct task_lane {
     struct platform_mutex lock;
     struct lane_stream streams[LANE_STREAMS];
     uint32_t stream_count;
+    const struct muster_kernel *kernel; /* given last, with so many items at most; not followed */
+    uint64_t items;
+    enum pace pace;               /* with these */
+    uint32_t stream;              /* where it is kept */
     uint64_t progress_ns;         /* when something last ended, or was given to an idle lane */
     uint64_t first_deadline_ns;   /* nothing is overdue before */
     bool is_given_up;             /* its device hangs */
-    _Atomic uint32_t outstanding; /* written with the lock; relaxed: the pool's lock orders sleep */
+    _Atomic uint32_t outstanding; /* written with the lock */
     struct platform_thread thread;
     struct platform_condition wake; /* with the pool's lock */
     enum sleep sleep;               /* likewise */
+    _Atomic bool is_parked;         /* likewise, and read without: see park_locked */
 };
 
 /* Tasks of one kernel for one device. */
@@ -198,6 +216,11 @@ static void renew_stream(struct task_lane *lane, struct lane_stream *stream)
     *stream = fresh;
 }
 
+static bool can_take(const struct lane_stream *stream)
+{
+    return !stream->is_claimed && !stream->has_failed;
+}
+
 /*
  * The stream with the fewest tasks. The first is never claimed, if there is another, so that light
  * tasks need not wait for copies.
@@ -211,10 +234,28 @@ static struct lane_stream *choose_stream(struct task_lane *lane, bool to_claim)
         struct lane_stream *stream = &lane->streams[i];
         if (stream->has_failed)
             renew_stream(lane, stream);
-        if (!stream->is_claimed && !stream->has_failed && (!best || stream->count < best->count))
+        if (can_take(stream) && (!best || stream->count < best->count))
             best = stream;
     }
     return best;
+}
+
+/*
+ * The same for tasks that need no claim: the one they came to before, if the device keeps pace. That
+ * is not known for long: where few are given, they are better off beside each other.
+ */
+static struct lane_stream *choose_for(struct task_lane *lane, const struct kernel_task *task,
+                                      uint64_t now_ns)
+{
+    if (task->kernel != lane->kernel || task->items > lane->items) {
+        lane->kernel = task->kernel;
+        lane->items = task->items;
+        lane->pace = PACE_UNKNOWN;
+    }
+    struct lane_stream *last = &lane->streams[lane->stream];
+    bool can_stay = lane->pace == PACE_KEPT && lane->stream < lane->stream_count &&
+                    last->looked_ns + NAP_NS > now_ns && !lane->is_given_up && can_take(last);
+    return can_stay ? last : choose_stream(lane, false);
 }
 
 /* Whether something of the lane is still to end, so that there may be room later. */
@@ -229,8 +270,6 @@ static bool may_wait(struct task_lane *lane)
 static void append(struct task_lane *lane, struct lane_stream *stream, struct kernel_task *task,
                    uint64_t now_ns)
 {
-    if (!has_work(lane))
-        lane->progress_ns = now_ns;
     task->next = NULL;
     task->sequence = ++stream->given;
     task->deadline_ns =
@@ -243,7 +282,6 @@ static void append(struct task_lane *lane, struct lane_stream *stream, struct ke
         stream->oldest = task;
     stream->newest = task;
     stream->count++;
-    atomic_fetch_add_explicit(&lane->outstanding, 1, memory_order_relaxed);
 }
 
 static struct kernel_task *take_oldest(struct task_lane *lane, struct lane_stream *stream)
@@ -253,7 +291,8 @@ static struct kernel_task *take_oldest(struct task_lane *lane, struct lane_strea
     if (!stream->oldest)
         stream->newest = NULL;
     stream->count--;
-    atomic_fetch_sub_explicit(&lane->outstanding, 1, memory_order_relaxed);
+    uint32_t outstanding = atomic_load_explicit(&lane->outstanding, memory_order_relaxed);
+    atomic_store_explicit(&lane->outstanding, outstanding - 1, memory_order_relaxed);
     return task;
 }
 
@@ -276,17 +315,24 @@ static void judge(struct kernel_task *task, muster_status ended)
     }
 }
 
+/* Puts the event behind all that was given, if it is not on its way. */
+static void record(struct task_lane *lane, struct lane_stream *stream)
+{
+    const struct muster_backend *table = &lane->device->backend->table;
+    if (!stream->is_recorded &&
+        table->event_record(stream->event->state, stream->stream->state, NULL) == MUSTER_OK) {
+        stream->is_recorded = true;
+        stream->recorded = stream->given;
+    }
+}
+
 /* Whether the stream is over up to `covered`, and how that went. */
 static muster_status ask(struct task_lane *lane, struct lane_stream *stream, uint64_t *covered)
 {
     const struct muster_backend *table = &lane->device->backend->table;
     if (!stream->is_recorded && stream->is_claimed)
         return MUSTER_E_BUSY;
-    if (!stream->is_recorded &&
-        table->event_record(stream->event->state, stream->stream->state, NULL) == MUSTER_OK) {
-        stream->is_recorded = true;
-        stream->recorded = stream->given;
-    }
+    record(lane, stream);
     *covered = stream->is_recorded ? stream->recorded : stream->given;
     /* A device that takes no record, a lost one for instance, may still be working. */
     return stream->is_recorded ? table->event_query(stream->event->state, NULL)
@@ -300,6 +346,7 @@ static void look_at_stream(struct task_lane *lane, struct lane_stream *stream, u
     if (!stream->oldest)
         return;
     stream->looked = stream->given;
+    stream->looked_ns = now_ns;
     muster_status status = ask(lane, stream, &covered);
     if (!run_is_over(status)) {
         stream->busy_ns = now_ns;
@@ -326,14 +373,37 @@ static void look_at_stream(struct task_lane *lane, struct lane_stream *stream, u
     lane->progress_ns = now_ns;
 }
 
+/*
+ * What whoever gives looks at in passing: the event that was recorded when it last did. What it gave
+ * just now is not over, so that is not asked.
+ */
+static void glance(struct task_lane *lane, struct lane_stream *stream, uint64_t now_ns,
+                   struct kernel_task ***tail)
+{
+    if (stream->is_recorded) {
+        look_at_stream(lane, stream, now_ns, tail);
+        bool has_kept = !stream->is_recorded && lane->pace != PACE_LOST;
+        lane->pace = has_kept ? PACE_KEPT : PACE_LOST;
+        lane->stream = (uint32_t)(stream - lane->streams);
+    }
+    record(lane, stream);
+    stream->looked = stream->given;
+    stream->looked_ns = now_ns;
+}
+
 /* Counts what has ended, all on one device. No lock is held. */
 static void count_ended(struct task_lane *lane, struct kernel_task *chain)
 {
     struct muster *m = lane->pool->m;
-    uint64_t now_ns = platform_clock_ns();
     run_lock(m);
-    for (struct kernel_task *task = chain; task; task = task->next)
+    /* With the lock, so that in a trace the spans of a device are in the order of their ends. */
+    uint64_t now_ns = platform_clock_ns();
+    for (struct kernel_task *task = chain; task; task = task->next) {
         kernel_task_finish_locked(task, now_ns);
+        if (recording_is_on(&m->recording))
+            trace_kernel_task_locked(lane->device, task->mark.begin_ns, now_ns, task->items,
+                                     task->status, task->tries > 1);
+    }
     device_view_locked(lane->device);
     run_unlock(m);
 }
@@ -393,10 +463,14 @@ static muster_status launch(struct group *group, struct lane_stream *stream, voi
 static void keep(struct task_lane *lane, struct lane_stream *stream, struct group *group,
                  muster_status accepted, uint64_t now_ns)
 {
+    if (!has_work(lane))
+        lane->progress_ns = now_ns;
     for (uint32_t i = 0; i < group->count; i++) {
         group->tasks[i]->accepted = accepted;
         append(lane, stream, group->tasks[i], now_ns);
     }
+    /* See park_locked. */
+    atomic_fetch_add_explicit(&lane->outstanding, group->count, memory_order_seq_cst);
 }
 
 static void give_values(struct task_lane *lane, struct group *group, void *built, uint64_t now_ns,
@@ -405,8 +479,8 @@ static void give_values(struct task_lane *lane, struct group *group, void *built
     muster_status status = MUSTER_E_STREAM_FAILED;
     struct kernel_task *ended = NULL, **tail = &ended;
     platform_mutex_lock(&lane->lock);
-    struct lane_stream *stream = choose_stream(lane, false);
-    bool has_hope = may_wait(lane);
+    struct lane_stream *stream = choose_for(lane, group->tasks[0], now_ns);
+    bool must_wait = !stream && may_wait(lane);
     if (stream)
         status = launch(group, stream, built, NULL);
     bool is_kept = stream && (status == MUSTER_OK || group->count > 1);
@@ -414,7 +488,7 @@ static void give_values(struct task_lane *lane, struct group *group, void *built
         keep(lane, stream, group, status, now_ns);
     /* So that one who only gives holds no more than what is unfinished. */
     if (is_kept && stream->given - stream->looked >= LOOK_EVERY)
-        look_at_stream(lane, stream, now_ns, &tail);
+        glance(lane, stream, now_ns, &tail);
     *tail = NULL;
     platform_mutex_unlock(&lane->lock);
     if (ended) {
@@ -423,7 +497,7 @@ static void give_values(struct task_lane *lane, struct group *group, void *built
         *left = ended;
     }
     if (!is_kept)
-        hand_back(group, !stream && has_hope ? KERNEL_WAITS : KERNEL_AGAIN, status, left);
+        hand_back(group, must_wait ? KERNEL_WAITS : KERNEL_AGAIN, status, left);
 }
 
 /* The first task's data, made resident; all of the group have the same. */
@@ -653,9 +727,9 @@ static void give_group(struct task_pool *pool, struct group *group, uint64_t now
                        struct kernel_task **left)
 {
     struct task_lane *lane;
-    void *built;
+    void *built = group->tasks[0]->built;
     muster_status status = get_lane(pool, group->device, &lane, NULL);
-    if (status == MUSTER_OK)
+    if (status == MUSTER_OK && !built)
         status = kernel_get_built(group->tasks[0]->kernel, group->device, &built, NULL);
     if (status != MUSTER_OK)
         hand_back(group, KERNEL_AGAIN, status, left);
@@ -755,15 +829,19 @@ static void settle(struct task_lane *lane, struct kernel_task *chain)
     task_settle(lane->pool, chain);
 }
 
-/* Sees what of the lane is over; whether anything was. Somebody else may be at it: then nothing. */
-static bool look(struct task_lane *lane)
+/*
+ * Sees what of the lane is over; whether anything was. Somebody else may be at it: then nothing.
+ * Streams that were looked at in the last `fresh_ns` are left out.
+ */
+static bool look(struct task_lane *lane, uint64_t fresh_ns)
 {
     struct kernel_task *chain = NULL, **tail = &chain;
     if (!has_work(lane) || !platform_mutex_try_lock(&lane->lock))
         return false;
     uint64_t now_ns = platform_clock_ns();
     for (uint32_t i = 0; i < lane->stream_count; i++)
-        look_at_stream(lane, &lane->streams[i], now_ns, &tail);
+        if (fresh_ns == 0 || lane->streams[i].looked_ns + fresh_ns <= now_ns)
+            look_at_stream(lane, &lane->streams[i], now_ns, &tail);
     /* What was being given while the lane was given up follows. */
     if (is_overdue(lane, now_ns) || lane->is_given_up)
         give_up(lane, &tail);
@@ -778,7 +856,7 @@ bool lanes_look(struct task_pool *pool)
     bool has_ended = false;
     for (struct task_lane *lane = atomic_load_explicit(&pool->lane_list, memory_order_acquire);
          lane; lane = lane->next)
-        has_ended = look(lane) || has_ended;
+        has_ended = look(lane, 0) || has_ended;
     return has_ended;
 }
 
@@ -814,6 +892,15 @@ void lanes_wake_locked(struct task_pool *pool)
     }
 }
 
+bool lanes_are_parked(struct task_pool *pool)
+{
+    bool is_parked = false;
+    for (struct task_lane *lane = atomic_load_explicit(&pool->lane_list, memory_order_acquire);
+         lane; lane = lane->next)
+        is_parked |= atomic_load_explicit(&lane->is_parked, memory_order_seq_cst) && has_work(lane);
+    return is_parked;
+}
+
 static void sleep_locked(struct task_lane *lane, enum sleep how, uint64_t for_ns)
 {
     struct task_pool *pool = lane->pool;
@@ -822,6 +909,18 @@ static void sleep_locked(struct task_lane *lane, enum sleep how, uint64_t for_ns
     platform_condition_wait(&lane->wake, &pool->lock, platform_deadline_ns(for_ns));
     pool->lanes_asleep--;
     lane->sleep = SLEEP_NOT;
+}
+
+/*
+ * Sequentially consistent, as what keep and then lanes_are_parked do: either whoever gives sees that
+ * the thread has parked, or the thread sees what was given.
+ */
+static void park_locked(struct task_lane *lane)
+{
+    atomic_store_explicit(&lane->is_parked, true, memory_order_seq_cst);
+    if (atomic_load_explicit(&lane->outstanding, memory_order_seq_cst) == 0)
+        sleep_locked(lane, SLEEP_PARKED, UINT64_MAX);
+    atomic_store_explicit(&lane->is_parked, false, memory_order_relaxed);
 }
 
 /* Looks on behalf of those who do not wait; more often if somebody is to hear of an end. */
@@ -835,14 +934,15 @@ static void watch(void *argument)
     while (!pool->lanes_must_stop) {
         bool is_hurried = pool->kernels_wanted > 0 || pool->tasks.aside.count > 0;
         if (!has_work(lane) && pool->tasks.aside.count == 0) {
-            naps++;
-            sleep_locked(lane, naps > NAPS_MAX ? SLEEP_PARKED : SLEEP_NAPS,
-                         naps > NAPS_MAX ? UINT64_MAX : NAP_NS);
+            if (naps++ < NAPS_MAX)
+                sleep_locked(lane, SLEEP_NAPS, NAP_NS);
+            else
+                park_locked(lane);
             continue;
         }
         task_give_ready_locked(pool);
         platform_mutex_unlock(&pool->lock);
-        bool has_ended = look(lane);
+        bool has_ended = look(lane, is_hurried ? 0 : FRESH_NS);
         uint64_t now_ns = platform_clock_ns();
         if (has_ended || naps > 0)
             spin_from_ns = now_ns;
@@ -856,8 +956,11 @@ static void watch(void *argument)
         /* Who gives and waits looks as well, and is not to be disturbed. */
         if (is_hurried && (has_ended || must_spin))
             continue;
-        sleep_locked(lane, is_hurried ? SLEEP_SHORTLY : SLEEP_NAPS, is_hurried ? pause_ns : NAP_NS);
-        pause_ns = pause_ns * 2 < NAP_NS ? pause_ns * 2 : NAP_NS;
+        if (is_hurried)
+            sleep_locked(lane, SLEEP_SHORTLY, pause_ns < NAP_NS ? pause_ns : NAP_NS);
+        else
+            sleep_locked(lane, SLEEP_NAPS, pause_ns > NAP_NS ? pause_ns : NAP_NS);
+        pause_ns = pause_ns * 2 < FRESH_NS ? pause_ns * 2 : FRESH_NS;
     }
     platform_mutex_unlock(&pool->lock);
 }

@@ -41,6 +41,7 @@ struct kernel_devices {
     const struct muster_kernel *kernel;
     uint64_t epoch;
     struct device_set allowed;
+    uint32_t only; /* the one allowed, PLACEMENT_NONE if there are several */
 };
 
 /* What becomes of a kernel task that somebody has in hand. */
@@ -68,6 +69,7 @@ struct kernel_task {
     /* Where it may run, where it was refused, and where it would rather not run again. */
     struct placement_hints hints;
     struct device_set allowed, refused, avoided;
+    uint32_t only;        /* as in kernel_devices */
     muster_status status; /* how it ends, or why it was refused last */
     enum kernel_outcome outcome;
     uint32_t tries;
@@ -76,6 +78,7 @@ struct kernel_task {
 
     /* With a device. */
     struct run_device *device;
+    void *built; /* the kernel for it; NULL: not there when the device was chosen */
     struct throughput_mark mark;
     uint64_t sequence;      /* on its stream */
     uint64_t deadline_ns;   /* UINT64_MAX: none */
@@ -146,12 +149,18 @@ void kernel_task_give_locked(struct task_pool *pool, struct kernel_task *task);
 struct kernel_task *kernel_task_renew_locked(struct task_pool *pool,
                                              const struct kernel_task *task);
 /*
+ * Whether all that there is to find out about the task is in `known` or in the task itself. If so
+ * kernel_task_fill, told so, takes no lock: also if that has changed since.
+ */
+bool kernel_task_is_known(const struct task_pool *pool, const struct muster_task_desc *desc,
+                          const struct kernel_devices *known);
+/*
  * Reads one task, and finds the devices that may run it, unless it is in `known`, which is brought
  * up to date.
  */
 muster_status kernel_task_fill(struct task_pool *pool, struct kernel_task *task,
                                const struct muster_task_desc *desc, struct kernel_devices *known,
-                               struct muster_error *err);
+                               bool is_known, struct muster_error *err);
 /* Chooses a device and counts the task against it, or ends it; false then. With m->lock. */
 bool kernel_task_place_locked(struct muster *m, struct kernel_task *task, uint64_t now_ns);
 /* The opposite, if it was counted: it was not run there, or has ended. With m->lock. */
@@ -169,6 +178,8 @@ struct kernel_task *lanes_give(struct task_pool *pool, struct kernel_task *chain
 bool lanes_look(struct task_pool *pool);
 /* Wakes threads of lanes that have something to watch. */
 void lanes_wake_locked(struct task_pool *pool);
+/* Whether one of them has parked, for whoever has given something without the lock since. */
+bool lanes_are_parked(struct task_pool *pool);
 /* Devices that did not finish anything for so long are given up, after `since_ns` at the earliest. */
 void lanes_give_up(struct task_pool *pool, uint64_t since_ns, uint64_t patience_ns);
 /* Ends the lanes' threads and lets go of the streams. Then frees the lanes. */

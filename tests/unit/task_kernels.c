@@ -477,6 +477,33 @@ static void an_end_is_heard_of_without_waiting(void)
     MUST(muster_close(m, &problem));
 }
 
+static uint64_t ended_so_far(struct muster *m)
+{
+    struct muster_counters counters = { .size = sizeof counters };
+    MUST(muster_counters(m, &counters, &problem));
+    return counters.tasks_ended;
+}
+
+/* One that nobody wants to hear of takes the short way, also to a lane whose thread has parked. */
+static void a_parked_thread_hears_of_a_single_task(void)
+{
+    struct muster *m = open_sim(SIM_TWO(""));
+    struct muster_task_desc desc = { .size = sizeof desc,
+                                     .kernel = kernel_of(m, do_nothing),
+                                     .items = 1 };
+    struct door nobody = DOOR_INIT;
+    CHECK_STATUS(MUSTER_OK, wait_one(m, submit(m, desc)));
+    for (uint64_t round = 2; round < 5; round++) {
+        for (int i = 0; i < 2; i++)
+            door_linger(&nobody, 100);
+        submit(m, desc);
+        for (int i = 0; i < 200 && ended_so_far(m) < round; i++)
+            door_linger(&nobody, 10);
+        CHECK_EQUAL(round, ended_so_far(m));
+    }
+    MUST(muster_close(m, &problem));
+}
+
 static void a_failure_cancels_what_follows(void)
 {
     struct muster *m = open_plain();
@@ -937,6 +964,7 @@ int main(int argc, char **argv)
         TEST(older_callers_are_walked_rightly),
         TEST(order_holds_across_host_and_devices),
         TEST(an_end_is_heard_of_without_waiting),
+        TEST(a_parked_thread_hears_of_a_single_task),
         TEST(a_failure_cancels_what_follows),
         TEST(what_is_not_given_can_be_cancelled),
         TEST(bad_luck_is_tried_elsewhere),

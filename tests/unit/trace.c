@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #define UNIT 64
+#define TRACK_STRIDE (1u << 21) /* between tracks of one device */
 #define SIM_UNEQUAL                                                                                \
     "[{\"items_per_s\": 4e6, \"launch_ns\": 5000}, {\"items_per_s\": 1e6, \"launch_ns\": 5000}]"
 
@@ -234,6 +235,47 @@ static void tasks_lie_in_each_other(void)
     MUST(muster_close(m, &problem));
 }
 
+static muster_status no_kernel(uint64_t begin_item, uint64_t end_item, void *const *args)
+{
+    (void)begin_item, (void)end_item, (void)args;
+    return MUSTER_OK;
+}
+
+/* Each run of each is a span on its device, whichever way it went there, and who saw its end. */
+static void tasks_with_kernels_are_on_their_devices(void)
+{
+    struct muster *m = open_sim("sim", "[{\"items_per_s\": 1e8}, {\"items_per_s\": 1e8, \"faults\":"
+                                       " [{\"kind\": \"lost\", \"at_launch\": 8}]}]");
+    struct muster_kernel *kernel = kernel_of(m, no_kernel);
+    struct muster_task_desc descs[100];
+    uint64_t done = 0, lost = 0;
+    for (size_t i = 0; i < COUNT_OF(descs); i++)
+        descs[i] = (struct muster_task_desc){ .size = sizeof *descs, .kernel = kernel, .items = 7 };
+    MUST(muster_submit(m, descs, 1, NULL, &problem));
+    MUST(muster_wait(m, NULL, 0, UINT64_MAX, &problem));
+    begin(m, 0);
+    for (size_t i = 0; i < COUNT_OF(descs); i++)
+        MUST(muster_submit(m, &descs[i], 1, NULL, &problem));
+    MUST(muster_submit(m, descs, COUNT_OF(descs), NULL, &problem));
+    MUST(muster_wait(m, NULL, 0, UINT64_MAX, &problem));
+    struct shown_trace trace = show(m);
+    for (size_t i = 0; i < trace.count; i++) {
+        const struct shown *shown = &trace.events[i];
+        if (!is_kind(shown, "task"))
+            continue;
+        CHECK_EQUAL(1, shown->pid);
+        CHECK_EQUAL(7, shown->end);
+        done += strcmp(shown->outcome, "done") == 0;
+        lost += strcmp(shown->outcome, "lost") == 0;
+        CHECK(strcmp(shown->outcome, "lost") != 0 || shown->tid % TRACK_STRIDE == 2); /* sim:1 */
+    }
+    CHECK_EQUAL(200, done);
+    CHECK_EQUAL(done + lost, count_kind(&trace, "task"));
+    CHECK_EQUAL(lost > 0, count_kind(&trace, "device lost") > 0);
+    free(trace.events);
+    MUST(muster_close(m, &problem));
+}
+
 /* At any time. */
 
 struct toggling {
@@ -438,6 +480,7 @@ int main(int argc, char **argv)
         TEST(a_lost_device_is_in_the_trace),
         TEST(a_device_that_hangs_and_comes_back_is_in_the_trace),
         TEST(tasks_lie_in_each_other),
+        TEST(tasks_with_kernels_are_on_their_devices),
         TEST(a_trace_may_start_and_stop_at_any_time),
         TEST(a_file_is_whole_or_as_it_was),
         TEST(misuse_is_refused),
