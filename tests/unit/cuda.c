@@ -402,6 +402,35 @@ static void kept_memory_does_not_stand_in_the_way(void)
     close_cuda(rig);
 }
 
+static uint64_t registrations(void)
+{
+    struct test_cuda_objects objects;
+    control->count(&objects);
+    return objects.registrations;
+}
+
+/* The driver knows it once: the first to be done must not take it from the others. */
+static void registered_memory_stays_until_all_are_done(void)
+{
+    enum { BYTES = 100000 };
+    struct rig *rig = open_cuda("devices=2");
+    unsigned char *host = rig_host(rig, BYTES);
+    void *other = rig->devices[1].state;
+    uint64_t before = registrations();
+    DO(rig, host_register, rig->device, host, BYTES);
+    DO(rig, host_register, other, host, BYTES);
+    CHECK_EQUAL(before + 1, registrations());
+    rig->table.host_unregister(rig->device, host);
+    CHECK_EQUAL(before + 1, registrations());
+    rig->table.host_unregister(other, host);
+    CHECK_EQUAL(before, registrations());
+    /* What overlaps and is not the same is the caller's mistake. */
+    DO(rig, host_register, other, host, BYTES / 2);
+    REFUSED(rig, MUSTER_E_INVALID, host_register, rig->device, host, BYTES);
+    rig->table.host_unregister(other, host);
+    close_cuda(rig);
+}
+
 /* --- losses ------------------------------------------------------------------------------------- */
 
 #define CALLS 40
@@ -807,6 +836,7 @@ static const struct test tests[] = {
     TEST(pageable_memory_does_not_make_the_caller_wait),
     TEST(a_new_gate_does_not_disturb_old_waits),
     TEST(kept_memory_does_not_stand_in_the_way),
+    TEST(registered_memory_stays_until_all_are_done),
     TEST(slices_take_whole_groups_and_the_rest),
     TEST(a_slice_runs_kernels_on_its_default_stream_too),
     TEST(the_nth_call_of_the_driver_may_fail),

@@ -18,13 +18,15 @@
 
 #define CUDA_SLICES_MAX 64
 /* How long work that should be over may still be seen running when a device is closed. */
-#define CUDA_CLOSE_GRACE_NS 50000000u
+#define CUDA_CLOSE_GRACE_NS 200000000u
 
 struct cuda_backend {
     const struct muster_services *services; /* borrowed until close */
     struct cuda_driver driver;
     struct cuda_nvml nvml;
     int device_count;
+    struct platform_mutex registering;
+    struct cuda_registration *registrations; /* owns; under that lock */
 };
 
 /* How a device is cut: groups of multiprocessors, dealt out to the slices in turn. */
@@ -78,7 +80,7 @@ struct cuda_domain {
     struct platform_condition changed;
     struct platform_thread watcher;
     /* Under the lock: */
-    bool is_closing, watcher_is_gone;
+    bool is_closing;
     struct cuda_call *calls; /* owns */
     uint32_t call_capacity, call_free, call_first, call_last;
     uint32_t calls_given, calls_running;
@@ -181,6 +183,10 @@ void cuda_pinned_release(struct cuda_domain *domain, enum cuda_pinned_kind kind,
                          struct cuda_pinned *pinned);
 void cuda_pinned_free_all(struct cuda_domain *domain);
 size_t cuda_pinned_bytes(enum cuda_pinned_kind kind);
+
+/* host.c */
+muster_status cuda_registrations_init(struct cuda_backend *backend, struct muster_error *err);
+void cuda_registrations_deinit(struct cuda_backend *backend);
 
 /* The slots of the table. */
 muster_status cuda_slice_plan(void *device, const uint32_t *sizes, size_t count,
