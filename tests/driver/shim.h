@@ -117,7 +117,7 @@ void run(const test_dimensions *grid, const test_dimensions *block, unsigned lon
                     signature<decltype(kernel)>::call(kernel, parameters);
     }
 }
-}
+} // namespace test_cuda
 
 #define TEST_KERNEL(name)                                                                          \
     extern "C" __attribute__((visibility("default"))) const test_kernel test_kernel_##name;        \

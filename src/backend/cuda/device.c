@@ -101,6 +101,8 @@ static uint32_t capabilities_of(const struct cuda_domain *domain)
         can |= MUSTER_CAN_WAIT_VALUE;
     if (domain->pool)
         can |= MUSTER_CAN_STREAM_MEMORY;
+    if (cuda_graphs_exist(driver))
+        can |= MUSTER_CAN_GRAPHS;
     if (can_slice(domain))
         can |= MUSTER_CAN_SLICE;
     if (has_peer(domain))
