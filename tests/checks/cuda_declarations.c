@@ -25,6 +25,15 @@ SAME_PLACE(cuda_resource, type, CUdevResource, type);
 SAME_PLACE(cuda_resource, of.sm.count, CUdevResource, sm.smCount);
 SAME_PLACE(cuda_resource, of.sm.least, CUdevResource, sm.minSmPartitionSize);
 SAME_PLACE(cuda_resource, of.sm.alignment, CUdevResource, sm.smCoscheduledAlignment);
+_Static_assert(sizeof(cuda_kernel_node) == sizeof(CUDA_KERNEL_NODE_PARAMS), "a kernel node");
+SAME_PLACE(cuda_kernel_node, function, CUDA_KERNEL_NODE_PARAMS, func);
+SAME_PLACE(cuda_kernel_node, grid, CUDA_KERNEL_NODE_PARAMS, gridDimX);
+SAME_PLACE(cuda_kernel_node, block, CUDA_KERNEL_NODE_PARAMS, blockDimX);
+SAME_PLACE(cuda_kernel_node, shared_bytes, CUDA_KERNEL_NODE_PARAMS, sharedMemBytes);
+SAME_PLACE(cuda_kernel_node, parameters, CUDA_KERNEL_NODE_PARAMS, kernelParams);
+SAME_PLACE(cuda_kernel_node, extra, CUDA_KERNEL_NODE_PARAMS, extra);
+SAME_PLACE(cuda_kernel_node, kernel, CUDA_KERNEL_NODE_PARAMS, kern);
+SAME_PLACE(cuda_kernel_node, context, CUDA_KERNEL_NODE_PARAMS, ctx);
 
 /* From here on our names are the toolkit's, so that the prototypes must agree exactly. */
 #define cuda_result CUresult
@@ -47,6 +56,10 @@ SAME_PLACE(cuda_resource, of.sm.alignment, CUdevResource, sm.smCoscheduledAlignm
 #define cuda_host_function CUhostFn
 #define cuda_pool_properties CUmemPoolProps
 #define cuda_resource CUdevResource
+#define cuda_graph_handle CUgraph
+#define cuda_graph_node_handle CUgraphNode
+#define cuda_graph_exec_handle CUgraphExec
+#define cuda_kernel_node CUDA_KERNEL_NODE_PARAMS
 
 #define SAME_PROTOTYPE(member, symbol, parameters)                                                 \
     _Static_assert(__builtin_types_compatible_p(__typeof__(symbol), CUresult parameters),          \

@@ -12,6 +12,7 @@
  *     version=13000          of the driver, as cuDriverGetVersion gives it
  *     ptx=90                 the newest PTX it takes, 9.0
  *     pools=0 gates=0 green=0    it has no memory pools, no waits on values, no green contexts
+ *     graphs=0               it refuses graphs
  *     fail=FUNCTION:N:CODE   the n-th call of a function from now fails, once; "any" is every function.
  *                            An error that a context does not survive ends all contexts
  *     fail_from=FUNCTION:N:CODE   the n-th and all later ones

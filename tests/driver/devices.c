@@ -289,6 +289,9 @@ static void end_object(struct object *object)
     case KIND_POOL:
         memory_end(object);
         break;
+    case KIND_GRAPH:
+        graph_end(object);
+        break;
     case KIND_GREEN:
         object_remove(object);
         free(object);

@@ -70,7 +70,7 @@ struct settings {
     uint32_t devices, sms, compute, version, ptx;
     int init;
     uint64_t memory;
-    bool has_pools, has_gates, has_green;
+    bool has_pools, has_gates, has_green, has_graphs;
 };
 extern struct settings settings;
 
@@ -221,6 +221,9 @@ struct stream {
 CUresult stream_resolve(CUstream handle, struct stream **out);
 CUresult stream_make(struct context *context, unsigned flags, int priority, struct stream **out);
 CUresult stream_give(struct stream *stream, const struct operation *operation);
+/* Owns the payload from here on, also when it fails. */
+CUresult stream_give_launch(struct stream *stream, void (*run)(void *payload),
+                            void (*drop)(void *payload), void *payload);
 /* Waits until all that was given is over; answers the context's error. */
 CUresult stream_drain(struct stream *stream);
 void stream_end(struct stream *stream); /* the device is ending */
@@ -233,6 +236,18 @@ void memory_end(struct object *object); /* allocation, registration, pool */
 
 /* --- modules.c -------------------------------------------------------------------------------- */
 
+struct launch;
+struct test_dimensions;
+
 void module_end(struct object *object);
+CUresult launch_make(struct function *function, const struct test_dimensions *grid,
+                     const struct test_dimensions *block, unsigned shared_bytes, void **parameters,
+                     void **extra, struct launch **out);
+struct launch *launch_copy(const struct launch *launch); /* the caller's; NULL: no memory */
+void launch_run(const struct launch *launch);
+
+/* --- graphs.c --------------------------------------------------------------------------------- */
+
+void graph_end(struct object *object);
 
 #endif

@@ -331,32 +331,53 @@ static struct launch *copy_launch(const struct test_kernel *kernel, void *const 
     return launch;
 }
 
-API(cuLaunchKernel, CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-    unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream handle,
-    void **parameters, void **extra)
+/* A launch as asked for, checked; the caller's, freed with free(). */
+CUresult launch_make(struct function *function, const struct test_dimensions *grid,
+                     const struct test_dimensions *block, unsigned shared_bytes, void **parameters,
+                     void **extra, struct launch **out)
 {
-    struct stream *stream;
-    BEGIN(CHECK_CONTEXT);
-    CUresult result = stream_resolve(handle, &stream);
-    if (result != CUDA_SUCCESS)
-        return result;
     if (!function || !IS(function->module, KIND_MODULE))
         return CUDA_ERROR_INVALID_HANDLE;
-    uint64_t threads = (uint64_t)block_x * block_y * block_z;
-    if (grid_x == 0 || grid_y == 0 || grid_z == 0 || threads == 0 || threads > 1024 ||
-        block_z > 64 || grid_x > 2147483647 || grid_y > 65535 || grid_z > 65535 || extra ||
+    uint64_t threads = (uint64_t)block->x * block->y * block->z;
+    if (grid->x == 0 || grid->y == 0 || grid->z == 0 || threads == 0 || threads > 1024 ||
+        block->z > 64 || grid->x > 2147483647 || grid->y > 65535 || grid->z > 65535 || extra ||
         shared_bytes > 49152 || (!parameters && function->kernel->parameter_count > 0))
         return CUDA_ERROR_INVALID_VALUE;
     struct launch *launch = copy_launch(function->kernel, parameters);
     if (!launch)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    launch->grid = (struct test_dimensions){ grid_x, grid_y, grid_z };
-    launch->block = (struct test_dimensions){ block_x, block_y, block_z };
-    struct operation operation = {
-        .kind = OPERATION_LAUNCH, .run = run_launch, .drop = free, .payload = launch
-    };
-    operation.poison = fault_of_work(WORK_LAUNCH, &operation.hangs);
-    if (operation.hangs)
-        operation.hang_ticket = fault_hang_ticket();
-    return stream_give(stream, &operation);
+    launch->grid = *grid;
+    launch->block = *block;
+    *out = launch;
+    return CUDA_SUCCESS;
+}
+
+struct launch *launch_copy(const struct launch *launch)
+{
+    struct launch *copy = copy_launch(launch->kernel, launch->parameters);
+    if (copy) {
+        copy->grid = launch->grid;
+        copy->block = launch->block;
+    }
+    return copy;
+}
+
+void launch_run(const struct launch *launch)
+{
+    run_launch((void *)(uintptr_t)launch);
+}
+
+API(cuLaunchKernel, CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+    unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream handle,
+    void **parameters, void **extra)
+{
+    struct stream *stream;
+    struct launch *launch;
+    BEGIN(CHECK_CONTEXT);
+    CUresult result = stream_resolve(handle, &stream);
+    if (result == CUDA_SUCCESS)
+        result = launch_make(function, &(struct test_dimensions){ grid_x, grid_y, grid_z },
+                             &(struct test_dimensions){ block_x, block_y, block_z }, shared_bytes,
+                             parameters, extra, &launch);
+    return result == CUDA_SUCCESS ? stream_give_launch(stream, run_launch, free, launch) : result;
 }

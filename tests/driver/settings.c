@@ -36,7 +36,8 @@ static const struct settings settings_default = { .devices = 1,
                                                   .memory = UINT64_C(1) << 30,
                                                   .has_pools = true,
                                                   .has_gates = true,
-                                                  .has_green = true };
+                                                  .has_green = true,
+                                                  .has_graphs = true };
 
 /* A name is that of a function, or the same without the version that the library exports it under. */
 static bool names(const char *wanted, const char *function)
@@ -190,6 +191,8 @@ static bool set_number(const char *key, uint64_t value)
         settings.has_gates = value != 0;
     else if (strcmp(key, "green") == 0)
         settings.has_green = value != 0;
+    else if (strcmp(key, "graphs") == 0)
+        settings.has_graphs = value != 0;
     else if (strcmp(key, "lost") == 0 && value > 0)
         for (uint32_t i = 0; i < DEVICES_MAX; i++)
             device_poison(&devices[i], (CUresult)value);
@@ -283,6 +286,7 @@ static void count_object(const struct object *object, struct test_cuda_objects *
     objects->registrations += object->kind == KIND_REGISTRATION;
     objects->pools += object->kind == KIND_POOL;
     objects->streams += object->kind == KIND_STREAM;
+    objects->graphs += object->kind == KIND_GRAPH;
 }
 
 static void control_count(struct test_cuda_objects *objects)

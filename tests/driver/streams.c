@@ -229,6 +229,18 @@ CUresult stream_give(struct stream *stream, const struct operation *given)
     return CUDA_SUCCESS;
 }
 
+CUresult stream_give_launch(struct stream *stream, void (*run)(void *payload),
+                            void (*drop)(void *payload), void *payload)
+{
+    struct operation operation = {
+        .kind = OPERATION_LAUNCH, .run = run, .drop = drop, .payload = payload
+    };
+    operation.poison = fault_of_work(WORK_LAUNCH, &operation.hangs);
+    if (operation.hangs)
+        operation.hang_ticket = fault_hang_ticket();
+    return stream_give(stream, &operation);
+}
+
 CUresult stream_drain(struct stream *stream)
 {
     struct device *device = stream->object.device;
@@ -260,18 +272,8 @@ void stream_end(struct stream *stream)
     free(stream);
 }
 
-void streams_kill(struct device *device)
-{
-    pthread_mutex_lock(&device->mutex);
-    for (struct object *object = device->objects; object; object = object->next)
-        if (object->kind == KIND_STREAM)
-            atomic_store(&((struct stream *)object)->is_dead, true);
-    device->primary.legacy = NULL;
-    pthread_mutex_unlock(&device->mutex);
-}
-
-/* Destroyed streams whose threads have left. One at a time: the list may change in between. */
-static void reap(struct device *device)
+/* Destroyed streams, or those of them whose threads have left. One at a time: the list may change. */
+static void reap(struct device *device, bool has_to_wait)
 {
     struct stream *found;
     do {
@@ -279,7 +281,8 @@ static void reap(struct device *device)
         pthread_mutex_lock(&device->mutex);
         for (struct object *object = device->objects; object && !found; object = object->next) {
             struct stream *stream = (struct stream *)object;
-            if (object->kind == KIND_STREAM && stream->is_zombie && atomic_load(&stream->is_done)) {
+            if (object->kind == KIND_STREAM && stream->is_zombie &&
+                (has_to_wait || atomic_load(&stream->is_done))) {
                 stream->is_zombie = false;
                 found = stream;
             }
@@ -290,10 +293,21 @@ static void reap(struct device *device)
     } while (found);
 }
 
+void streams_kill(struct device *device)
+{
+    pthread_mutex_lock(&device->mutex);
+    for (struct object *object = device->objects; object; object = object->next)
+        if (object->kind == KIND_STREAM)
+            atomic_store(&((struct stream *)object)->is_dead, true);
+    device->primary.legacy = NULL;
+    pthread_mutex_unlock(&device->mutex);
+    reap(device, true);
+}
+
 CUresult stream_make(struct context *context, unsigned flags, int priority, struct stream **out)
 {
     struct device *device = context->device;
-    reap(device);
+    reap(device, false);
     struct stream *stream = calloc(1, sizeof *stream);
     if (!stream)
         return CUDA_ERROR_OUT_OF_MEMORY;

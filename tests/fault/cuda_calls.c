@@ -477,5 +477,9 @@ int main(int argc, char **argv)
         TEST(work_that_hangs_is_noticed_in_time),
     };
     setenv("MUSTER_CACHE", KERNEL_CACHE, 0);
-    return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
+    int result = test_main(argc, argv, tests, sizeof tests / sizeof *tests);
+    /* Ends what devices that hang have kept. */
+    if (control)
+        control->reset();
+    return result;
 }

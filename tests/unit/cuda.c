@@ -53,6 +53,7 @@ static void check_nothing_is_left(void)
     CHECK_EQUAL(0, left.allocations);
     CHECK_EQUAL(0, left.registrations);
     CHECK_EQUAL(0, left.pools);
+    CHECK_EQUAL(0, left.graphs);
 }
 
 static void close_cuda(struct rig *rig)
@@ -336,6 +337,176 @@ static void unordered_launches_go_together(void)
     close_cuda(rig);
 }
 
+/* Appends; and one that counts, in place number `begin`. Neither has a function for batches. */
+static const char list_source[] =
+    "extern \"C\" __global__ void append(unsigned long long begin, unsigned long long items,\n"
+    "                                  unsigned *list, unsigned value)\n"
+    "{\n"
+    "    if (blockIdx.x == 0 && threadIdx.x == 0) { unsigned end = ++list[0]; list[end] = value; "
+    "}\n"
+    "}\n"
+    "extern \"C\" __global__ void count(unsigned long long begin, unsigned long long items,\n"
+    "                                 unsigned *list, unsigned value)\n"
+    "{\n"
+    "    if (blockIdx.x == 0 && threadIdx.x == 0) list[begin] += value;\n"
+    "}\n";
+
+#define LISTED 200
+
+/* Launches with values from `first` up, and looks at what they have done. */
+static void launch_list(struct rig *rig, void *stream, void *kernel, bool is_ordered,
+                        uint32_t first, uint32_t count)
+{
+    size_t bytes = (LISTED + 1) * sizeof(uint32_t);
+    struct muster_memory *memory = rig_memory(rig, bytes);
+    uint32_t *host = rig_host(rig, bytes), values[LISTED];
+    struct muster_launch_arg args[LISTED][2];
+    struct muster_launch_desc launches[LISTED];
+    for (uint32_t i = 0; i < count; i++) {
+        values[i] = first + i;
+        args[i][0] = (struct muster_launch_arg)ARG_MEMORY(memory);
+        args[i][1] = (struct muster_launch_arg)ARG_VALUE(values[i]);
+        launches[i] = (struct muster_launch_desc){
+            .begin = i + 1,
+            .items = 1,
+            .args = args[i],
+            .arg_count = 2,
+            .flags = is_ordered ? 0 : MUSTER_LAUNCH_UNORDERED,
+        };
+    }
+    rig_fill(rig, stream, memory, 0, 0, bytes);
+    DO(rig, launch, stream, kernel, launches, count);
+    memset(values, 0xa5, sizeof values);
+    rig_copy_out(rig, stream, host, memory, 0, bytes);
+    FINISHES(rig, stream);
+    CHECK_EQUAL(is_ordered ? count : 0, host[0]);
+    for (uint32_t i = 0; i < LISTED; i++)
+        CHECK_EQUAL(i < count ? first + i : 0, host[i + 1]);
+    rig_memory_free(rig, stream, memory);
+}
+
+static void *open_listing(struct rig *rig, const char *entry)
+{
+    struct muster_kernel_form form = { .size = sizeof form,
+                                       .kind = MUSTER_KERNEL_CUBIN,
+                                       .entry = entry };
+    void *image = compile(list_source, false, &form.code_bytes);
+    void *kernel = rig_state(rig->table.kernel_bytes);
+    form.code = image;
+    DO(rig, kernel_init, rig->device, &form, kernel);
+    free(image);
+    return kernel;
+}
+
+static void batches_go_as_graphs(void)
+{
+    struct rig *rig = open_cuda("");
+    void *append = open_listing(rig, "append"), *count = open_listing(rig, "count");
+    void *stream = rig_stream(rig), *other = rig_stream(rig);
+    CHECK(rig->info->capabilities & MUSTER_CAN_GRAPHS);
+    for (uint32_t round = 0; round < 4; round++) {
+        uint64_t graphs = control->calls("cuGraphLaunch"), made = control->calls("cuGraphCreate");
+        uint64_t plain = control->calls("cuLaunchKernel");
+        launch_list(rig, stream, append, true, round * 1000, LISTED);
+        launch_list(rig, stream, count, false, round * 1000 + 1, LISTED);
+        /* 200 are three graphs of 64 and one of 8. */
+        if (round > 0)
+            CHECK_EQUAL(2 * 4, control->calls("cuGraphLaunch") - graphs);
+        CHECK(round < 2 || control->calls("cuGraphCreate") == made);
+        CHECK(round == 0 || control->calls("cuLaunchKernel") == plain);
+    }
+    /* Fewer than make a graph, and some that are left over. */
+    launch_list(rig, other, append, true, 5, 7);
+    launch_list(rig, other, append, true, 5, 31);
+    launch_list(rig, other, append, true, 77, 31);
+    /* Another kernel may get the handles of one that is gone. */
+    close_kernel(rig, append);
+    append = open_listing(rig, "append");
+    launch_list(rig, stream, append, true, 1, LISTED);
+    launch_list(rig, stream, append, true, 2, LISTED);
+    close_kernel(rig, append);
+    close_kernel(rig, count);
+    close_cuda(rig);
+}
+
+/* More kinds of graphs than a stream keeps. */
+static void graphs_make_room_for_others(void)
+{
+    struct rig *rig = open_cuda("");
+    void *kernels[4], *stream = rig_stream(rig);
+    for (int i = 0; i < 4; i++)
+        kernels[i] = open_listing(rig, i % 2 ? "append" : "count");
+    for (int round = 0; round < 3; round++)
+        for (int i = 0; i < 4; i++)
+            for (int times = 0; times < 2; times++)
+                launch_list(rig, stream, kernels[i], i % 2, (uint32_t)round + 1, LISTED);
+    struct test_cuda_objects objects;
+    control->count(&objects);
+    CHECK(objects.graphs > 0 && objects.graphs <= 2 * 4);
+    for (int i = 0; i < 4; i++)
+        close_kernel(rig, kernels[i]);
+    close_cuda(rig);
+}
+
+/* Whatever fails about a graph, the launches are made. */
+static void without_graphs_launches_go_one_by_one(void)
+{
+    static const char *const settings[] = {
+        "graphs=0",
+        "fail=cuGraphCreate:1:304",
+        "fail=cuGraphAddKernelNode:1:304",
+        "fail=cuGraphAddKernelNode:9:2",
+        "fail=cuGraphInstantiateWithFlags:1:2",
+        "fail=cuGraphExecKernelNodeSetParams:1:1",
+        "fail=cuGraphExecKernelNodeSetParams:9:801",
+        "fail=cuGraphLaunch:1:1",
+        "fail=cuGraphLaunch:2:2",
+        "fail_from=cuGraphLaunch:1:801",
+    };
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        struct rig *rig = open_cuda("");
+        void *kernel = open_listing(rig, "append"), *stream = rig_stream(rig);
+        CHECK(control->set(settings[i]));
+        for (uint32_t round = 0; round < 3; round++)
+            launch_list(rig, stream, kernel, true, round, LISTED);
+        CHECK(i == 0 || control->hits() > 0);
+        close_kernel(rig, kernel);
+        close_cuda(rig);
+    }
+}
+
+/* A graph's nodes would leave the slice. */
+static void slices_launch_without_graphs(void)
+{
+    static const uint32_t size = 16;
+    struct rig *rig = open_cuda("sms=132");
+    struct muster_device_info info = { .size = sizeof info };
+    void *slice = rig_state(rig->table.device_bytes);
+    DO(rig, slice_plan, rig->device, &size, 1);
+    DO(rig, slice_open, rig->device, 0, slice, &info);
+    CHECK_EQUAL(0, info.capabilities & MUSTER_CAN_GRAPHS);
+    void *kernel = open_add(rig, slice, false), *stream = rig_stream_on(rig, slice, 0, false);
+    void *event = rig_event_on(rig, slice, 0);
+    struct muster_memory *memory = rig_memory_on(rig, slice, 400);
+    unsigned char much = 1;
+    const struct muster_launch_arg args[] = { ARG_MEMORY(memory), ARG_VALUE(much) };
+    struct muster_launch_desc launches[LISTED];
+    for (int i = 0; i < LISTED; i++)
+        launches[i] = (struct muster_launch_desc){ .items = 100, .args = args, .arg_count = 2 };
+    DO(rig, launch, stream, kernel, launches, LISTED);
+    DO(rig, event_record, event, stream);
+    COMPLETES(rig, MUSTER_OK, event);
+    CHECK_EQUAL(0, control->calls("cuGraphLaunch"));
+    close_kernel(rig, kernel);
+    rig_event_deinit(rig, event);
+    rig_memory_free(rig, NULL, memory);
+    rig_stream_close(rig, stream);
+    CHECK_STATUS(MUSTER_OK, rig->table.device_close(slice));
+    rig_state_free(slice);
+    rig->table.slice_unplan(rig->device);
+    close_cuda(rig);
+}
+
 /* --- memory ------------------------------------------------------------------------------------- */
 
 /* The driver itself would wait for the stream: the caller must not. */
@@ -399,6 +570,35 @@ static void kept_memory_does_not_stand_in_the_way(void)
     struct muster_memory none;
     REFUSED(rig, MUSTER_E_DEVICE_MEMORY, memory_allocate, rig->device, NULL, UINT64_C(1) << 40,
             &none);
+    close_cuda(rig);
+}
+
+static uint64_t registrations(void)
+{
+    struct test_cuda_objects objects;
+    control->count(&objects);
+    return objects.registrations;
+}
+
+/* The driver knows it once: the first to be done must not take it from the others. */
+static void registered_memory_stays_until_all_are_done(void)
+{
+    enum { BYTES = 100000 };
+    struct rig *rig = open_cuda("devices=2");
+    unsigned char *host = rig_host(rig, BYTES);
+    void *other = rig->devices[1].state;
+    uint64_t before = registrations();
+    DO(rig, host_register, rig->device, host, BYTES);
+    DO(rig, host_register, other, host, BYTES);
+    CHECK_EQUAL(before + 1, registrations());
+    rig->table.host_unregister(rig->device, host);
+    CHECK_EQUAL(before + 1, registrations());
+    rig->table.host_unregister(other, host);
+    CHECK_EQUAL(before, registrations());
+    /* What overlaps and is not the same is the caller's mistake. */
+    DO(rig, host_register, other, host, BYTES / 2);
+    REFUSED(rig, MUSTER_E_INVALID, host_register, rig->device, host, BYTES);
+    rig->table.host_unregister(other, host);
     close_cuda(rig);
 }
 
@@ -804,9 +1004,14 @@ static const struct test tests[] = {
     TEST(what_cannot_be_loaded_says_why),
     TEST(other_arguments_than_declared_are_refused),
     TEST(unordered_launches_go_together),
+    TEST(batches_go_as_graphs),
+    TEST(graphs_make_room_for_others),
+    TEST(without_graphs_launches_go_one_by_one),
+    TEST(slices_launch_without_graphs),
     TEST(pageable_memory_does_not_make_the_caller_wait),
     TEST(a_new_gate_does_not_disturb_old_waits),
     TEST(kept_memory_does_not_stand_in_the_way),
+    TEST(registered_memory_stays_until_all_are_done),
     TEST(slices_take_whole_groups_and_the_rest),
     TEST(a_slice_runs_kernels_on_its_default_stream_too),
     TEST(the_nth_call_of_the_driver_may_fail),
@@ -819,5 +1024,9 @@ static const struct test tests[] = {
 
 int main(int argc, char **argv)
 {
-    return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
+    int result = test_main(argc, argv, tests, sizeof tests / sizeof *tests);
+    /* Ends what devices that hang have kept. */
+    if (control)
+        control->reset();
+    return result;
 }

@@ -31,6 +31,9 @@ static muster_status cuda_open(void *state, const struct muster_services *servic
     if (backend->device_count <= 0)
         return muster_error_fill(err, MUSTER_E_NOT_FOUND, 0, NULL,
                                  "NVIDIA's driver finds no GPU on this machine");
+    status = cuda_registrations_init(backend, err);
+    if (status != MUSTER_OK)
+        return status;
     cuda_nvml_open(&backend->nvml);
     *device_count = (uint32_t)backend->device_count;
     return MUSTER_OK;
@@ -38,7 +41,9 @@ static muster_status cuda_open(void *state, const struct muster_services *servic
 
 static void cuda_close(void *state)
 {
-    cuda_nvml_close(&((struct cuda_backend *)state)->nvml);
+    struct cuda_backend *backend = state;
+    cuda_nvml_close(&backend->nvml);
+    cuda_registrations_deinit(backend);
 }
 
 static int attribute(const struct cuda_domain *domain, cuda_attribute which, int otherwise)
@@ -96,6 +101,8 @@ static uint32_t capabilities_of(const struct cuda_domain *domain)
         can |= MUSTER_CAN_WAIT_VALUE;
     if (domain->pool)
         can |= MUSTER_CAN_STREAM_MEMORY;
+    if (cuda_graphs_exist(driver))
+        can |= MUSTER_CAN_GRAPHS;
     if (can_slice(domain))
         can |= MUSTER_CAN_SLICE;
     if (has_peer(domain))

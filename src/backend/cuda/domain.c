@@ -245,9 +245,11 @@ muster_status cuda_call_give(struct cuda_queue *queue,
     platform_mutex_lock(&domain->lock);
     struct cuda_call *call = &domain->calls[place];
     bool is_ours = call->serial == (uint32_t)ticket && call->state == CUDA_CALL_GIVING;
-    if (is_ours && result != CUDA_SUCCESS_)
+    if (!is_ours)
+        result = CUDA_SUCCESS_; /* it has been made: whatever the driver says, it was accepted */
+    else if (result != CUDA_SUCCESS_)
         remove_call(domain, place);
-    else if (is_ours)
+    else
         call->state = CUDA_CALL_GIVEN;
     if (atomic_load_explicit(&domain->lost, memory_order_acquire))
         platform_condition_wake_all(&domain->changed);
@@ -306,13 +308,12 @@ static void watch(void *argument)
                 look(domain);
         }
     }
-    domain->watcher_is_gone = true;
-    platform_condition_wake_all(&domain->changed);
     platform_mutex_unlock(&domain->lock);
 }
 
 /* Streams that are closed and not gone. */
 
+/* Only what the driver says is over is: another answer than that leaves it in doubt. */
 static bool has_ended(struct cuda_domain *domain, const struct cuda_queue *queue)
 {
     const struct cuda_driver *driver = &domain->backend->driver;
@@ -322,7 +323,7 @@ static bool has_ended(struct cuda_domain *domain, const struct cuda_queue *queue
         queue->tail ? driver->event_query(queue->tail) : driver->stream_query(queue->handle);
     if (cuda_driver_is_loss(result))
         mark_lost(domain, result);
-    return result != CUDA_NOT_READY;
+    return result == CUDA_SUCCESS_ || cuda_driver_is_loss(result);
 }
 
 /* Takes one out that nothing of is left, NULL if there is none. */
@@ -365,6 +366,7 @@ static void free_queue(struct cuda_domain *domain, struct cuda_queue *queue)
     for (size_t i = 0; i < sizeof queue->record_events / sizeof *queue->record_events; i++)
         if (queue->record_events[i])
             driver->event_destroy(queue->record_events[i]);
+    cuda_graphs_free(domain, queue);
     cuda_pinned_release(domain, CUDA_PINNED_STAGE, queue->stage);
     cuda_pinned_release(domain, CUDA_PINNED_RECORDS, queue->records);
     allocator_give(allocator_of(domain), queue, 1, sizeof *queue);
@@ -476,19 +478,16 @@ no_condition:
 
 bool cuda_domain_deinit(struct cuda_domain *domain)
 {
-    uint64_t deadline_ns = platform_deadline_ns(CUDA_CLOSE_GRACE_NS);
     platform_mutex_lock(&domain->lock);
-    domain->is_closing = true;
-    platform_condition_wake_all(&domain->changed);
-    while (!domain->watcher_is_gone &&
-           platform_condition_wait(&domain->changed, &domain->lock, deadline_ns))
-        ;
-    bool is_gone = domain->watcher_is_gone;
-    platform_mutex_unlock(&domain->lock);
-    if (!is_gone) {
-        platform_thread_detach(&domain->watcher);
-        return false;
+    bool is_over = domain->calls_given == 0 && !domain->queues;
+    if (is_over) {
+        domain->is_closing = true;
+        platform_condition_wake_all(&domain->changed);
     }
+    platform_mutex_unlock(&domain->lock);
+    if (!is_over)
+        return false;
+    /* Without calls the watcher leaves by itself, however late it gets to run. */
     platform_thread_join(&domain->watcher);
     give_slot(domain);
     /* A delivery that found the domain just before has left it when the lock can be had. */

@@ -32,6 +32,9 @@ typedef struct CUmod_st *cuda_module;
 typedef struct CUfunc_st *cuda_function;
 typedef struct CUmemPoolHandle_st *cuda_pool;
 typedef struct CUdevResourceDesc_st *cuda_resource_desc;
+typedef struct CUgraph_st *cuda_graph_handle;
+typedef struct CUgraphNode_st *cuda_graph_node_handle;
+typedef struct CUgraphExec_st *cuda_graph_exec_handle;
 typedef void (*cuda_host_function)(void *user);
 
 typedef struct {
@@ -58,6 +61,17 @@ typedef struct {
         unsigned char oversize[48];
     } of;
 } cuda_resource;
+
+/* A launch as a node of a graph. */
+typedef struct {
+    cuda_function function;
+    unsigned int grid[3], block[3];
+    unsigned int shared_bytes;
+    void **parameters;
+    void **extra;
+    void *kernel; /* looked at, as is the context, where there is no function */
+    cuda_context context;
+} cuda_kernel_node;
 
 /* The default stream that waits for all blocking streams of its context. */
 #define CUDA_STREAM_LEGACY ((cuda_stream_handle)0x1)
@@ -229,7 +243,18 @@ enum cuda_constant {
       (cuda_green_context *, cuda_resource_desc, cuda_device_number, unsigned int))                \
     X(green_destroy, cuGreenCtxDestroy, (cuda_green_context))                                      \
     X(green_stream, cuGreenCtxStreamCreate,                                                        \
-      (cuda_stream_handle *, cuda_green_context, unsigned int, int))
+      (cuda_stream_handle *, cuda_green_context, unsigned int, int))                               \
+    X(graph_create, cuGraphCreate, (cuda_graph_handle *, unsigned int))                            \
+    X(graph_add_kernel, cuGraphAddKernelNode_v2,                                                   \
+      (cuda_graph_node_handle *, cuda_graph_handle, const cuda_graph_node_handle *, size_t,        \
+       const cuda_kernel_node *))                                                                  \
+    X(graph_instantiate, cuGraphInstantiateWithFlags,                                              \
+      (cuda_graph_exec_handle *, cuda_graph_handle, unsigned long long))                           \
+    X(graph_set_kernel, cuGraphExecKernelNodeSetParams_v2,                                         \
+      (cuda_graph_exec_handle, cuda_graph_node_handle, const cuda_kernel_node *))                  \
+    X(graph_launch, cuGraphLaunch, (cuda_graph_exec_handle, cuda_stream_handle))                   \
+    X(graph_exec_destroy, cuGraphExecDestroy, (cuda_graph_exec_handle))                            \
+    X(graph_destroy, cuGraphDestroy, (cuda_graph_handle))
 
 struct cuda_driver {
     struct platform_library library;

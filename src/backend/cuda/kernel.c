@@ -3,12 +3,11 @@
  * a matter of the stream it is launched on.
  *
  * Launches that need no order among themselves are given as one where the image has a function for
- * that, muster_batch_ENTRY(const unsigned char *records, uint32_t count): row blockIdx.y of the
- * grid does record blockIdx.y, which holds begin, items and the arguments, each argument at the
- * next multiple of 16 bytes.
+ * that (base/batch.h); others, and those that find no room for their records, as graphs.
  */
 #include "backend/cuda/state.h"
 #include "base/allocator.h"
+#include "base/batch.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,10 +15,7 @@
 #define THREADS_DEFAULT 256
 #define BLOCKS_MAX INT32_MAX /* of a grid's first side */
 #define ROWS_MAX 65535       /* of its second */
-#define BATCH_PREFIX "muster_batch_"
-#define RECORD_ALIGNMENT 16
 #define RECORD_PARTS 4
-#define LEADING_PARAMETERS 2 /* begin, items */
 _Static_assert(sizeof((struct cuda_queue *)0)->record_events / sizeof(cuda_event_handle) ==
                    RECORD_PARTS,
                "an event for each part");
@@ -137,6 +133,7 @@ muster_status cuda_kernel_init(void *state, const struct muster_kernel_form *for
     const struct muster_allocator *allocator = &domain->backend->services->allocator;
     struct cuda_scope scope;
     kernel->device = state;
+    kernel->number = 1 + atomic_fetch_add_explicit(&domain->kernels_made, 1, memory_order_relaxed);
     muster_status status = check_form(state, form, err);
     if (status != MUSTER_OK)
         return status;
@@ -176,7 +173,7 @@ static muster_status check_arguments(const struct cuda_kernel *kernel,
                                  launch->arg_count, MUSTER_ARGS_MAX);
     if (kernel->parameter_count == UINT32_MAX)
         return MUSTER_OK;
-    if (kernel->parameter_count != launch->arg_count + LEADING_PARAMETERS)
+    if (kernel->parameter_count != launch->arg_count + CUDA_LEADING_PARAMETERS)
         return muster_error_fill(err, MUSTER_E_INVALID, 0,
                                  "declare it (begin, items, arguments...)",
                                  "the launch has %zu arguments; the kernel takes %u parameters, of "
@@ -185,7 +182,7 @@ static muster_status check_arguments(const struct cuda_kernel *kernel,
     for (size_t i = 0; i < launch->arg_count; i++) {
         const struct muster_launch_arg *arg = &launch->args[i];
         size_t given = arg->memory ? sizeof(uint64_t) : arg->bytes;
-        size_t wanted = kernel->parameter_bytes[i + LEADING_PARAMETERS];
+        size_t wanted = kernel->parameter_bytes[i + CUDA_LEADING_PARAMETERS];
         if (given != wanted)
             return muster_error_fill(err, MUSTER_E_INVALID, 0, "give the type the kernel declares",
                                      "argument %zu has %zu bytes; the kernel wants %zu", i, given,
@@ -194,52 +191,56 @@ static muster_status check_arguments(const struct cuda_kernel *kernel,
     return MUSTER_OK;
 }
 
-static uint32_t blocks_for(const struct cuda_kernel *kernel, uint64_t items)
+uint32_t cuda_blocks_for(const struct cuda_kernel *kernel, uint64_t items)
 {
     uint64_t blocks = (items - 1) / kernel->threads + 1;
     return blocks < BLOCKS_MAX ? (uint32_t)blocks : BLOCKS_MAX;
 }
 
-static cuda_result launch_one(struct cuda_queue *queue, const struct cuda_kernel *kernel,
-                              const struct muster_launch_desc *launch)
+void cuda_parameters_set(struct cuda_parameters *parameters,
+                         const struct muster_launch_desc *launch)
 {
-    uint64_t begin = launch->begin, items = launch->items, addresses[MUSTER_ARGS_MAX];
-    void *parameters[MUSTER_ARGS_MAX + LEADING_PARAMETERS] = { &begin, &items };
+    parameters->begin = launch->begin;
+    parameters->items = launch->items;
+    parameters->pointers[0] = &parameters->begin;
+    parameters->pointers[1] = &parameters->items;
     for (size_t i = 0; i < launch->arg_count; i++) {
         const struct muster_launch_arg *arg = &launch->args[i];
         if (arg->memory)
-            addresses[i] = arg->memory->address + arg->offset;
-        parameters[i + LEADING_PARAMETERS] =
-            arg->memory ? (void *)&addresses[i] : (void *)(uintptr_t)arg->value;
+            parameters->addresses[i] = arg->memory->address + arg->offset;
+        parameters->pointers[i + CUDA_LEADING_PARAMETERS] =
+            arg->memory ? (void *)&parameters->addresses[i] : (void *)(uintptr_t)arg->value;
     }
-    return queue->device->domain->backend->driver.launch(
-        kernel->function, blocks_for(kernel, items), 1, 1, kernel->threads, 1, 1, 0, queue->handle,
-        parameters, NULL);
 }
 
-static size_t align_up(size_t bytes)
+cuda_result cuda_launch_one(struct cuda_queue *queue, const struct cuda_kernel *kernel,
+                            const struct muster_launch_desc *launch)
 {
-    return (bytes + RECORD_ALIGNMENT - 1) & ~(size_t)(RECORD_ALIGNMENT - 1);
+    struct cuda_parameters parameters;
+    cuda_parameters_set(&parameters, launch);
+    return queue->device->domain->backend->driver.launch(
+        kernel->function, cuda_blocks_for(kernel, launch->items), 1, 1, kernel->threads, 1, 1, 0,
+        queue->handle, parameters.pointers, NULL);
 }
 
 /* Bytes of a launch's record; writes it if `to` is given. */
 static size_t write_record(const struct muster_launch_desc *launch, unsigned char *to)
 {
-    size_t at = 2 * sizeof(uint64_t);
+    size_t at = BATCH_ARGS;
     if (to) {
-        memcpy(to, &launch->begin, sizeof(uint64_t));
-        memcpy(to + sizeof(uint64_t), &launch->items, sizeof(uint64_t));
+        memcpy(to + BATCH_BEGIN, &launch->begin, sizeof launch->begin);
+        memcpy(to + BATCH_ITEMS, &launch->items, sizeof launch->items);
     }
     for (size_t i = 0; i < launch->arg_count; i++) {
         const struct muster_launch_arg *arg = &launch->args[i];
         uint64_t address = arg->memory ? arg->memory->address + arg->offset : 0;
         size_t bytes = arg->memory ? sizeof address : arg->bytes;
-        at = align_up(at);
+        at = batch_next(at);
         if (to)
             memcpy(to + at, arg->memory ? (const void *)&address : arg->value, bytes);
         at += bytes;
     }
-    return align_up(at);
+    return batch_next(at);
 }
 
 /* Room for records in the stream's own piece; 0 if the device still reads what is there. */
@@ -273,11 +274,11 @@ static size_t batch_length(const struct cuda_kernel *kernel,
                            const struct muster_launch_desc *launches, size_t count, size_t stride,
                            uint32_t *columns)
 {
-    uint32_t least = blocks_for(kernel, launches->items), most = least;
+    uint32_t least = cuda_blocks_for(kernel, launches->items), most = least;
     size_t length = 0;
     while (length < count && length < ROWS_MAX) {
         const struct muster_launch_desc *launch = &launches[length];
-        uint32_t blocks = blocks_for(kernel, launch->items);
+        uint32_t blocks = cuda_blocks_for(kernel, launch->items);
         uint32_t low = blocks < least ? blocks : least, high = blocks > most ? blocks : most;
         /* Rows are all as long as the longest: half of them may be idle, no more. */
         if (!(launch->flags & MUSTER_LAUNCH_UNORDERED) || high / 2 > low ||
@@ -341,8 +342,10 @@ muster_status cuda_launch(void *state, void *kernel_state,
         size_t together = 0;
         if (kernel->batch && count - done > 1)
             together = launch_batch(queue, kernel, launches + done, count - done, &result);
+        if (together == 0)
+            together = cuda_graph_launch(queue, kernel, launches + done, count - done, &result);
         if (together == 0) {
-            result = launch_one(queue, kernel, &launches[done]);
+            result = cuda_launch_one(queue, kernel, &launches[done]);
             together = 1;
         }
         done += together;

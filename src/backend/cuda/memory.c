@@ -139,35 +139,6 @@ muster_status cuda_memory_free(void *state, void *stream, struct muster_memory *
     return cuda_leave(&scope, result, "freeing memory", err);
 }
 
-muster_status cuda_host_register(void *state, void *memory, size_t bytes, struct muster_error *err)
-{
-    struct cuda_domain *domain = ((struct cuda_device *)state)->domain;
-    struct cuda_scope scope;
-    char what[64];
-    muster_status status = cuda_enter(&scope, domain, err);
-    if (status != MUSTER_OK)
-        return status;
-    snprintf(what, sizeof what, "pinning %zu bytes of host memory", bytes);
-    cuda_result result =
-        domain->backend->driver.host_register(memory, bytes, CUDA_FLAG_REGISTER_PORTABLE);
-    /* It is the host's memory that is short of locked pages, not the device's. */
-    if (result == CUDA_OUT_OF_MEMORY) {
-        cuda_leave(&scope, CUDA_SUCCESS_, what, NULL);
-        return muster_error_fill(err, MUSTER_E_NO_MEMORY, (int)result,
-                                 "raise the limit on locked memory, or pin less",
-                                 "%s: the system refused", what);
-    }
-    return cuda_leave(&scope, result, what, err);
-}
-
-void cuda_host_unregister(void *state, void *memory)
-{
-    struct cuda_domain *domain = ((struct cuda_device *)state)->domain;
-    struct cuda_scope scope;
-    if (cuda_enter(&scope, domain, NULL) == MUSTER_OK)
-        cuda_leave(&scope, domain->backend->driver.host_unregister(memory), "unpinning", NULL);
-}
-
 /* Gates. A word never goes back, so that a wait that was released stays so when it is used again. */
 
 static _Atomic uint64_t *word_of(const struct cuda_gate *gate)

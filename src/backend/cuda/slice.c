@@ -175,7 +175,7 @@ muster_status cuda_slice_open(void *state, size_t index, void *slice_state,
     size_t size = info->size;
     *info = domain->info;
     info->size = size;
-    info->capabilities &= ~(uint32_t)MUSTER_CAN_SLICE;
+    info->capabilities &= ~(uint32_t)(MUSTER_CAN_SLICE | MUSTER_CAN_GRAPHS);
     info->cores = part->size;
     info->weight *= (double)part->size / domain->info.cores;
     return MUSTER_OK;

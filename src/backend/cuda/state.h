@@ -17,14 +17,18 @@
 #include <stdatomic.h>
 
 #define CUDA_SLICES_MAX 64
+#define CUDA_GRAPH_NODES_MAX 64
+#define CUDA_GRAPHS_OF_QUEUE 4
 /* How long work that should be over may still be seen running when a device is closed. */
-#define CUDA_CLOSE_GRACE_NS 50000000u
+#define CUDA_CLOSE_GRACE_NS 200000000u
 
 struct cuda_backend {
     const struct muster_services *services; /* borrowed until close */
     struct cuda_driver driver;
     struct cuda_nvml nvml;
     int device_count;
+    struct platform_mutex registering;
+    struct cuda_registration *registrations; /* owns; under that lock */
 };
 
 /* How a device is cut: groups of multiprocessors, dealt out to the slices in turn. */
@@ -72,13 +76,14 @@ struct cuda_domain {
     cuda_stream_handle service; /* owns */
     struct muster_device_info info;
     uint32_t slot; /* in the table of domains that calls look themselves up in */
+    _Atomic uint64_t kernels_made;
 
     _Atomic cuda_result lost; /* 0, or what made the context unusable; set once */
     struct platform_mutex lock;
     struct platform_condition changed;
     struct platform_thread watcher;
     /* Under the lock: */
-    bool is_closing, watcher_is_gone;
+    bool is_closing;
     struct cuda_call *calls; /* owns */
     uint32_t call_capacity, call_free, call_first, call_last;
     uint32_t calls_given, calls_running;
@@ -94,6 +99,17 @@ struct cuda_device {
     /* Of a whole device that is cut: */
     struct cuda_cut *cut; /* owns */
     bool is_abandoned;    /* closed while it hung; under the domain's lock */
+};
+
+/* A batch of launches of one kernel, kept to be given again with other parameters. */
+struct cuda_graph {
+    uint64_t kernel; /* its number: handles of the driver's may come back as another's */
+    uint32_t size, uses;
+    bool is_ordered;
+    uint64_t used_at;            /* counts uses of all graphs of the stream */
+    cuda_graph_handle graph;     /* owns; NULL until it is worth while */
+    cuda_graph_exec_handle exec; /* likewise */
+    cuda_graph_node_handle nodes[CUDA_GRAPH_NODES_MAX];
 };
 
 /*
@@ -112,6 +128,9 @@ struct cuda_queue {
     struct cuda_pinned *records;
     cuda_event_handle record_events[4]; /* the last use of each part of `records` */
     uint32_t record_part, record_used;
+    struct cuda_graph *graphs; /* owns; CUDA_GRAPHS_OF_QUEUE, NULL before the first */
+    uint64_t graph_uses;
+    bool refuses_graphs;
 };
 
 struct cuda_stream {
@@ -137,9 +156,18 @@ struct cuda_kernel {
     struct cuda_device *device;
     cuda_module module; /* owns */
     cuda_function function, batch;
+    uint64_t number; /* no other kernel of the domain has or had it; from 1 */
     uint32_t threads;
     uint32_t parameter_count; /* UINT32_MAX: the driver does not tell */
     uint16_t parameter_bytes[MUSTER_ARGS_MAX + 3];
+};
+
+#define CUDA_LEADING_PARAMETERS 2 /* begin, items */
+
+/* A launch's parameters as the driver takes them; does not move once set. */
+struct cuda_parameters {
+    uint64_t begin, items, addresses[MUSTER_ARGS_MAX];
+    void *pointers[MUSTER_ARGS_MAX + CUDA_LEADING_PARAMETERS];
 };
 
 /*
@@ -181,6 +209,25 @@ void cuda_pinned_release(struct cuda_domain *domain, enum cuda_pinned_kind kind,
                          struct cuda_pinned *pinned);
 void cuda_pinned_free_all(struct cuda_domain *domain);
 size_t cuda_pinned_bytes(enum cuda_pinned_kind kind);
+
+/* kernel.c */
+void cuda_parameters_set(struct cuda_parameters *parameters,
+                         const struct muster_launch_desc *launch);
+uint32_t cuda_blocks_for(const struct cuda_kernel *kernel, uint64_t items);
+cuda_result cuda_launch_one(struct cuda_queue *queue, const struct cuda_kernel *kernel,
+                            const struct muster_launch_desc *launch);
+
+/* graph.c; with the context current. */
+bool cuda_graphs_exist(const struct cuda_driver *driver);
+/* Gives as many of the launches as make a graph, or none: returns how many. */
+size_t cuda_graph_launch(struct cuda_queue *queue, const struct cuda_kernel *kernel,
+                         const struct muster_launch_desc *launches, size_t count,
+                         cuda_result *result);
+void cuda_graphs_free(struct cuda_domain *domain, struct cuda_queue *queue);
+
+/* host.c */
+muster_status cuda_registrations_init(struct cuda_backend *backend, struct muster_error *err);
+void cuda_registrations_deinit(struct cuda_backend *backend);
 
 /* The slots of the table. */
 muster_status cuda_slice_plan(void *device, const uint32_t *sizes, size_t count,

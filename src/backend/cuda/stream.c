@@ -79,9 +79,14 @@ static void mark_tail(struct cuda_queue *queue)
         return;
     cuda_event_handle tail = NULL;
     cuda_result result = driver->event_create(&tail, CUDA_FLAG_EVENT_NO_TIMING);
-    if (result == CUDA_SUCCESS_)
+    if (result == CUDA_SUCCESS_) {
         result = driver->event_record(tail, queue->handle);
-    queue->tail = tail;
+        /* One that was not recorded is complete: then the whole stream is asked instead. */
+        if (result == CUDA_SUCCESS_)
+            queue->tail = tail;
+        else
+            driver->event_destroy(tail);
+    }
     cuda_leave(&scope, result, "marking the end of the default stream", NULL);
 }
 
