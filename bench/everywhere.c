@@ -84,7 +84,7 @@ static void run(const char *ids, struct result *result)
         memset(b.out, 0xee, b.bytes);
         if (muster_for(b.m, b.kernel, b.items, args, 3, &options, &report, &problem) != MUSTER_OK)
             fail(ids);
-        for (uint64_t item = 0; item < b.items; item += SAMPLED) {
+        for (uint64_t item = 0; item < b.items; item += SAMPLED * (1 + b.rounds / 16)) {
             uint32_t got = b.out[item];
             mix(item, b.rounds, b.in, b.out);
             result->is_equal = result->is_equal && got == b.out[item];

@@ -8,6 +8,8 @@
 /* False, after the refusal was checked, on a device without gates. */
 static bool has_gates(struct rig *rig)
 {
+    if (rig_holds_nothing())
+        return false;
     if (rig->info->capabilities & MUSTER_CAN_WAIT_VALUE)
         return true;
     void *state = rig_state(rig->table.gate_bytes);

@@ -1,5 +1,5 @@
 /*
- * conformance --backend NAME|PATH [--device NUMBER] [--slice SIZE,...] [--list] [--seed N]
+ * conformance --backend NAME|PATH [--device NUMBER] [--slice SIZE,...] [--hold nothing] [--list] [--seed N]
  * [--time-limit SECONDS] [CASE...]
  *
  * Drives one backend through its table, not through the runtime. NAME is a built-in backend; what
@@ -107,11 +107,13 @@ int main(int argc, char **argv)
     const char *name = take_option(&argc, argv, "--backend");
     const char *slices = take_option(&argc, argv, "--slice");
     const char *device = take_option(&argc, argv, "--device");
+    const char *hold = take_option(&argc, argv, "--hold");
     if (only_lists(argc, argv))
         return test_main(argc, argv, tests, count);
     if (!name || !take_slices(slices)) {
         fprintf(stderr,
-                "usage: %s --backend NAME|PATH [--device NUMBER] [--slice SIZE,...] [--list] "
+                "usage: %s --backend NAME|PATH [--device NUMBER] [--slice SIZE,...] [--hold "
+                "nothing] [--list] "
                 "[--seed N] [CASE...]\n",
                 argv[0]);
         return 2;
@@ -120,6 +122,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s\n", err.text);
         return 2;
     }
+    if (hold && strcmp(hold, "nothing") == 0)
+        rig_hold_nothing();
     rig_begin_with(device ? (uint32_t)strtoul(device, NULL, 10) : 0);
     muster_status status = rig_probe(backend.given, backend.sim, &err);
     if (status == MUSTER_E_NOT_FOUND) {

@@ -146,6 +146,18 @@ void rig_begin_with(uint32_t device)
     first_device = device;
 }
 
+static bool holds_nothing;
+
+void rig_hold_nothing(void)
+{
+    holds_nothing = true;
+}
+
+bool rig_holds_nothing(void)
+{
+    return holds_nothing;
+}
+
 static void open_device(struct rig *rig, uint32_t index, void **state,
                         struct muster_device_info *info)
 {
@@ -283,7 +295,7 @@ struct muster_memory *rig_memory(struct rig *rig, uint64_t bytes)
 
 void *rig_gate(struct rig *rig)
 {
-    if (!(rig->info->capabilities & MUSTER_CAN_WAIT_VALUE))
+    if (!(rig->info->capabilities & MUSTER_CAN_WAIT_VALUE) || holds_nothing)
         return NULL;
     struct rig_object *object = make(RIG_GATE, rig->device, rig->table.gate_bytes);
     DO(rig, gate_init, rig->device, object->state);

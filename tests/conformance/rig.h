@@ -66,6 +66,12 @@ muster_status rig_probe(const struct muster_backend *given, const char *sim,
 
 /* From now on rigs begin with this device instead of the backend's first. */
 void rig_begin_with(uint32_t device);
+/*
+ * From now on no stream is held: for tools that run each kernel to its end before they return, and
+ * would wait for ever for one that is behind a gate.
+ */
+void rig_hold_nothing(void);
+bool rig_holds_nothing(void);
 
 /* Opens the backend and its first devices. `sim` describes simulated devices, NULL for none. */
 struct rig *rig_open(const struct muster_backend *given, const char *sim);

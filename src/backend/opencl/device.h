@@ -44,6 +44,7 @@ struct opencl_result {
 struct opencl_stream {
     struct opencl_device *device;
     opencl_queue queue; /* owns */
+    int32_t priority;
     /*
      * The event of the last command; owns, NULL before the first. On devices whose streams fail
      * alone each command waits for the one before, so that a failure reaches all that follow.
@@ -99,6 +100,12 @@ struct opencl_device {
     opencl_context context;
     opencl_queue queue; /* for touching memory and for asking whether the device still answers */
     struct opencl_stream *streams;
+    /*
+     * Streams that were closed and are over, for the next who opens one. NVIDIA's driver does not
+     * stand questions about an event whose queue was released, and events outlive streams; so no
+     * queue is released before the device is closed.
+     */
+    struct opencl_stream *spare;
     struct opencl_call *free_calls;
     struct opencl_result *results, *last_result, *free_results;
 

@@ -160,6 +160,36 @@ static opencl_queue make_queue(const struct opencl_device *device, int32_t prior
                                                       code);
 }
 
+static muster_status make_stream(struct opencl_device *device, int32_t priority,
+                                 struct opencl_stream **out, struct muster_error *err)
+{
+    struct opencl_stream *stream = allocator_take(opencl_allocator(device), 1, sizeof *stream);
+    if (!stream)
+        return muster_error_fill(err, MUSTER_E_NO_MEMORY, 0, NULL, "no memory for a stream");
+    opencl_int code = OPENCL_SUCCESS;
+    *stream = (struct opencl_stream){ .device = device, .priority = priority, .is_flushed = true };
+    stream->queue = make_queue(device, priority, &code);
+    if (!stream->queue) {
+        allocator_give(opencl_allocator(device), stream, 1, sizeof *stream);
+        return opencl_refused(device, code, "making a command queue", err);
+    }
+    *out = stream;
+    return MUSTER_OK;
+}
+
+static struct opencl_stream *take_spare(struct opencl_device *device, int32_t priority)
+{
+    platform_mutex_lock(&device->lock);
+    struct opencl_stream **at = &device->spare, *stream;
+    while (*at && (*at)->priority != priority)
+        at = &(*at)->next;
+    stream = *at;
+    if (stream)
+        *at = stream->next;
+    platform_mutex_unlock(&device->lock);
+    return stream;
+}
+
 muster_status opencl_stream_open(void *device_state, int32_t priority, int is_default, void *state,
                                  struct muster_error *err)
 {
@@ -174,16 +204,10 @@ muster_status opencl_stream_open(void *device_state, int32_t priority, int is_de
     if (status != MUSTER_OK)
         return status;
     opencl_streams_reap(device);
-    struct opencl_stream *stream = allocator_take(opencl_allocator(device), 1, sizeof *stream);
-    if (!stream)
-        return muster_error_fill(err, MUSTER_E_NO_MEMORY, 0, NULL, "no memory for a stream");
-    opencl_int code = OPENCL_SUCCESS;
-    *stream = (struct opencl_stream){ .device = device, .is_flushed = true };
-    stream->queue = make_queue(device, priority, &code);
-    if (!stream->queue) {
-        allocator_give(opencl_allocator(device), stream, 1, sizeof *stream);
-        return opencl_refused(device, code, "making a command queue", err);
-    }
+    struct opencl_stream *stream = take_spare(device, priority);
+    status = stream ? MUSTER_OK : make_stream(device, priority, &stream, err);
+    if (status != MUSTER_OK)
+        return status;
     platform_mutex_lock(&device->lock);
     stream->next = device->streams;
     if (stream->next)
@@ -204,7 +228,8 @@ static void unlink_stream(struct opencl_stream *stream)
         stream->next->previous = stream->previous;
 }
 
-static void free_stream(struct opencl_stream *stream)
+/* Gives back what the stream has but its queue, and makes it as good as new. */
+static void clear_stream(struct opencl_stream *stream)
 {
     struct opencl_device *device = stream->device;
     while (ring_count(&stream->ring) > 0)
@@ -212,6 +237,15 @@ static void free_stream(struct opencl_stream *stream)
     allocator_give(opencl_allocator(device), stream->held, stream->ring.capacity,
                    sizeof *stream->held);
     opencl_release(device, stream->tail);
+    *stream = (struct opencl_stream){
+        .device = device, .queue = stream->queue, .priority = stream->priority, .is_flushed = true
+    };
+}
+
+static void free_stream(struct opencl_stream *stream)
+{
+    struct opencl_device *device = stream->device;
+    clear_stream(stream);
     opencl_of(device)->clReleaseCommandQueue(stream->queue);
     allocator_give(opencl_allocator(device), stream, 1, sizeof *stream);
 }
@@ -243,7 +277,11 @@ bool opencl_streams_reap(struct opencl_device *device)
     while (over) {
         struct opencl_stream *stream = over;
         over = stream->next;
-        free_stream(stream);
+        clear_stream(stream);
+        platform_mutex_lock(&device->lock);
+        stream->next = device->spare;
+        device->spare = stream;
+        platform_mutex_unlock(&device->lock);
     }
     return is_complete;
 }
@@ -253,6 +291,11 @@ void opencl_streams_free(struct opencl_device *device)
     while (device->streams) {
         struct opencl_stream *stream = device->streams;
         unlink_stream(stream);
+        free_stream(stream);
+    }
+    while (device->spare) {
+        struct opencl_stream *stream = device->spare;
+        device->spare = stream->next;
         free_stream(stream);
     }
 }
