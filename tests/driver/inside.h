@@ -133,6 +133,10 @@ struct context {
     struct stream *legacy;
 };
 
+/* The streams of a device share so many queues; nobody gets more than this ahead of a stream. */
+#define QUEUES 8
+#define QUEUED_MAX 1000
+
 struct device {
     uint32_t index;
     struct context primary;
@@ -144,6 +148,9 @@ struct device {
     _Atomic bool is_ending;  /* its last reference is gone: streams drop what they have */
     _Atomic uint64_t used_bytes;
     pthread_mutex_t memory_mutex; /* of the ranges in memory.c */
+    /* Operations that were given to a queue, and those that it has got past. */
+    _Atomic uint64_t given[QUEUES], passed[QUEUES];
+    _Atomic uint32_t sharing[QUEUES]; /* streams that have work */
 };
 
 extern struct device devices[DEVICES_MAX];
@@ -186,6 +193,7 @@ struct record {
 struct operation {
     enum operation_kind kind;
     struct operation *next;
+    uint64_t turn;   /* in its queue */
     CUresult poison; /* 0: none */
     bool hangs;
     unsigned hang_ticket;
@@ -215,6 +223,7 @@ struct stream {
     bool is_zombie; /* destroyed, its thread not joined yet */
     int priority;
     unsigned flags;
+    uint32_t queue;
 };
 
 /* The stream a handle means: NULL and CU_STREAM_LEGACY are the context's default stream. */
