@@ -151,6 +151,7 @@ struct device {
     /* Operations that were given to a queue, and those that it has got past. */
     _Atomic uint64_t given[QUEUES], passed[QUEUES];
     _Atomic uint32_t sharing[QUEUES]; /* streams that have work */
+    _Atomic uint32_t performing;      /* operations that touch memory just now */
 };
 
 extern struct device devices[DEVICES_MAX];
@@ -162,6 +163,8 @@ struct context *context_current(void);
 /* Whether work of the device is to be dropped. */
 bool device_is_over(struct device *device);
 void device_poison(struct device *device, CUresult error);
+/* Who is told that a context has ended is told when nothing of it touches memory any more. */
+void device_come_to_rest(struct device *device);
 
 void object_add(struct object *object, enum kind kind, struct device *device);
 void object_remove(struct object *object);

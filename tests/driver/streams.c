@@ -192,9 +192,16 @@ static void work_off(struct operation *operation, struct stream *stream)
         pause_a_little();
     if (!is_over(stream) && operation->poison != CUDA_SUCCESS)
         device_poison(stream->object.device, operation->poison);
+    /* Calls of the host may last, and waits end when the context does. */
+    bool is_counted = !is_wait && operation->kind != OPERATION_HOST;
+    struct device *device = stream->object.device;
+    if (is_counted)
+        atomic_fetch_add_explicit(&device->performing, 1, memory_order_relaxed);
     /* A wait may end because the context has: what follows it is not done. */
     if (!is_over(stream))
         perform(operation, stream);
+    if (is_counted)
+        atomic_fetch_sub_explicit(&device->performing, 1, memory_order_release);
     if (is_wait)
         pass_turn(stream);
 }
