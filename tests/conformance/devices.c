@@ -46,7 +46,7 @@ static void what_a_device_says_of_itself_is_sane(void)
         size_t length = strnlen(info->name, sizeof info->name);
         CHECK(length > 0 && length < sizeof info->name);
         CHECK(strnlen(info->pci, sizeof info->pci) < sizeof info->pci);
-        CHECK(info->domain < rig->device_count);
+        CHECK(info->domain < rig->domain_count);
         CHECK(info->cores > 0);
         CHECK(info->memory_total > 0);
         CHECK(info->numa_node >= -1);

@@ -200,6 +200,7 @@ struct rig *rig_open_slices(const struct muster_backend *given, const char *sim,
     struct rig *rig = rig_new(given, sim);
     DO(rig, open, rig->backend, &rig->services, &rig->device_count);
     CHECK(rig->device_count > first_device);
+    rig->domain_count = rig->device_count;
     rig->device_count -= first_device;
     newest = rig;
     if (count > 0)

@@ -32,7 +32,8 @@ struct rig {
     struct muster_services services;
     _Atomic uint64_t bytes_taken; /* from the services' allocator and not given back */
     void *backend;                /* owns */
-    uint32_t device_count;        /* of the backend, also those that are not opened */
+    uint32_t device_count; /* of the backend from the first on, also those that are not opened */
+    uint32_t domain_count; /* of all of them */
     struct rig_device devices[RIG_DEVICES_MAX];
     void *cut;    /* owns: the device that `devices` are slices of, NULL if they are whole */
     void *device; /* the first; most tests need no other */

@@ -4,6 +4,7 @@
  */
 #include "inside.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,12 @@ void device_poison(struct device *device, CUresult error)
     CUresult none = CUDA_SUCCESS;
     atomic_compare_exchange_strong_explicit(&device->sticky, &none, error, memory_order_relaxed,
                                             memory_order_relaxed);
+}
+
+void device_come_to_rest(struct device *device)
+{
+    while (atomic_load_explicit(&device->performing, memory_order_acquire) > 0)
+        sched_yield();
 }
 
 bool device_is_over(struct device *device)

@@ -7,8 +7,12 @@
 #include "control.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static struct cuda_driver cuda;
 static const struct test_cuda *control;
@@ -272,6 +276,100 @@ static void work_hangs_until_it_is_let_go(void)
     end();
 }
 
+/* Pinned memory that streams wait for; the caller's. */
+static uint64_t *make_word(void)
+{
+    void *word = NULL;
+    WORKS(cuda.host_allocate(&word, sizeof(uint64_t), CUDA_FLAG_HOST_MAPPED));
+    *(uint64_t *)word = 0;
+    return word;
+}
+
+static void open_gate(uint64_t *word)
+{
+    __atomic_store_n(word, 1, __ATOMIC_RELEASE);
+}
+
+static void hold(cuda_stream_handle stream, const uint64_t *word)
+{
+    WORKS(cuda.stream_wait_value(stream, (cuda_pointer)(uintptr_t)word, 1, CUDA_FLAG_WAIT_GEQ));
+}
+
+/* A stream that waits holds up those that share its queue: with eight of them all the others. */
+static void streams_share_queues(void)
+{
+    enum { HELD = 8 };
+    cuda_stream_handle streams[HELD], other;
+    int calls[2] = { 0 };
+    begin();
+    uint64_t *word = make_word();
+    other = open_stream();
+    for (int i = 0; i < HELD - 1; i++) {
+        streams[i] = open_stream();
+        hold(streams[i], word);
+    }
+    WORKS(cuda.host_call(other, note, &calls[0]));
+    finish(other);
+    streams[HELD - 1] = open_stream();
+    hold(streams[HELD - 1], word);
+    WORKS(cuda.host_call(other, note, &calls[1]));
+    nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
+    CHECK_EQUAL(CUDA_NOT_READY, cuda.stream_query(other));
+    open_gate(word);
+    finish(other);
+    for (int i = 0; i < HELD; i++) {
+        finish(streams[i]);
+        WORKS(cuda.stream_destroy(streams[i]));
+    }
+    WORKS(cuda.stream_destroy(other));
+    CHECK(calls[0] && calls[1]);
+    WORKS(cuda.host_free(word));
+    end();
+}
+
+struct eager {
+    cuda_stream_handle stream;
+    cuda_event_handle event;
+    _Atomic int given;
+};
+
+static void *give_many(void *user)
+{
+    struct eager *eager = user;
+    WORKS(cuda.context_push(context));
+    for (int i = 0; i < 1100; i++) {
+        WORKS(cuda.event_record(eager->event, eager->stream));
+        atomic_fetch_add(&eager->given, 1);
+    }
+    cuda_context popped;
+    WORKS(cuda.context_pop(&popped));
+    return NULL;
+}
+
+/* Who queues a thousand operations behind one that waits is made to wait as well. */
+static void queues_are_of_some_length(void)
+{
+    struct eager eager = { .given = 0 };
+    pthread_t thread;
+    begin();
+    uint64_t *word = make_word();
+    eager.stream = open_stream();
+    WORKS(cuda.event_create(&eager.event, CUDA_FLAG_EVENT_NO_TIMING));
+    hold(eager.stream, word);
+    CHECK_EQUAL(0, pthread_create(&thread, NULL, give_many, &eager));
+    while (atomic_load(&eager.given) < 999)
+        sched_yield();
+    nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
+    CHECK_EQUAL(999, atomic_load(&eager.given));
+    open_gate(word);
+    pthread_join(thread, NULL);
+    finish(eager.stream);
+    WORKS(cuda.event_destroy(eager.event));
+    WORKS(cuda.stream_destroy(eager.stream));
+    WORKS(cuda.host_free(word));
+    end();
+}
+
 static void the_nth_call_fails(void)
 {
     begin();
@@ -330,6 +428,8 @@ int main(int argc, char **argv)
                                          TEST(calls_need_a_context),
                                          TEST(a_poisoned_context_stays_so),
                                          TEST(work_hangs_until_it_is_let_go),
+                                         TEST(streams_share_queues),
+                                         TEST(queues_are_of_some_length),
                                          TEST(the_nth_call_fails),
                                          TEST(multiprocessors_are_cut_in_steps) };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);

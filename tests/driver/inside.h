@@ -133,6 +133,10 @@ struct context {
     struct stream *legacy;
 };
 
+/* The streams of a device share so many queues; nobody gets more than this ahead of a stream. */
+#define QUEUES 8
+#define QUEUED_MAX 1000
+
 struct device {
     uint32_t index;
     struct context primary;
@@ -144,6 +148,10 @@ struct device {
     _Atomic bool is_ending;  /* its last reference is gone: streams drop what they have */
     _Atomic uint64_t used_bytes;
     pthread_mutex_t memory_mutex; /* of the ranges in memory.c */
+    /* Operations that were given to a queue, and those that it has got past. */
+    _Atomic uint64_t given[QUEUES], passed[QUEUES];
+    _Atomic uint32_t sharing[QUEUES]; /* streams that have work */
+    _Atomic uint32_t performing;      /* operations that touch memory just now */
 };
 
 extern struct device devices[DEVICES_MAX];
@@ -155,6 +163,8 @@ struct context *context_current(void);
 /* Whether work of the device is to be dropped. */
 bool device_is_over(struct device *device);
 void device_poison(struct device *device, CUresult error);
+/* Who is told that a context has ended is told when nothing of it touches memory any more. */
+void device_come_to_rest(struct device *device);
 
 void object_add(struct object *object, enum kind kind, struct device *device);
 void object_remove(struct object *object);
@@ -186,6 +196,7 @@ struct record {
 struct operation {
     enum operation_kind kind;
     struct operation *next;
+    uint64_t turn;   /* in its queue */
     CUresult poison; /* 0: none */
     bool hangs;
     unsigned hang_ticket;
@@ -215,6 +226,7 @@ struct stream {
     bool is_zombie; /* destroyed, its thread not joined yet */
     int priority;
     unsigned flags;
+    uint32_t queue;
 };
 
 /* The stream a handle means: NULL and CU_STREAM_LEGACY are the context's default stream. */

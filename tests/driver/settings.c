@@ -78,8 +78,10 @@ static CUresult fault_of_call(const char *function)
         if (atomic_load_explicit(&fault->is_set, memory_order_acquire) &&
             (fault->kind == FAULT_CALL || fault->kind == FAULT_CALLS_FROM) &&
             names(fault->function, function) && is_hit(fault)) {
-            for (int at = 0; at < DEVICES_MAX && ends_contexts(fault->code); at++)
+            for (int at = 0; at < DEVICES_MAX && ends_contexts(fault->code); at++) {
                 device_poison(&devices[at], fault->code);
+                device_come_to_rest(&devices[at]);
+            }
             return fault->code;
         }
     }
@@ -141,7 +143,10 @@ CUresult site_begin(struct site *site, const char *name, enum check check)
     struct context *context = context_current();
     if (!context)
         return CUDA_ERROR_INVALID_CONTEXT;
-    return atomic_load_explicit(&context->device->sticky, memory_order_relaxed);
+    result = atomic_load_explicit(&context->device->sticky, memory_order_relaxed);
+    if (result != CUDA_SUCCESS)
+        device_come_to_rest(context->device);
+    return result;
 }
 
 /* --- the text ---------------------------------------------------------------------------------- */

@@ -163,16 +163,47 @@ static void perform(const struct operation *operation, struct stream *stream)
     }
 }
 
+/*
+ * Streams share a device's queues, and a queue gets past an operation when that begins, or past a wait
+ * when it is over: what stands behind a wait waits too, whatever stream it is of. Nothing but the turn
+ * is passed on, so that ThreadSanitizer takes none of this for an order that CUDA promises.
+ */
+static void await_turn(const struct operation *operation, struct stream *stream)
+{
+    _Atomic uint64_t *passed = &stream->object.device->passed[stream->queue];
+    while (atomic_load_explicit(passed, memory_order_relaxed) < operation->turn && !is_over(stream))
+        pause_a_little();
+}
+
+static void pass_turn(struct stream *stream)
+{
+    atomic_fetch_add_explicit(&stream->object.device->passed[stream->queue], 1,
+                              memory_order_relaxed);
+}
+
 static void work_off(struct operation *operation, struct stream *stream)
 {
+    bool is_wait = operation->kind == OPERATION_WAIT || operation->kind == OPERATION_WAIT_VALUE;
+    await_turn(operation, stream);
+    if (!is_wait)
+        pass_turn(stream);
     /* Also when the context is to end: cuDevicePrimaryCtxRelease waits for such work for ever. */
     while (operation->hangs && !fault_hang_is_released(operation->hang_ticket))
         pause_a_little();
     if (!is_over(stream) && operation->poison != CUDA_SUCCESS)
         device_poison(stream->object.device, operation->poison);
+    /* Calls of the host may last, and waits end when the context does. */
+    bool is_counted = !is_wait && operation->kind != OPERATION_HOST;
+    struct device *device = stream->object.device;
+    if (is_counted)
+        atomic_fetch_add_explicit(&device->performing, 1, memory_order_relaxed);
     /* A wait may end because the context has: what follows it is not done. */
     if (!is_over(stream))
         perform(operation, stream);
+    if (is_counted)
+        atomic_fetch_sub_explicit(&device->performing, 1, memory_order_release);
+    if (is_wait)
+        pass_turn(stream);
 }
 
 static void operation_free(struct operation *operation)
@@ -181,6 +212,25 @@ static void operation_free(struct operation *operation)
     if (operation->drop)
         operation->drop(operation->payload);
     free(operation);
+}
+
+/* A stream that gets work has the queue that the fewest share, until it is idle again. */
+static void take_queue(struct stream *stream)
+{
+    _Atomic uint32_t *sharing = stream->object.device->sharing;
+    uint32_t queue = 0;
+    for (uint32_t i = 1; i < QUEUES; i++)
+        if (atomic_load_explicit(&sharing[i], memory_order_relaxed) <
+            atomic_load_explicit(&sharing[queue], memory_order_relaxed))
+            queue = i;
+    atomic_fetch_add_explicit(&sharing[queue], 1, memory_order_relaxed);
+    stream->queue = queue;
+}
+
+static void give_queue(struct stream *stream)
+{
+    atomic_fetch_sub_explicit(&stream->object.device->sharing[stream->queue], 1,
+                              memory_order_relaxed);
 }
 
 static void *run_stream(void *argument)
@@ -199,6 +249,8 @@ static void *run_stream(void *argument)
         operation_free(operation);
         pthread_mutex_lock(&stream->mutex);
         stream->finished++;
+        if (stream->finished == stream->issued)
+            give_queue(stream);
         pthread_cond_broadcast(&stream->changed);
     }
     pthread_mutex_unlock(&stream->mutex);
@@ -218,6 +270,12 @@ CUresult stream_give(struct stream *stream, const struct operation *given)
     *operation = *given;
     operation->next = NULL;
     pthread_mutex_lock(&stream->mutex);
+    while (stream->issued - stream->finished >= QUEUED_MAX && !is_over(stream))
+        condition_wait(&stream->changed, &stream->mutex);
+    if (stream->issued == stream->finished)
+        take_queue(stream);
+    operation->turn = atomic_fetch_add_explicit(&stream->object.device->given[stream->queue], 1,
+                                                memory_order_relaxed);
     if (stream->head)
         stream->tail->next = operation;
     else

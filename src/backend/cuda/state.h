@@ -20,7 +20,7 @@
 #define CUDA_GRAPH_NODES_MAX 64
 #define CUDA_GRAPHS_OF_QUEUE 4
 /* How long work that should be over may still be seen running when a device is closed. */
-#define CUDA_CLOSE_GRACE_NS 200000000u
+#define CUDA_CLOSE_GRACE_NS 50000000u
 
 struct cuda_backend {
     const struct muster_services *services; /* borrowed until close */
