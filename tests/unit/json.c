@@ -170,7 +170,7 @@ static void random_numbers_agree_with_the_c_library(void)
 {
     struct random random;
     random_init(&random, test_seed());
-    for (unsigned i = 0; i < test_repetitions(50000); i++) {
+    for (unsigned i = 0; i < test_repetitions(TEST_BY_SANITIZER(50000, 25000, 5000)); i++) {
         char text[64];
         uint64_t digits = random_next(&random) >> random_below(&random, 64);
         if (digits >
@@ -191,7 +191,7 @@ static void doubles_survive_being_written(void)
 {
     struct random random;
     random_init(&random, test_seed() + 1);
-    for (unsigned i = 0; i < test_repetitions(50000); i++) {
+    for (unsigned i = 0; i < test_repetitions(TEST_BY_SANITIZER(50000, 25000, 5000)); i++) {
         uint64_t bits = random_next(&random);
         double number;
         memcpy(&number, &bits, sizeof number);
@@ -399,7 +399,8 @@ static void damaged_texts_do_no_harm(void)
         "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]",
         "{\"a\":{\"b\":{\"c\":0.000000001234567890123456789}}}",
     };
-    mutate_all(test_seed(), corpus, sizeof corpus / sizeof *corpus, test_repetitions(200000));
+    mutate_all(test_seed(), corpus, sizeof corpus / sizeof *corpus,
+               test_repetitions(TEST_BY_SANITIZER(200000, 100000, 10000)));
 }
 
 int main(int argc, char **argv)

@@ -508,7 +508,8 @@ static void any_bytes_are_a_bundle_or_refused(void)
     CHECK(good != NULL);
     format_write(forms, COUNT_OF(forms), good);
     random_init(&random, test_seed());
-    for (unsigned round = 0; round < test_repetitions(40000); round++) {
+    for (unsigned round = 0; round < test_repetitions(TEST_BY_SANITIZER(40000, 20000, 2000));
+         round++) {
         size_t size = random_below(&random, 4) == 0 ? random_below(&random, bytes + 1) : bytes;
         uint8_t *damaged = malloc(size > 0 ? size : 1);
         CHECK(damaged != NULL);

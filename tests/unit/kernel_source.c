@@ -180,7 +180,8 @@ static void any_text_is_read_or_refused(void)
         "MUSTER_KERNEL\nMUSTER_KERNEL void f(const uint64_t i, MUSTER_GLOBAL uint8_t *restrict p);",
         "extern \"C\" __global__ void __launch_bounds__(1) x(int a) {}\n.entry y()kernel void z()",
     };
-    mutate_all(test_seed(), corpus, sizeof corpus / sizeof *corpus, test_repetitions(100000));
+    mutate_all(test_seed(), corpus, sizeof corpus / sizeof *corpus,
+               test_repetitions(TEST_BY_SANITIZER(100000, 50000, 5000)));
 }
 
 int main(int argc, char **argv)

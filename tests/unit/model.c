@@ -708,7 +708,8 @@ static void damaged_descriptions_do_no_harm(void)
         "]",
         "[{\"items_per_s\":1e3,\"jitter\":0.9,\"count\":4}]",
     };
-    mutate_all(test_seed(), corpus, sizeof corpus / sizeof *corpus, test_repetitions(100000));
+    mutate_all(test_seed(), corpus, sizeof corpus / sizeof *corpus,
+               test_repetitions(TEST_BY_SANITIZER(100000, 50000, 5000)));
 }
 
 int main(int argc, char **argv)

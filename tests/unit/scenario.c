@@ -212,7 +212,8 @@ static void damaged_scenarios_do_no_harm(void)
         ","
         "\"item_bytes_out\":8,\"speculate\":false}}",
     };
-    mutate_all(test_seed(), corpus, sizeof corpus / sizeof *corpus, test_repetitions(60000));
+    mutate_all(test_seed(), corpus, sizeof corpus / sizeof *corpus,
+               test_repetitions(TEST_BY_SANITIZER(60000, 30000, 3000)));
 }
 
 /* Scenarios of the right form whose numbers are anything: very slow, very fast, very many bytes. */
@@ -233,7 +234,7 @@ static void odd_numbers_do_no_harm(void)
     struct random random;
     random_init(&random, test_seed());
 #define ANY(list) list[random_below(&random, sizeof list / sizeof *list)]
-    for (unsigned round = 0; round < test_repetitions(1500); round++) {
+    for (unsigned round = 0; round < test_repetitions(TEST_BY_SANITIZER(1500, 750, 150)); round++) {
         int length = snprintf(
             text, sizeof text,
             "{\"devices\":[{\"items_per_s\":%s,\"launch_ns\":%s,\"jitter\":0.%u,\"faults\":["

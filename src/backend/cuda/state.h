@@ -19,8 +19,11 @@
 #define CUDA_SLICES_MAX 64
 #define CUDA_GRAPH_NODES_MAX 64
 #define CUDA_GRAPHS_OF_QUEUE 4
-/* How long work that should be over may still be seen running when a device is closed. */
-#define CUDA_CLOSE_GRACE_NS 50000000u
+/*
+ * How long a device that is closed is waited for: for work that should be over, and for a thread
+ * that a busy machine lets wait.
+ */
+#define CUDA_CLOSE_GRACE_NS 250000000u
 
 struct cuda_backend {
     const struct muster_services *services; /* borrowed until close */
