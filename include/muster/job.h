@@ -86,14 +86,24 @@ struct muster_run_options {
      * chooses, which is waited for if it has no room; units that are run again go to whoever has.
      */
     const char *policy;
+    uint64_t window_bytes; /* the window in bytes of results and supplied items; 0: any number */
+    uint32_t kept_max;     /* results that the sink may keep at a time: muster_result_retain */
 };
 
-/* A unit's results, in the order of the arguments that are written. Valid during the call. */
+struct muster_job;
+
+/*
+ * A unit's results, in the order of the arguments that are written. Valid during the call, unless
+ * they are kept.
+ */
 struct muster_result {
     struct muster_range range;
     const void *const *outputs; /* each points to the unit's first item */
     size_t output_count;
     const muster_status *statuses; /* of each item, where the job has `each_status`; else NULL */
+    /* Muster's own. */
+    struct muster_job *job;
+    uint32_t buffer;
 };
 
 /* Where the number of items is known only when the source ends. */
@@ -132,8 +142,6 @@ struct muster_job_desc {
      */
     muster_status *each_status;
 };
-
-struct muster_job;
 
 struct muster_progress {
     size_t size;
@@ -213,6 +221,20 @@ MUSTER_API void muster_job_cancel(struct muster_job *job);
 MUSTER_API muster_status muster_job_progress(struct muster_job *job,
                                              struct muster_progress *progress,
                                              struct muster_error *err);
+
+/* A result that a sink has kept. */
+struct muster_kept;
+
+/*
+ * Within the sink, at most once in a call: the unit's outputs and statuses stay as and where they are
+ * until they are released. They take none of the window, and nobody waits for them: there is memory
+ * for options.kept_max of them. MUSTER_E_CAPACITY: as many are kept.
+ */
+MUSTER_API muster_status muster_result_retain(const struct muster_result *result,
+                                              struct muster_kept **out, struct muster_error *err);
+MUSTER_API const struct muster_result *muster_kept_result(const struct muster_kept *kept);
+/* Any thread, before muster_job_destroy. NULL is allowed. */
+MUSTER_API void muster_result_release(struct muster_kept *kept);
 
 /* Cancels the job if it runs, waits for it, and frees it. NULL is allowed. */
 MUSTER_API void muster_job_destroy(struct muster_job *job);

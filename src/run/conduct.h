@@ -123,6 +123,10 @@ struct muster_job {
     char *memory; /* owns: pages of all buffers, NULL if nothing is written */
     size_t memory_bytes;
     uint32_t buffer_count;
+    struct muster_kept *kept; /* owns: those that a sink may keep */
+    struct muster_kept *kept_free;
+    bool is_result_kept;    /* the one that is with the sink */
+    uint64_t window;        /* items, from the options' items and bytes; 0: any number */
     uint32_t *free_buffers; /* owns: a stack */
     uint32_t free_count;
     uint32_t *unit_buffers;       /* owns: whose results a unit's are, by unit */
@@ -183,6 +187,10 @@ static inline muster_status *job_statuses(const struct muster_job *job, uint32_t
 
 /* Notes the failure that the job ended with; a later one does not count. */
 void job_note_locked(struct muster_job *job, const struct muster_error *error);
+
+/* kept.c */
+muster_status kept_set_up(struct muster_job *job, struct muster_error *err);
+void kept_free(struct muster_job *job);
 
 /* source.c */
 /* The size of the ring, once the core's options are known. */

@@ -12,6 +12,7 @@
 
 #define DEPTH_DEFAULT 2
 #define DEPTH_MAX 64
+#define KEPT_MAX (1u << 20)
 #define TRIES_DEFAULT 3
 /* What a buffer holds, if an item is not larger than that. */
 #define BUFFER_BYTES ((size_t)2 << 20)
@@ -100,6 +101,9 @@ static muster_status check_desc(const struct muster_job_desc *desc, struct muste
     if (desc->arg_count > MUSTER_ARGS_MAX)
         return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, "pack values into a struct",
                                  "%zu arguments; at most %d", desc->arg_count, MUSTER_ARGS_MAX);
+    if (options->kept_max > KEPT_MAX)
+        return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, NULL, "kept_max is %u; at most %u",
+                                 options->kept_max, KEPT_MAX);
     if (options->depth > DEPTH_MAX)
         return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, NULL, "depth is %u; at most %d",
                                  options->depth, DEPTH_MAX);
@@ -187,6 +191,21 @@ static bool has_gpu(const struct muster_job *job)
     return i < job->lane_count;
 }
 
+/* The window in items: the options give it in items, or in bytes of what waits on the host, or both. */
+static uint64_t find_window(const struct muster_job *job)
+{
+    const struct muster_run_options *options = &job->desc.options;
+    uint64_t bytes = job->desc.each_status ? sizeof(muster_status) : 0;
+    for (size_t i = 0; i < job->desc.arg_count; i++)
+        if (job_writes(&job->args[i]) || job->args[i].kind == MUSTER_ARG_SOURCE)
+            bytes =
+                job->args[i].bytes > UINT64_MAX - bytes ? UINT64_MAX : bytes + job->args[i].bytes;
+    if (options->window_bytes == 0 || bytes == 0)
+        return options->window;
+    uint64_t items = options->window_bytes / bytes > 0 ? options->window_bytes / bytes : 1;
+    return options->window > 0 ? least(options->window, items) : items;
+}
+
 /* How many items a unit may have: as asked for, or what fits into a buffer of the usual size. */
 static uint64_t find_unit_max(const struct muster_job *job)
 {
@@ -202,8 +221,8 @@ static uint64_t find_unit_max(const struct muster_job *job)
     uint64_t most = usual / item_bytes > 0 ? usual / item_bytes : 1;
     if (options->unit_items > 0)
         most = options->unit_items;
-    if (options->window > 0)
-        most = least(most, options->window);
+    if (job->window > 0)
+        most = least(most, job->window);
     return least(most, job->desc.items);
 }
 
@@ -224,6 +243,7 @@ static bool add_output(struct muster_job *job, size_t item_bytes, size_t *offset
 static muster_status lay_out(struct muster_job *job, struct muster_error *err)
 {
     bool fits = true;
+    job->window = find_window(job);
     job->unit_max = find_unit_max(job);
     for (size_t i = 0; i < job->desc.arg_count; i++) {
         const struct muster_arg *arg = &job->args[i];
@@ -260,7 +280,7 @@ static void set_core_options(struct muster_job *job)
         .unit = options->unit_items > 0 ? JOB_UNIT_FIXED : JOB_UNIT_ADAPTIVE,
         .unit_items = options->unit_items,
         .unit_max = job->unit_max,
-        .window = options->window,
+        .window = job->window,
         .lane_count = job->lane_count,
         .depth = depth,
         .units_max = UNITS_PER_SLOT * slots,
@@ -274,7 +294,7 @@ static void set_core_options(struct muster_job *job)
         .timeout_ns = options->timeout_ns,
     };
     source_plan(job);
-    job->buffer_count = job->core_options.units_max + slots;
+    job->buffer_count = job->core_options.units_max + slots + options->kept_max;
 }
 
 /* Which devices take part. */
@@ -443,6 +463,7 @@ static void free_job(struct muster_job *job)
     allocator_give(&m->allocator, job->lanes, MUSTER_JOB_DEVICES_MAX, sizeof *job->lanes);
     if (job->memory)
         platform_pages_unmap(job->memory, job->memory_bytes);
+    kept_free(job);
     source_free(job);
     allocator_give(&m->allocator, job->unit_failures, job->core_options.units_max,
                    sizeof *job->unit_failures);
@@ -490,7 +511,7 @@ static muster_status deliver(struct muster_job *job, uint32_t buffer, struct mus
     }
     if (statuses)
         memcpy(job->desc.each_status + range.begin, statuses, items * sizeof *statuses);
-    const struct muster_result result = { range, outputs, count, statuses };
+    const struct muster_result result = { range, outputs, count, statuses, job, buffer };
     return job->desc.sink ? job->desc.sink(job->desc.sink_user, &result) : MUSTER_OK;
 }
 
@@ -571,7 +592,9 @@ static bool deliver_next_locked(struct muster_job *job)
         job_sink_failed(job->core, unit);
     }
     trace_delivery_locked(job, range, begin_ns, status);
-    job->free_buffers[job->free_count++] = buffer;
+    if (!job->is_result_kept)
+        job->free_buffers[job->free_count++] = buffer;
+    job->is_result_kept = false;
     platform_condition_wake_all(&job->changed);
     return true;
 }
@@ -720,6 +743,7 @@ static muster_status set_up(struct muster_job *job, struct muster_error *err)
         return status;
     set_core_options(job);
     if ((status = allocate_buffers(job, err)) != MUSTER_OK ||
+        (status = kept_set_up(job, err)) != MUSTER_OK ||
         (status = source_set_up(job, err)) != MUSTER_OK ||
         (status = make_core(job, err)) != MUSTER_OK)
         return status;

@@ -1,0 +1,85 @@
+/*
+ * Results that a sink keeps when it returns: their buffers stay out of the job's stack until they are
+ * released. There is a buffer for each that may be kept beside those that units need, so that a sink
+ * which keeps all it may holds up nobody.
+ */
+#include "base/allocator.h"
+#include "run/conduct.h"
+
+struct muster_kept {
+    struct muster_job *job;
+    struct muster_result result;
+    const void *outputs[MUSTER_ARGS_MAX];
+    struct muster_kept *next; /* of those that are free */
+};
+
+muster_status kept_set_up(struct muster_job *job, struct muster_error *err)
+{
+    uint32_t count = job->desc.options.kept_max;
+    if (count == 0)
+        return MUSTER_OK;
+    job->kept = allocator_take(&job->m->allocator, count, sizeof *job->kept);
+    if (!job->kept)
+        return run_no_memory(err, "results that are kept");
+    for (uint32_t i = 0; i < count; i++) {
+        job->kept[i].job = job;
+        job->kept[i].next = job->kept_free;
+        job->kept_free = &job->kept[i];
+    }
+    return MUSTER_OK;
+}
+
+void kept_free(struct muster_job *job)
+{
+    if (job->kept)
+        allocator_give(&job->m->allocator, job->kept, job->desc.options.kept_max,
+                       sizeof *job->kept);
+    job->kept = NULL;
+}
+
+muster_status muster_result_retain(const struct muster_result *result, struct muster_kept **out,
+                                   struct muster_error *err)
+{
+    if (!result || !result->job || !out)
+        return run_bad_argument(err, "muster_result_retain", "an argument is NULL");
+    struct muster_job *job = result->job;
+    run_lock(job->m);
+    struct muster_kept *kept = job->is_result_kept ? NULL : job->kept_free;
+    bool is_second = job->is_result_kept;
+    if (kept) {
+        job->kept_free = kept->next;
+        job->is_result_kept = true;
+    }
+    run_unlock(job->m);
+    if (is_second)
+        return run_bad_argument(err, "muster_result_retain", "the result is kept already");
+    if (!kept)
+        return muster_error_fill(err, MUSTER_E_CAPACITY, 0,
+                                 "release some, or set a larger kept_max in the job's options",
+                                 "%u results of the job are kept, and no more may be",
+                                 job->desc.options.kept_max);
+    kept->result = *result;
+    for (size_t i = 0; i < result->output_count; i++)
+        kept->outputs[i] = result->outputs[i];
+    kept->result.outputs = kept->outputs;
+    *out = kept;
+    return MUSTER_OK;
+}
+
+const struct muster_result *muster_kept_result(const struct muster_kept *kept)
+{
+    return &kept->result;
+}
+
+void muster_result_release(struct muster_kept *kept)
+{
+    if (!kept)
+        return;
+    struct muster_job *job = kept->job;
+    run_lock(job->m);
+    job->free_buffers[job->free_count++] = kept->result.buffer;
+    kept->next = job->kept_free;
+    job->kept_free = kept;
+    platform_condition_wake_all(&job->changed);
+    run_unlock(job->m);
+}
