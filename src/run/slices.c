@@ -54,7 +54,7 @@ static bool next_entry(const char **at, struct entry *entry)
     return true;
 }
 
-/* Whether an entry before this one has the same device. */
+/* Whether an entry before this one has the same device, and this one would be ignored. */
 static bool is_named_before(const struct muster *m, const struct entry *entry)
 {
     struct entry other;
@@ -88,30 +88,12 @@ static muster_status check_entry(struct muster *m, struct entry *entry, struct m
     return MUSTER_OK;
 }
 
-/* A device that is named before would be cut as that entry says, and this one ignored. */
-static muster_status check_first(const struct muster *m, const struct entry *entry,
-                                 struct muster_error *err)
-{
-    struct entry other;
-    for (const char *at = m->options.slices; next_entry(&at, &other) && other.text < entry->text;)
-        if (other.id_length == entry->id_length &&
-            memcmp(other.text, entry->text, entry->id_length) == 0)
-            return muster_error_fill(err, MUSTER_E_INVALID, 0, "give all its sizes in one entry",
-                                     "slices names \"%.*s\" twice", (int)entry->id_length,
-                                     entry->text);
-    return MUSTER_OK;
-}
-
 muster_status slices_check(struct muster *m, struct muster_error *err)
 {
     struct entry entry;
     muster_status status = MUSTER_OK;
-    for (const char *at = m->options.slices;
-         at && status == MUSTER_OK && next_entry(&at, &entry);) {
+    for (const char *at = m->options.slices; at && status == MUSTER_OK && next_entry(&at, &entry);)
         status = check_entry(m, &entry, err);
-        if (status == MUSTER_OK)
-            status = check_first(m, &entry, err);
-    }
     return status;
 }
 

@@ -409,7 +409,7 @@ static void slices_that_cannot_be_had_are_told(void)
         { "sim:0=2,0", MUSTER_E_PARSE, 0, "sim:0=2,0" },
         { "sim:0=2 3", MUSTER_E_PARSE, 0, "2 3" },
         { "sim:00=2", MUSTER_E_PARSE, 0, "sim:00=2" },
-        { "sim:0=2;sim:0=3", MUSTER_E_INVALID, 0, "twice" },
+        { "sim:0=2;sim:0=3", MUSTER_E_PARSE, 0, "twice" },
         { "sim=2", MUSTER_E_PARSE, 0, "sim=2" },
         { "sim:x=2", MUSTER_E_PARSE, 0, "sim:x=2" },
         { "sim:0=99999999999", MUSTER_E_PARSE, 0, "99999999999" },
