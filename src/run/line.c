@@ -675,7 +675,9 @@ static bool move_unit(struct line_unit *unit)
     while (unit->next < sink_of(line)) {
         uint32_t step = unit->next;
         unit->is_void = unit->is_void || line->is_over;
+        /* The window keeps what a slot may still read; the edge is kept by that. */
         if (step == 0 && !line->is_staged) {
+            count_waits(unit, 0);
             count_records(unit, 0);
             unit->next++;
             continue;

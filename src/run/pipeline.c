@@ -491,9 +491,10 @@ muster_status muster_pipeline_print(const struct muster_pipeline *pipeline,
         [MUSTER_SCHEDULE_DRAIN_AFTER_KICK] = PLAN_ONE_BY_ONE,
     };
     if (!pipeline || (!text && capacity > 0) ||
-        (unsigned)schedule > MUSTER_SCHEDULE_DRAIN_AFTER_KICK)
+        (unsigned)schedule > MUSTER_SCHEDULE_DRAIN_AFTER_KICK ||
+        (unsigned)format > MUSTER_PRINT_DOT)
         return run_bad_argument(err, "muster_pipeline_print",
-                                "an argument is NULL, or the schedule is not known");
+                                "an argument is NULL, or the schedule or format is not known");
     const struct pipe_plan *plan = pipeline->plans[kinds[schedule]];
     if (!plan && err)
         *err = pipeline->refusals[kinds[schedule]];

@@ -76,17 +76,23 @@ static void run_all(enum shape_forms forms, enum muster_schedule schedule, enum 
                     unsigned repetitions)
 {
     struct muster *m = machine_open(backend);
+    uint32_t run_count = 0;
     for (size_t i = 0; i < shape_count; i++) {
         struct shape_run *run;
         if (only && strcmp(only, shapes[i]->name) != 0)
             continue;
         muster_status status = shape_open(m, shapes[i], forms, schedule, &run, &problem);
+        /* Where no host stage holds up the next unit there is nothing to drain before it. */
+        if (status == MUSTER_E_ORDER && schedule == MUSTER_SCHEDULE_DRAIN_BEFORE_KICK)
+            continue;
         if (status != MUSTER_OK)
             test_fail(__FILE__, __LINE__, "%s: %s", shapes[i]->name, problem.text);
+        run_count++;
         for (unsigned r = 0; r < repetitions; r++)
             run_once(run, input);
         shape_close(run);
     }
+    CHECK(run_count > 0 || only);
     MUST(muster_close(m, &problem));
 }
 
