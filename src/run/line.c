@@ -676,6 +676,7 @@ static bool move_unit(struct line_unit *unit)
         uint32_t step = unit->next;
         unit->is_void = unit->is_void || line->is_over;
         if (step == 0 && !line->is_staged) {
+            count_waits(unit, 0);
             count_records(unit, 0);
             unit->next++;
             continue;
