@@ -321,10 +321,10 @@ EXPORT opencl_int clSetEventCallback(opencl_event event, opencl_int type,
 {
     GIVE_CODE;
     atomic_fetch_add(&asked, 1);
+    if (late_is_delaying())
+        return late_callback(event, atomic_load(&forgets_callbacks) ? NULL : notify, user);
     if (atomic_load(&forgets_callbacks))
         return OPENCL_SUCCESS;
-    if (late_is_delaying())
-        return late_callback(event, notify, user);
     return go()->clSetEventCallback(event, type, notify, user);
 }
 

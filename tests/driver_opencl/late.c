@@ -182,7 +182,7 @@ static struct due *take_ripe(void)
 {
     for (struct due **at = &late.due; *at; at = &(*at)->next) {
         struct due *due = *at;
-        if (due->complete_ns == 0 && code_of(due->event) <= OPENCL_COMPLETE)
+        if (due->notify && due->complete_ns == 0 && code_of(due->event) <= OPENCL_COMPLETE)
             due->complete_ns = now_ns();
         if (due->complete_ns > 0 && now_ns() - due->complete_ns >= LATE_NS) {
             *at = due->next;

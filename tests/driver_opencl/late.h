@@ -23,6 +23,7 @@ void late_event_held(opencl_event event);
 void late_event_released(opencl_event event);
 void late_queue_released(opencl_queue queue);
 void late_context_released(opencl_context context);
+/* Without a function it stays due for ever. */
 opencl_int late_callback(opencl_event event, void (*notify)(opencl_event, opencl_int, void *),
                          void *user);
 
