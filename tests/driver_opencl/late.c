@@ -36,11 +36,11 @@ struct due {
 static struct {
     _Atomic(const struct opencl_driver *) driver;
     _Atomic bool delays;
+    _Atomic(const pthread_t *) in_callback; /* the thread that makes one now; NULL: none does */
     pthread_mutex_t lock;
     struct held *buckets[BUCKETS];
     struct due *due;
 } late = { .lock = PTHREAD_MUTEX_INITIALIZER };
-static _Thread_local bool is_in_callback;
 
 static const struct opencl_driver *real(void)
 {
@@ -70,7 +70,8 @@ static void stop(const char *what)
 
 void late_check_caller(void)
 {
-    if (is_in_callback)
+    const pthread_t *thread = atomic_load(&late.in_callback);
+    if (thread && pthread_equal(*thread, pthread_self()))
         stop("the driver was called from within a callback");
 }
 
@@ -194,7 +195,9 @@ static struct due *take_ripe(void)
 
 static void *deliver(void *unused)
 {
+    static pthread_t self;
     (void)unused;
+    self = pthread_self();
     for (;;) {
         pthread_mutex_lock(&late.lock);
         struct due *due = take_ripe();
@@ -203,9 +206,9 @@ static void *deliver(void *unused)
             nanosleep(&(struct timespec){ .tv_nsec = LOOK_NS }, NULL);
             continue;
         }
-        is_in_callback = true;
+        atomic_store(&late.in_callback, &self);
         due->notify(due->event, code_of(due->event), due->user);
-        is_in_callback = false;
+        atomic_store(&late.in_callback, NULL);
         real()->clReleaseEvent(due->event);
         free(due);
     }
