@@ -1,11 +1,11 @@
 /*
  * The bell that sleepers hear, and the driver's callbacks that ring it.
  *
- * An event whose callback was asked for is held until that has come: NVIDIA's driver makes callbacks
- * on a thread of its own, some time after the event reads as complete, and does not survive that
- * the event is gone by then. It is let go of a while later, since that thread may look at the event
- * again when the callback has returned, and by a thread of the caller's. Where the driver owes callbacks when the device is closed, the events stay, and with them
- * their queues and context.
+ * An event whose callback was asked for is held until that has come. The driver may make it on a
+ * thread of its own, some time after the event reads as complete, and look at the event then; not
+ * every driver is trusted to hold it itself. It is let go of a while later, since that thread may
+ * look again when the callback has returned, and by a thread of the caller's. Where the driver owes
+ * callbacks when the device is closed, the events stay, and with them their queues and context.
  *
  * Callbacks are only hints, so there is a fixed number of places for them, and whoever finds none free
  * does without.

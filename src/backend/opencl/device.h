@@ -104,8 +104,7 @@ struct opencl_device {
      */
     bool fails_whole;
     bool uses_callbacks;
-    bool
-        is_owed; /* at close: callbacks are due that refer to its queues and context, so they stay */
+    bool is_owed; /* at close: callbacks are due, so its queues and context stay */
     /* Between two looks of one who sleeps until he is rung for. */
     uint64_t pause_first_ns, pause_last_ns;
     _Atomic bool own_loss;
