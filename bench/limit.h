@@ -50,6 +50,7 @@ struct limit {
     const struct bench *bench;
     struct limit_driver driver;
     bool is_cuda;
+    uint16_t compute[2];
     uint32_t rounds;
 };
 
@@ -81,8 +82,7 @@ static inline void *limit_symbol(const struct limit *limit, void *library, const
         memcpy(&(pointer), &symbol_, sizeof symbol_);                                              \
     } while (0)
 
-/* As PTX, which any driver of the last years finishes. */
-static inline void limit_compile(const struct limit *limit, struct kernel_blob *ptx)
+static inline void limit_compile(const struct limit *limit, struct kernel_blob *image)
 {
     static const char form[] =
         "extern \"C\" __global__ void change(unsigned *words, unsigned long long count)\n"
@@ -95,21 +95,23 @@ static inline void limit_compile(const struct limit *limit, struct kernel_blob *
         "        word = word * 1664525u + 1013904223u;\n"
         "    words[i] = word + 1;\n"
         "}\n";
-    const uint16_t compute[2] = { 7, 5 };
     char source[sizeof form + 16];
     uint16_t made_for[2];
     struct muster_error err;
     snprintf(source, sizeof source, form, limit->rounds);
-    if (nvrtc_build(source, "limit.cu", compute, true, false, &platform_heap, NULL, ptx, made_for,
-                    &err) != MUSTER_OK)
+    if (nvrtc_build(source, "limit.cu", limit->compute, false, false, &platform_heap, NULL, image,
+                    made_for, &err) != MUSTER_OK)
         stop(limit->bench, err.text);
 }
 
-/* `device`: the number of a CUDA device, or -1: the processors. */
-static inline void limit_open(struct limit *limit, const struct bench *bench, int device,
-                              uint32_t rounds)
+/* On the CUDA device that this is, or is a slice of; else on the processors. */
+static inline void limit_open(struct limit *limit, const struct bench *bench,
+                              const struct muster_device_info *device, uint32_t rounds)
 {
-    *limit = (struct limit){ .bench = bench, .is_cuda = device >= 0, .rounds = rounds };
+    *limit = (struct limit){ .bench = bench,
+                             .is_cuda = strncmp(device->id, "cuda:", 5) == 0,
+                             .compute = { device->compute[0], device->compute[1] },
+                             .rounds = rounds };
     if (!limit->is_cuda)
         return;
     int (*init)(unsigned), (*retain)(void **, int),
@@ -131,13 +133,14 @@ static inline void limit_open(struct limit *limit, const struct bench *bench, in
     LIMIT_NEED(driver->copy_in, "cuMemcpyHtoDAsync_v2");
     LIMIT_NEED(driver->copy_out, "cuMemcpyDtoHAsync_v2");
     LIMIT_NEED(driver->launch, "cuLaunchKernel");
-    struct kernel_blob ptx;
-    limit_compile(limit, &ptx);
-    if (init(0) != 0 || retain(&driver->context, device) != 0 ||
-        driver->set_current(driver->context) != 0 || load(&module, ptx.data, 0, NULL, NULL) != 0 ||
+    struct kernel_blob image;
+    limit_compile(limit, &image);
+    if (init(0) != 0 || retain(&driver->context, atoi(device->id + 5)) != 0 ||
+        driver->set_current(driver->context) != 0 ||
+        load(&module, image.data, 0, NULL, NULL) != 0 ||
         get_function(&driver->function, module, "change") != 0)
         stop(bench, "the driver refused what the raw limit needs");
-    kernel_blob_release(&ptx, &platform_heap);
+    kernel_blob_release(&image, &platform_heap);
 }
 
 /* Stays until the program ends. */

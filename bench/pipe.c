@@ -299,7 +299,7 @@ int main(int argc, char **argv)
         return 0;
     }
     bench_open(&bench, options.json);
-    limit_open(&limit, &bench, words_cuda(options.device), 0);
+    limit_open(&limit, &bench, &words.info, 0);
     limit_lane_open(&lane, &limit, options.unit_max);
     if (strcmp(options.memory, "pageable") != 0)
         measure_memory("pinned");

@@ -126,7 +126,7 @@ int main(int argc, char **argv)
     }
     bench_open(&bench, options.json);
     in = words_array(&words, options.bytes, true);
-    limit_open(&limit, &bench, words_cuda(options.device), 0);
+    limit_open(&limit, &bench, &words.info, 0);
     for (int i = 0; i < 2; i++)
         limit_lane_open(&lanes[i], &limit, options.unit > 0 ? options.unit : sizes[SIZES - 1]);
     printf(

@@ -167,7 +167,7 @@ int main(int argc, char **argv)
         return 0;
     }
     bench_open(&bench, options.json);
-    limit_open(&limit, &bench, words_cuda(options.devices), 0);
+    limit_open(&limit, &bench, &words.info, 0);
     limit_lane_open(&lane, &limit, options.unit);
     printf(
         "one job on %s, %llu MiB in units of %llu KiB, one ordered sink, order checked; GB/s each "

@@ -17,6 +17,7 @@ struct words {
     struct muster *m;
     const char *devices;  /* ids, comma separated */
     muster_device device; /* the first of them */
+    struct muster_device_info info;
     struct muster_kernel *kernel;
     struct muster_pipeline *pipeline;
 };
@@ -112,7 +113,9 @@ static inline bool words_open(struct words *words, const struct bench *bench, co
         muster_close(words->m, NULL);
         return false;
     }
-    if (words_kernel(words) != MUSTER_OK || words_pipeline(words, slots) != MUSTER_OK)
+    words->info.size = sizeof words->info;
+    if (muster_device_info(words->m, words->device, &words->info, &words_problem) != MUSTER_OK ||
+        words_kernel(words) != MUSTER_OK || words_pipeline(words, slots) != MUSTER_OK)
         stop(bench, words_problem.text);
     return true;
 }
@@ -122,12 +125,6 @@ static inline void words_close(struct words *words)
     muster_pipeline_destroy(words->pipeline);
     muster_kernel_destroy(words->kernel);
     muster_close(words->m, NULL);
-}
-
-/* The number of the CUDA device that they are, or are slices of; -1: they are none. */
-static inline int words_cuda(const char *devices)
-{
-    return strncmp(devices, "cuda:", 5) == 0 ? atoi(devices + 5) : -1;
 }
 
 /* An array in which each word is its number, pinned for the device or plain. */
