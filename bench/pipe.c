@@ -190,23 +190,39 @@ static void account(const struct memory *memory, struct words_plan plan)
 }
 
 /* What threads did for each unit, and how the runtime splits the time. */
-static void profile(struct words_plan plan)
+static void profile(const struct memory *memory, struct words_plan plan)
 {
     struct words_run run;
     plan.is_profiled = true;
     words_measure(&words, &plan, &run);
-    const struct muster_report *report = &run.report;
     double units = (double)(run.units > 1 ? run.units - 1 : 1);
+    double every_ns = (double)(run.last_ns - run.first_ns) / units;
     printf("  %llu KiB, a unit every %.0f ns; threads ran for",
-           (unsigned long long)(plan.unit >> 10), (double)(run.last_ns - run.first_ns) / units);
-    for (int k = 0; k < run.last_threads.count; k++)
-        printf("%s %d %s %.0f", k > 0 ? "," : "", run.last_threads.kinds[k].count,
-               run.last_threads.kinds[k].name,
-               threads_since(&run.first_threads, &run.last_threads, k) / units);
-    units = (double)run.units;
-    printf("\n    the report has for each: transfer %.0f, overhead %.0f, starved %.0f, tail %.0f\n",
-           (double)report->transfer_ns / units, (double)report->overhead_ns / units,
-           (double)report->starved_ns / units, (double)report->tail_ns / units);
+           (unsigned long long)(plan.unit >> 10), every_ns);
+    begin_row("profile", memory, plan.unit);
+    row_number(&bench, "ns_per_unit", every_ns);
+    for (int k = 0; k < run.last_threads.count; k++) {
+        double ns = threads_since(&run.first_threads, &run.last_threads, k) / units;
+        const char *name = run.last_threads.kinds[k].name;
+        printf("%s %d %s %.0f", k > 0 ? "," : "", run.last_threads.kinds[k].count, name, ns);
+        row_number(&bench, name, ns);
+    }
+    const struct muster_report *report = &run.report;
+    const struct {
+        const char *what;
+        uint64_t ns;
+    } parts[] = { { "transfer", report->transfer_ns },
+                  { "overhead", report->overhead_ns },
+                  { "starved", report->starved_ns },
+                  { "tail", report->tail_ns } };
+    printf("\n    the report has for each:");
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        double ns = (double)parts[i].ns / (double)run.units;
+        printf("%s %s %.0f", i > 0 ? "," : "", parts[i].what, ns);
+        row_number(&bench, parts[i].what, ns);
+    }
+    printf("\n");
+    row_end(&bench);
 }
 
 static struct words_plan plan_for(const struct memory *memory, uint64_t unit)
@@ -246,7 +262,7 @@ static void measure_memory(const char *name)
     for (int size = 0; size < SIZES && sizes[size] <= options.unit_max; size++) {
         account(&memory, plan_for(&memory, sizes[size]));
         if (options.is_profiled)
-            profile(plan_for(&memory, sizes[size]));
+            profile(&memory, plan_for(&memory, sizes[size]));
     }
     if (!memory.is_pinned)
         free(memory.in);
