@@ -180,6 +180,7 @@ void pipeline_report(const struct muster_job *job, struct muster_report *report)
     if (!line || !line->plan)
         return;
     report->schedule = line->plan->schedule;
+    _Static_assert(sizeof report->schedule_reason == sizeof line->plan->reason, "one is the other");
     memcpy(report->schedule_reason, line->plan->reason, sizeof report->schedule_reason);
 }
 
