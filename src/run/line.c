@@ -158,6 +158,9 @@ static muster_status make_buffers(struct line *line, struct muster_error *err)
                                         .is_output = declared->is_output };
         if (declared->is_output || (declared->is_input && !line->is_staged))
             continue;
+        /* A staged unit has its own place too. */
+        if (declared->is_input)
+            buffer->slots = line->depth;
         if (!declared->is_host) {
             status = make_device_buffer(line, buffer, declared->is_carried, err);
             continue;

@@ -246,6 +246,11 @@ static muster_status find_ends(struct muster_pipeline *pipeline, struct muster_e
                                      buffer->name, wrong);
         declaration->buffers[i].is_input = is_input;
         declaration->buffers[i].is_output = is_output;
+        /*
+         * They lie in the job's own memory, which no edge of the line's hands out again: another edge
+         * must not be left out because one of these would have made up for it.
+         */
+        declaration->buffers[i].is_unshared = is_input || is_output;
         if (is_input)
             pipeline->input = i;
         if (is_output)
