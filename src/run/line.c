@@ -829,8 +829,10 @@ void line_run(struct run_lane *lane)
         bool is_oldest_over = line->oldest < line->next && is_over(unit_at(line, line->oldest));
         if (is_oldest_over)
             account_unit(unit_at(line, line->oldest));
-        if (line->must_renew && line->oldest == line->next)
+        if (line->must_renew && line->oldest == line->next) {
             renew_streams(line);
+            has_moved = true;
+        }
         run_lock(job->m);
         if (is_oldest_over)
             finish_locked(line);
