@@ -317,6 +317,8 @@ int main(int argc, char **argv)
         measure_memory("pinned");
     if (strcmp(options.memory, "pinned") != 0)
         measure_memory("pageable");
+    limit_lane_close(&lane);
+    limit_close(&limit);
     words_close(&words);
     return bench_end(&bench);
 }
