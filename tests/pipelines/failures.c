@@ -140,7 +140,7 @@ static muster_status use_pipeline(const struct muster_options *options, const st
 static void every_allocation_that_fails(void)
 {
     static const char *const names[] = { "late", "carry_host" };
-    uint64_t stride = sweep_stride(SWEEP_STRIDE(5, 9)), tried = 0;
+    uint64_t stride = sweep_stride(TEST_BY_SANITIZER(2, 5, 9)), tried = 0;
     for (size_t i = 0; i < COUNT_OF(names); i++)
         for (uint64_t n = sweep_first(stride);; n += stride) {
             struct faulty_allocator allocator;
