@@ -9,6 +9,7 @@
 #include "fault/faulty_allocator.h"
 #include "fault/faulty_backend.h"
 #include "fault/sweep.h"
+#include "slow.h"
 
 /* What a device that hangs keeps is found here, and so is no leak. */
 static struct counting counting = COUNTING_INIT;
@@ -224,6 +225,38 @@ static void every_call_that_the_driver_refuses(void)
     CHECK(had_failed > 40);
 }
 
+/*
+ * A record that the driver refuses, of a step that is slow: nobody goes past it, and when it is over the
+ * lane goes on by itself.
+ */
+static void nobody_passes_what_was_not_recorded(void)
+{
+    const struct muster_backend *table;
+    const uint64_t usual_ns = unit_ns;
+    unit_ns = 60 * SECOND;
+    for (uint64_t i = 0; i < 36; i++) {
+        uint64_t number = 12 + i % 9;
+        const struct faulty_plan plan = { .call = FAULTY_event_record,
+                                          .number = number,
+                                          .status = MUSTER_E_DRIVER };
+        table = faulty_wrap(slow_wrap(true), &plan);
+        /* The stream of "update"; late by as much as a few units take. */
+        slow_choose(2, MS + i / 9 * MS / 2);
+        struct muster_options options = MUSTER_OPTIONS_INIT;
+        options.backends = &table;
+        options.backend_count = 1;
+        options.devices = "faulty";
+        options.cpu_workers = 6;
+        struct muster_error err = { .size = sizeof err };
+        muster_status status = use_pipeline(&options, shape_find("five_streams"), &err);
+        if (status != MUSTER_OK)
+            test_fail(__FILE__, __LINE__, "record %llu: %s", (unsigned long long)number, err.text);
+        CHECK(faulty_has_failed());
+        faulty_bury();
+    }
+    unit_ns = usual_ns;
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {
@@ -232,6 +265,7 @@ int main(int argc, char **argv)
         TEST(a_device_that_hangs),
         TEST(every_allocation_that_fails),
         TEST(every_call_that_the_driver_refuses),
+        TEST(nobody_passes_what_was_not_recorded),
     };
     return test_main(argc, argv, tests, COUNT_OF(tests));
 }
