@@ -110,7 +110,8 @@ static void run_all(const char *devices)
     for (size_t i = 0; i < COUNT_OF(totals); i++)
         for (int is_known = 0; is_known < 2; is_known++) {
             run(m, kernel, devices, totals[i], 0, 0, is_known);
-            run(m, kernel, devices, totals[i], 1000, 3000, is_known);
+            /* With the halos these are whole pages, so that the ring has no more room than that. */
+            run(m, kernel, devices, totals[i], 1000, 3 * 1024 - 3 * HALO, is_known);
             if (totals[i] > 1000)
                 continue;
             run(m, kernel, devices, totals[i], 7, 0, is_known);
