@@ -208,7 +208,7 @@ struct muster_report {
     size_t device_count;
     /* Of a pipeline's job: how it was run on its first device, and why so. */
     enum muster_schedule schedule;
-    char schedule_reason[160];
+    char schedule_reason[208];
 };
 
 /*
