@@ -386,8 +386,10 @@ static const char *const shapes[] = {
     "in:4i d_in:3 d_out:2 out:1o | up@h2d in>d_in | blur@compute d_in>d_out | down@d2h d_out>out",
     "in:2i d_in:2 d_out:2 out:2o | up@q in>d_in | blur@q d_in>d_out | down@q d_out>out",
     "in:2i a:2 b:3 c:2 d:4 out:2o | up@1 in>a | f@2 a>b | g@3 b>c | h@4 c>d | down@5 d>out",
-    "left:2i right:2i a:2 b:2 c:2 out:2o | upl@h2d left>a | upr@aux right>b | join@compute a,b>c | "
-    "down@d2h c>out",
+    /* clang-format off */
+    ("left:2i right:2i a:2 b:2 c:2 out:2o | upl@h2d left>a | upr@aux right>b | "
+     "join@compute a,b>c | down@d2h c>out"),
+    /* clang-format on */
     "in:2i mid:3 out:2o | read@host in>mid | write@host mid>out",
     "in:3i d:3 out:3o | up@h2d in>d | blur@a d>d | sharpen@b d>d | down@d2h d>out",
     "in:2i d:2 sum:1c out:2o | up@h2d in>d | add@compute d,sum>sum | down@d2h sum>out",
