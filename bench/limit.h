@@ -37,13 +37,15 @@ static inline double cpu_ns(void)
 
 /* The driver, as far as it is needed. One for the program. */
 struct limit_driver {
-    int (*set_current)(void *), (*stream_create)(void **, unsigned, int), (*synchronize)(void *),
-        (*allocate)(uint64_t *, size_t), (*allocate_host)(void **, size_t, unsigned),
-        (*copy_in)(uint64_t, const void *, size_t, void *),
+    int (*set_current)(void *), (*stream_create)(void **, unsigned, int), (*stream_destroy)(void *),
+        (*synchronize)(void *), (*allocate)(uint64_t *, size_t), (*release)(uint64_t),
+        (*allocate_host)(void **, size_t, unsigned), (*release_host)(void *), (*unload)(void *),
+        (*give_back)(int), (*copy_in)(uint64_t, const void *, size_t, void *),
         (*copy_out)(void *, uint64_t, size_t, void *),
         (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                   void *, void **, void **);
-    void *context, *function;
+    void *context, *module, *function;
+    int device;
 };
 
 struct limit {
@@ -118,7 +120,7 @@ static inline void limit_open(struct limit *limit, const struct bench *bench,
         (*load)(void **, const void *, unsigned, void *, void *),
         (*get_function)(void **, void *, const char *);
     struct limit_driver *driver = &limit->driver;
-    void *library = dlopen("libcuda.so.1", RTLD_NOW), *module;
+    void *library = dlopen("libcuda.so.1", RTLD_NOW);
     if (!library)
         stop(bench, "there is no libcuda.so.1");
     LIMIT_NEED(init, "cuInit");
@@ -127,23 +129,37 @@ static inline void limit_open(struct limit *limit, const struct bench *bench,
     LIMIT_NEED(get_function, "cuModuleGetFunction");
     LIMIT_NEED(driver->set_current, "cuCtxSetCurrent");
     LIMIT_NEED(driver->stream_create, "cuStreamCreateWithPriority");
+    LIMIT_NEED(driver->stream_destroy, "cuStreamDestroy_v2");
     LIMIT_NEED(driver->allocate, "cuMemAlloc_v2");
+    LIMIT_NEED(driver->release, "cuMemFree_v2");
     LIMIT_NEED(driver->allocate_host, "cuMemHostAlloc");
+    LIMIT_NEED(driver->release_host, "cuMemFreeHost");
+    LIMIT_NEED(driver->unload, "cuModuleUnload");
+    LIMIT_NEED(driver->give_back, "cuDevicePrimaryCtxRelease_v2");
     LIMIT_NEED(driver->synchronize, "cuStreamSynchronize");
     LIMIT_NEED(driver->copy_in, "cuMemcpyHtoDAsync_v2");
     LIMIT_NEED(driver->copy_out, "cuMemcpyDtoHAsync_v2");
     LIMIT_NEED(driver->launch, "cuLaunchKernel");
+    driver->device = atoi(device->id + 5);
     struct kernel_blob image;
     limit_compile(limit, &image);
-    if (init(0) != 0 || retain(&driver->context, atoi(device->id + 5)) != 0 ||
+    if (init(0) != 0 || retain(&driver->context, driver->device) != 0 ||
         driver->set_current(driver->context) != 0 ||
-        load(&module, image.data, 0, NULL, NULL) != 0 ||
-        get_function(&driver->function, module, "change") != 0)
+        load(&driver->module, image.data, 0, NULL, NULL) != 0 ||
+        get_function(&driver->function, driver->module, "change") != 0)
         stop(bench, "the driver refused what the raw limit needs");
     kernel_blob_release(&image, &platform_heap);
 }
 
-/* Stays until the program ends. */
+/* No lane may be open. */
+static inline void limit_close(struct limit *limit)
+{
+    if (!limit->is_cuda)
+        return;
+    limit->driver.unload(limit->driver.module);
+    limit->driver.give_back(limit->driver.device);
+}
+
 static inline void limit_lane_open(struct limit_lane *lane, const struct limit *limit,
                                    uint64_t unit_max)
 {
@@ -169,6 +185,22 @@ static inline void limit_lane_open(struct limit_lane *lane, const struct limit *
     }
     if (!is_good)
         stop(limit->bench, "there is no memory for the raw limit");
+}
+
+static inline void limit_lane_close(struct limit_lane *lane)
+{
+    const struct limit_driver *driver = &lane->limit->driver;
+    for (int i = 0; i < LIMIT_STREAMS; i++) {
+        if (lane->limit->is_cuda) {
+            driver->stream_destroy(lane->streams[i]);
+            driver->release(lane->memory[i]);
+            driver->release_host(lane->in[i]);
+            driver->release_host(lane->out[i]);
+        } else {
+            free(lane->in[i]);
+            free(lane->out[i]);
+        }
+    }
 }
 
 /* One unit through stream `s`, once the one before has left it. */

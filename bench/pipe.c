@@ -106,17 +106,14 @@ static void print_sample(struct sample sample)
 static void print_row(const struct memory *memory, const struct figures *figures, int size)
 {
     const struct sample *samples = figures->samples;
-    char merged[16] = "-";
-    if (figures->merged > 0)
-        snprintf(merged, sizeof merged, "%.1f", figures->merged);
     printf("%6llu KiB", (unsigned long long)(sizes[size] >> 10));
     print_sample(samples[OURS]);
     print_sample(samples[RAW]);
     if (is_wanted(memory, STAGED))
         print_sample(samples[STAGED]);
-    printf("  %5.3f  %-9s  %5.1f  %4.1f  %4.1f  %6s  %6.1f\n", ratio_of(memory, figures),
+    printf("  %5.3f  %-9s  %5.1f  %4.1f  %4.1f  %6.1f  %6.1f\n", ratio_of(memory, figures),
            judge(memory, figures, size), samples[JOB].median, samples[CORES].median,
-           samples[RAW_CORES].median, merged, samples[STARTUP].median);
+           samples[RAW_CORES].median, figures->merged, samples[STARTUP].median);
 }
 
 static void begin_row(const char *what, const struct memory *memory, uint64_t unit)
@@ -132,8 +129,7 @@ static void keep_row(const struct memory *memory, const struct figures *figures,
     for (int i = 0; i < FIGURES; i++)
         if (i != STARTUP && is_wanted(memory, (enum figure)i))
             row_sample(&bench, figure_keys[i], figures->samples[i]);
-    if (figures->merged > 0)
-        row_number(&bench, "units_per_launch", figures->merged);
+    row_number(&bench, "units_merged", figures->merged);
     if (limit.is_cuda)
         row_number(&bench, "target", targets[size]);
     row_text(&bench, "verdict", judge(memory, figures, size));
@@ -321,6 +317,8 @@ int main(int argc, char **argv)
         measure_memory("pinned");
     if (strcmp(options.memory, "pinned") != 0)
         measure_memory("pageable");
+    limit_lane_close(&lane);
+    limit_close(&limit);
     words_close(&words);
     return bench_end(&bench);
 }

@@ -142,6 +142,9 @@ int main(int argc, char **argv)
     if (options.unit > 0)
         measure(options.unit);
     printf("slower: the rate of the slower job, of the mean of both\n");
+    for (int i = 0; i < 2; i++)
+        limit_lane_close(&lanes[i]);
+    limit_close(&limit);
     words_close(&words);
     return bench_end(&bench);
 }

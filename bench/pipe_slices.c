@@ -181,6 +181,8 @@ int main(int argc, char **argv)
     if (!words_open(&words, &bench, options.devices, options.rounds, options.slots))
         stop(&bench, words_problem.text);
     measure(&computed, words_array(&words, options.bytes, true));
+    limit_lane_close(&lane);
+    limit_close(&limit);
     words_close(&words);
     return bench_end(&bench);
 }

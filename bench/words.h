@@ -38,7 +38,7 @@ struct words_run {
     uint64_t next, wrong; /* the item that is due; units that were not as they should be */
     uint64_t units, first_ns, last_ns; /* of deliveries */
     double first_cpu_ns, last_cpu_ns;
-    uint64_t items, unit_items, launches;
+    uint64_t items;
     bool is_profiled;
     struct threads first_threads, last_threads;
 };
@@ -176,12 +176,6 @@ static inline muster_status words_sink(void *user, const struct muster_result *r
     return MUSTER_OK;
 }
 
-static inline uint64_t words_launches(struct words *words)
-{
-    struct muster_counters counters = { .size = sizeof counters };
-    return muster_counters(words->m, &counters, NULL) == MUSTER_OK ? counters.launches : 0;
-}
-
 static inline void words_start(struct words_run *run, struct words *words,
                                const struct words_plan *plan)
 {
@@ -191,9 +185,7 @@ static inline void words_start(struct words_run *run, struct words *words,
     *run = (struct words_run){ .words = words,
                                .report = { .size = sizeof run->report },
                                .is_profiled = plan->is_profiled,
-                               .items = items,
-                               .unit_items = plan->unit / WORD,
-                               .launches = words_launches(words) };
+                               .items = items };
     struct muster_job_desc desc = { .size = sizeof desc,
                                     .items = items,
                                     .sink = words_sink,
@@ -222,7 +214,6 @@ static inline void words_wait(struct words_run *run)
         stop(run->words->bench, words_problem.text);
     if (run->next != run->items || run->wrong > 0)
         stop(run->words->bench, "what was delivered is not in order, not all, or not right");
-    run->launches = words_launches(run->words) - run->launches;
 }
 
 static inline void words_end(struct words_run *run)
@@ -249,11 +240,10 @@ static inline double words_cores(const struct words_run *run)
     return wall_ns > 0 ? (run->last_cpu_ns - run->first_cpu_ns) / wall_ns : 0;
 }
 
-/* Units for each launch, as far as the runtime counts them: more than 1 where they were merged. */
+/* Units of the caller's for each that was given to a device: more than 1 where they were merged. */
 static inline double words_merged(const struct words_run *run)
 {
-    uint64_t units = (run->report.delivered + run->unit_items - 1) / run->unit_items;
-    return run->launches > 0 ? (double)units / (double)run->launches : 0;
+    return run->report.units > 0 ? (double)run->units / (double)run->report.units : 0;
 }
 
 /* A whole job; its rate. */

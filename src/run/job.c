@@ -22,8 +22,8 @@
 #define OUTPUT_ALIGNMENT 64u
 /* Units that may be undelivered, for each slot of each lane. */
 #define UNITS_PER_SLOT 4
-/* Lines are deeper, and so need fewer. */
-#define UNITS_PER_LINE_SLOT 2
+/* Of lines, which are deeper: beside those in the slots, for each lane. */
+#define LINE_UNITS_WAITING 3u
 
 void job_note_locked(struct muster_job *job, const struct muster_error *error)
 {
@@ -300,7 +300,8 @@ static void set_core_options(struct muster_job *job)
         .window = job->window,
         .lane_count = job->lane_count,
         .depth = depth,
-        .units_max = (job->pipeline ? UNITS_PER_LINE_SLOT : UNITS_PER_SLOT) * slots,
+        .units_max =
+            job->pipeline ? slots + LINE_UNITS_WAITING * job->lane_count : UNITS_PER_SLOT * slots,
         /* What was carried on is not there for a second run. */
         .tries = carries              ? 1
                  : options->tries > 0 ? options->tries
@@ -314,7 +315,9 @@ static void set_core_options(struct muster_job *job)
         .timeout_ns = options->timeout_ns,
     };
     source_plan(job);
-    job->buffer_count = job->core_options.units_max + slots + options->kept_max;
+    /* Where units run once only, those in the slots are among the undelivered ones. */
+    bool runs_once = job->pipeline && job->lane_count == 1;
+    job->buffer_count = job->core_options.units_max + (runs_once ? 0 : slots) + options->kept_max;
 }
 
 /* Which devices take part. */

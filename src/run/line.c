@@ -753,7 +753,9 @@ static void finish_locked(struct line *line)
     count_waits(unit, sink_of(line));
     for (uint32_t s = 1; s < sink_of(line) && slot->result == MUSTER_OK; s++)
         slot->result = unit->results[s];
-    slot->ended_ns = slot->given_ns = platform_clock_ns();
+    /* From its first step on the device has it: stages are given one by one while others run. */
+    slot->given_ns = slot->kicked_ns;
+    slot->ended_ns = platform_clock_ns();
     line->unit_ns = slot->ended_ns - slot->kicked_ns;
     /* What was broken off because the job is over says nothing of the unit. */
     slot->is_broken_off = unit->is_void && slot->given == MUSTER_OK && slot->ended == MUSTER_OK;
