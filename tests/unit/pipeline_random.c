@@ -96,7 +96,7 @@ static bool may_begin(const struct play *play, uint32_t step, uint32_t unit)
     if (step != 1 || declaration->stage_count == 0)
         return true;
     uint32_t depth = pipe_depth(declaration);
-    if (unit >= depth && !all_done(play, unit - depth, 0, play->steps - 1))
+    if (unit >= depth && !all_done(play, unit - depth, 1, play->steps - 2))
         return false;
     return play->plan->schedule != MUSTER_SCHEDULE_DRAIN_AFTER_KICK || unit == 0 ||
            all_done(play, unit - 1, 1, play->steps - 2);
