@@ -288,8 +288,10 @@ static void make_random(struct random *random, struct pipe_declaration *declarat
         .added = added,
     };
     uint64_t slots_max = 1 + random_below(random, 4);
+    /* Half of them are such that gates are likely. */
+    bool is_carrying = random_below(random, 2) > 0;
     for (uint32_t b = 0; b < declaration->buffer_count; b++) {
-        bool is_carried = random_below(random, 8) == 0;
+        bool is_carried = random_below(random, is_carrying ? 4 : 12) == 0;
         declaration->buffers[b] = (struct pipe_buffer){
             .name = names[b],
             .slots = is_carried ? 1 : 1 + (uint32_t)random_below(random, slots_max),
@@ -299,7 +301,7 @@ static void make_random(struct random *random, struct pipe_declaration *declarat
         };
     }
     for (uint32_t s = 0; s < declaration->stage_count; s++) {
-        bool is_host = random_below(random, 4) == 0;
+        bool is_host = random_below(random, is_carrying ? 2 : 4) == 0;
         declaration->stages[s] = (struct pipe_stage){
             .name = names[s],
             .stream =
@@ -325,7 +327,7 @@ static void make_random(struct random *random, struct pipe_declaration *declarat
 }
 
 struct tally {
-    unsigned plans, edges, removed, wrong, stuck_or_wrong_gates, gates;
+    unsigned plans, edges, removed, wrong;
     unsigned schedules[5];
 };
 
