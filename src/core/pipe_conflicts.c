@@ -23,7 +23,8 @@ void pipe_conflicts_begin(struct pipe_conflicts *conflicts,
     for (uint32_t b = 0; b < declaration->buffer_count; b++) {
         const struct pipe_buffer *buffer = &declaration->buffers[b];
         conflicts->reused_after[0] |= UINT64_C(1) << b;
-        conflicts->reused_after[slots_of(buffer)] |= UINT64_C(1) << b;
+        if (!buffer->is_unshared)
+            conflicts->reused_after[slots_of(buffer)] |= UINT64_C(1) << b;
         if (buffer->is_input)
             conflicts->writes[0] |= UINT64_C(1) << b;
         if (buffer->is_output)

@@ -28,6 +28,7 @@ struct pipe_buffer {
     const char *name; /* borrowed */
     uint32_t slots;   /* at least 1; 1 if carried */
     bool is_host, is_carried, is_input, is_output;
+    bool is_unshared; /* a unit has a place of its own for as long as it is under way */
 };
 
 struct pipe_stage {

@@ -158,6 +158,9 @@ static muster_status make_buffers(struct line *line, struct muster_error *err)
                                         .is_output = declared->is_output };
         if (declared->is_output || (declared->is_input && !line->is_staged))
             continue;
+        /* A staged unit has its own place too. */
+        if (declared->is_input)
+            buffer->slots = line->depth;
         if (!declared->is_host) {
             status = make_device_buffer(line, buffer, declared->is_carried, err);
             continue;
@@ -414,12 +417,16 @@ static bool lets_pass(struct line_unit *unit, const struct pipe_edge *edge)
 {
     struct line *line = unit->line;
     if (unit->number < line->oldest + edge->distance || is_job_step(line, edge->from) ||
-        edge->kind == MUSTER_EDGE_GATE)
+        (edge->kind == MUSTER_EDGE_GATE && !unit->asks))
         return true;
     struct line_unit *before = unit_at(line, unit->number - edge->distance);
     if (before->next <= edge->from)
         return false;
-    return edge->kind != MUSTER_EDGE_ARRIVAL || has_arrived(before, edge->from);
+    /* A stream cannot wait for what was not recorded. */
+    bool is_event = edge->kind == MUSTER_EDGE_EVENT;
+    bool must_ask = edge->kind == MUSTER_EDGE_ARRIVAL ||
+                    (is_event && (unit->asks || before->is_untold[edge->from]));
+    return !must_ask || has_arrived(before, edge->from);
 }
 
 static void count_stall(struct line_unit *unit, uint64_t now_ns)
@@ -572,21 +579,28 @@ static muster_status do_step(struct line_unit *unit, uint32_t step, struct muste
     return status;
 }
 
-static void enqueue(struct line_unit *unit, uint32_t step)
+/* False: a wait was refused. Then it is tried again when all that it waits for is over. */
+static bool enqueue(struct line_unit *unit, uint32_t step)
 {
     struct line *line = unit->line;
     struct muster_error problem = { .size = sizeof problem };
     void *stream = line->streams[stream_of(line, step)]->state;
+    muster_status status = unit->asks ? MUSTER_OK : queue_waits(unit, step, &problem);
+    if (status != MUSTER_OK) {
+        void_unit(unit, device_note(line->lane->device, status, &problem), &problem);
+        unit->asks = true;
+        return false;
+    }
+    unit->asks = false;
     count_waits(unit, step);
-    muster_status status = queue_waits(unit, step, &problem);
     account_begin_step(unit, step);
-    if (status == MUSTER_OK && !unit->is_void)
+    if (!unit->is_void)
         status = do_step(unit, step, &problem);
     if (status < MUSTER_OK)
         void_unit(unit, device_note(line->lane->device, status, &problem), &problem);
     account_end_step(unit, step);
     if (!(line->recording >> step & 1))
-        return;
+        return true;
     status = table_of(line)->event_record(unit->events[step]->state, stream, &problem);
     count_records(unit, step);
     unit->is_untold[step] = status != MUSTER_OK;
@@ -594,6 +608,7 @@ static void enqueue(struct line_unit *unit, uint32_t step)
         void_unit(unit, device_note(line->lane->device, status, &problem), &problem);
         line->must_renew = true;
     }
+    return true;
 }
 
 /* Host steps. */
@@ -675,6 +690,7 @@ static bool move_unit(struct line_unit *unit)
     while (unit->next < sink_of(line)) {
         uint32_t step = unit->next;
         unit->is_void = unit->is_void || line->is_over;
+        /* The window keeps what a slot may still read; the edge is kept by that. */
         if (step == 0 && !line->is_staged) {
             count_waits(unit, 0);
             count_records(unit, 0);
@@ -689,8 +705,8 @@ static bool move_unit(struct line_unit *unit)
         }
         if (!may_go_on(unit, step))
             break;
-        enqueue(unit, step);
-        unit->next++;
+        if (enqueue(unit, step))
+            unit->next++;
         has_moved = true;
     }
     return has_moved;
@@ -721,7 +737,7 @@ static bool claim_locked(struct line *line)
     unit->number = line->next++;
     unit->part_count = (uint32_t)((items - 1) / line->job->part_items + 1);
     unit->next = 0;
-    unit->is_void = false;
+    unit->is_void = unit->asks = false;
     unit->asked_ns = 0;
     for (uint32_t s = 0; s < steps; s++) {
         unit->results[s] = MUSTER_OK;
@@ -827,8 +843,10 @@ void line_run(struct run_lane *lane)
         bool is_oldest_over = line->oldest < line->next && is_over(unit_at(line, line->oldest));
         if (is_oldest_over)
             account_unit(unit_at(line, line->oldest));
-        if (line->must_renew && line->oldest == line->next)
+        if (line->must_renew && line->oldest == line->next) {
             renew_streams(line);
+            has_moved = true;
+        }
         run_lock(job->m);
         if (is_oldest_over)
             finish_locked(line);

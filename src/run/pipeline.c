@@ -246,6 +246,11 @@ static muster_status find_ends(struct muster_pipeline *pipeline, struct muster_e
                                      buffer->name, wrong);
         declaration->buffers[i].is_input = is_input;
         declaration->buffers[i].is_output = is_output;
+        /*
+         * They lie in the job's own memory, which no edge of the line's hands out again: another edge
+         * must not be left out because one of these would have made up for it.
+         */
+        declaration->buffers[i].is_unshared = is_input || is_output;
         if (is_input)
             pipeline->input = i;
         if (is_output)
@@ -491,9 +496,10 @@ muster_status muster_pipeline_print(const struct muster_pipeline *pipeline,
         [MUSTER_SCHEDULE_DRAIN_AFTER_KICK] = PLAN_ONE_BY_ONE,
     };
     if (!pipeline || (!text && capacity > 0) ||
-        (unsigned)schedule > MUSTER_SCHEDULE_DRAIN_AFTER_KICK)
+        (unsigned)schedule > MUSTER_SCHEDULE_DRAIN_AFTER_KICK ||
+        (unsigned)format > MUSTER_PRINT_DOT)
         return run_bad_argument(err, "muster_pipeline_print",
-                                "an argument is NULL, or the schedule is not known");
+                                "an argument is NULL, or the schedule or format is not known");
     const struct pipe_plan *plan = pipeline->plans[kinds[schedule]];
     if (!plan && err)
         *err = pipeline->refusals[kinds[schedule]];

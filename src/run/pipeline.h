@@ -118,6 +118,7 @@ struct line_unit {
     uint32_t part_count;
     uint32_t next; /* the step to be enqueued or begun next; past the stages: all are given */
     bool is_void;  /* failed, or not wanted any more: what is left of it only records */
+    bool asks;     /* the driver would not queue a wait of the next step: the host waits instead */
     _Atomic uint32_t host_state;
     struct work work;
     struct muster_unit unit;

@@ -39,14 +39,22 @@ muster_status unit_call(struct line_unit *of, uint32_t step, uint32_t first_part
     return MUSTER_OK;
 }
 
+static muster_status check_open(const struct muster_unit *unit, struct muster_error *err)
+{
+    if (atomic_load(&unit->is_open))
+        return MUSTER_OK;
+    return muster_error_fill(err, MUSTER_E_STALE, 0, "use a unit within its callback only",
+                             "the callback that had the unit has returned");
+}
+
 /* That the unit is in its callback's hands, and the buffer among what the stage declares. */
 static muster_status check(const struct muster_unit *unit, uint32_t buffer, uint64_t declared,
                            const char *what, struct muster_error *err)
 {
     const struct muster_pipeline *pipeline = unit->line->pipeline;
-    if (!atomic_load(&unit->is_open))
-        return muster_error_fill(err, MUSTER_E_STALE, 0, "use a unit within its callback only",
-                                 "the callback that had the unit has returned");
+    muster_status status = check_open(unit, err);
+    if (status != MUSTER_OK)
+        return status;
     if (buffer >= pipeline->declaration.buffer_count)
         return muster_error_fill(err, MUSTER_E_INVALID, 0, NULL, "there is no buffer %u", buffer);
     if (!(declared >> buffer & 1))
@@ -86,9 +94,9 @@ muster_status muster_unit_set_bytes(struct muster_unit *unit, uint32_t buffer, s
 {
     if (!unit || !unit->line)
         return run_bad_argument(err, "muster_unit_set_bytes", "an argument is NULL");
-    if (!atomic_load(&unit->is_open))
-        return muster_error_fill(err, MUSTER_E_STALE, 0, "use a unit within its callback only",
-                                 "the callback that had the unit has returned");
+    muster_status status = check_open(unit, err);
+    if (status != MUSTER_OK)
+        return status;
     const struct muster_pipeline *pipeline = unit->line->pipeline;
     if (buffer >= pipeline->declaration.buffer_count)
         return muster_error_fill(err, MUSTER_E_INVALID, 0, NULL, "there is no buffer %u", buffer);
@@ -229,6 +237,9 @@ muster_status muster_unit_launch(struct muster_unit *unit, struct muster_kernel 
     if (!unit || !unit->line || !kernel || (!args && arg_count > 0) || arg_count > MUSTER_ARGS_MAX)
         return run_bad_argument(err, "muster_unit_launch",
                                 "an argument is NULL, or there are more than 16");
+    muster_status status = check_open(unit, err);
+    if (status != MUSTER_OK)
+        return status;
     if (!kernel_is_of(kernel, unit->line->job->m) || is_on_host(unit))
         return run_bad_argument(err, "muster_unit_launch",
                                 "the kernel is another runtime's, or the stage is on the host");
@@ -241,8 +252,8 @@ muster_status muster_unit_launch(struct muster_unit *unit, struct muster_kernel 
                 (struct muster_launch_arg){ .value = args[i].value, .bytes = args[i].bytes };
         if (is_data || args[i].bytes > 0)
             continue;
-        muster_status status = check(unit, args[i].buffer,
-                                     stage_of(unit)->reads | stage_of(unit)->writes, "uses", err);
+        status = check(unit, args[i].buffer, stage_of(unit)->reads | stage_of(unit)->writes, "uses",
+                       err);
         if (status != MUSTER_OK)
             return status;
         struct line_place place =
@@ -253,7 +264,7 @@ muster_status muster_unit_launch(struct muster_unit *unit, struct muster_kernel 
                                      unit->line->pipeline->buffers[args[i].buffer].name);
         resolved[i] = (struct muster_launch_arg){ .memory = place.memory, .offset = place.offset };
     }
-    muster_status status = kernel_check_arguments(kernel, checked, arg_count, err);
+    status = kernel_check_arguments(kernel, checked, arg_count, err);
     if (status != MUSTER_OK)
         return status;
     if (has_data)
