@@ -132,6 +132,9 @@ enum exit_code placement_pick(struct placement *placement)
     }
     placement->decision.size = sizeof placement->decision;
     muster_explain(placement->m, &placement->decision, 1, &count, error);
+    /* It must not count against its device if there is another pick. */
+    if (placement->status == MUSTER_OK)
+        muster_lease_release(placement->m, lease, error);
     return EXIT_DONE;
 }
 
