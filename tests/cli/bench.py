@@ -60,10 +60,12 @@ def wrong(check, folder):
     """A backend whose kernels turn one bit of one item in a thousand."""
     with open(os.path.join(ROOT, "examples", "backend_inline.c")) as file:
         source = file.read()
-    call = "kernel->function(launch->begin, launch->begin + launch->items, args);"
+    call = "return kernel->function(launch->begin, launch->begin + launch->items, args);"
     check.equal("the place to break", source.count(call), 1)
-    broken = call + " for (uint64_t i = launch->begin; i < launch->begin + launch->items; i += 1000)" \
-                    " (*(uint32_t *const *)args[1])[i] ^= 64;"
+    broken = call.replace("return", "muster_status status =") + \
+        " for (uint64_t i = launch->begin; i < launch->begin + launch->items; i += 1000)" \
+        " (*(uint32_t *const *)args[1])[i] ^= 64;" \
+        " return status;"
     paths = [os.path.join(folder, name) for name in ["wrong.c", "wrong.so"]]
     with open(paths[0], "w") as file:
         file.write(source.replace(call, broken))

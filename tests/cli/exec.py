@@ -10,7 +10,7 @@ import tempfile
 import time
 
 sys.dont_write_bytecode = True
-from lib.check import Check, clean_environment  # noqa: E402
+from lib.check import ROOT, Check, clean_environment  # noqa: E402
 
 SIM = json.dumps([{"name": "leased", "count": 2, "items_per_s": 1e6, "memory": "4GiB"}])
 SHELLS = 20
@@ -294,13 +294,32 @@ def mistakes(check, room):
     check.true("--help has all options", all(f"\n  {option}" in text for option in OPTIONS), text)
 
 
+def completed(*words):
+    """What bash offers for the last of the words."""
+    script = 'source "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _muster; printf "%s\\n" "${COMPREPLY[@]}"'
+    done = subprocess.run(["bash", "-c", script, os.path.join(ROOT, "cli", "completion", "muster.bash"), "muster", "exec",
+                           *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, check=True)
+    return set(done.stdout.decode().split())
+
+
+def completion(check, room):
+    del room
+    check.equal("options", completed(""), OPTIONS | {"--"})
+    check.equal("options behind options", completed("--wait", "--min-free", "1", "--li"), {"--list"})
+    check.equal("backends", completed("--wait", "30", "--backend", "cu"), {"cuda"})
+    check.true("commands", "mkfifo" in completed("--wait", "--", "mkfif"))
+    check.true("commands without dashes", "mkfifo" in completed("--wait", "30", "mkfif"))
+    check.equal("a command's own words", completed("--", "cat", __file__[:-1]), {__file__})
+    check.equal("whatever they are", completed("cat", "--wai"), set())
+
+
 def main():
     check = Check()
     with tempfile.TemporaryDirectory() as path:
         room = Room(check, path)
         try:
             for test in [what_the_command_sees, exit_codes, signals, all_leased, waiting, killed, never_two_on_one,
-                         mischief, users, mistakes]:
+                         mischief, users, mistakes, completion]:
                 test(check, room)
         finally:
             room.close()
