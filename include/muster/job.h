@@ -5,7 +5,7 @@
 #ifndef MUSTER_JOB_H
 #define MUSTER_JOB_H
 
-#include <muster/kernel.h>
+#include <muster/pipeline.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -88,18 +88,20 @@ struct muster_run_options {
     const char *policy;
     uint64_t window_bytes; /* the window in bytes of results and supplied items; 0: any number */
     uint32_t kept_max;     /* results that the sink may keep at a time: muster_result_retain */
+    int account; /* not 0: a pipeline's stalls are measured, edge by edge (muster_job_edges) */
 };
 
 struct muster_job;
 
 /*
- * A unit's results, in the order of the arguments that are written. Valid during the call, unless
- * they are kept.
+ * A unit's results, in the order of the arguments that are written, or of the pipeline's outputs.
+ * Valid during the call, unless they are kept.
  */
 struct muster_result {
     struct muster_range range;
     const void *const *outputs; /* each points to the unit's first item */
     size_t output_count;
+    const size_t *output_bytes;    /* of each output */
     const muster_status *statuses; /* of each item, where the job has `each_status`; else NULL */
     /* Muster's own. */
     struct muster_job *job;
@@ -141,6 +143,14 @@ struct muster_job_desc {
      * run have MUSTER_E_CANCELLED.
      */
     muster_status *each_status;
+    /*
+     * Instead of a kernel and its arguments: what happens to each unit (pipeline.h). Borrowed until
+     * the job is over. Its input comes from the source, or from an array of all items.
+     */
+    struct muster_pipeline *pipeline;
+    const void
+        *input;   /* borrowed likewise; pinned (muster_host_allocate) it is copied from directly */
+    void *output; /* where its only output, of a fixed size, goes too; NULL: to the sink alone */
 };
 
 struct muster_progress {
@@ -196,6 +206,9 @@ struct muster_report {
     uint64_t failed_items; /* of a job with `each_status`: delivered as failed */
     struct muster_job_device devices[MUSTER_JOB_DEVICES_MAX];
     size_t device_count;
+    /* Of a pipeline's job: how it was run on its first device, and why so. */
+    enum muster_schedule schedule;
+    char schedule_reason[208];
 };
 
 /*

@@ -11,6 +11,7 @@
 #include <muster/job.h>
 #include <muster/kernel.h>
 #include <muster/memory.h>
+#include <muster/pipeline.h>
 #include <muster/policy.h>
 #include <muster/runtime.h>
 #include <muster/simulate.h>

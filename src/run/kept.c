@@ -80,6 +80,6 @@ void muster_result_release(struct muster_kept *kept)
     job->free_buffers[job->free_count++] = kept->result.buffer;
     kept->next = job->kept_free;
     job->kept_free = kept;
-    platform_condition_wake_all(&job->changed);
+    job_wake_locked(job);
     run_unlock(job->m);
 }

@@ -2,7 +2,7 @@
  * Opening and closing a runtime. What is destroyed when is written down in docs/architecture.md;
  * the order here is that one.
  */
-#include "run/runtime.h"
+#include "run/pipeline.h"
 
 #include "backend/sim/sim.h"
 #include "base/allocator.h"
@@ -305,6 +305,7 @@ muster_status muster_close(struct muster *m, struct muster_error *err)
     jobs_free_left(m, false);
     data_destroy_all(m);
     blocks_destroy(m);
+    pipelines_destroy_all(m);
     kernels_destroy_all(m);
     /* Slices come after their parents in the list; what is gone is not in it any more. */
     while (m->device_count > 0) {

@@ -232,9 +232,10 @@ struct muster {
      * whoever keeps what may run where looks whether it did. Relaxed: that is out of date at once.
      */
     _Atomic uint64_t epoch;
-    struct muster_kernel *kernels; /* list, owns */
-    struct poller *poller;         /* owns */
-    struct copiers *copiers;       /* owns; NULL before the first large copy in host memory */
+    struct muster_kernel *kernels;     /* list, owns */
+    struct muster_pipeline *pipelines; /* list, owns */
+    struct poller *poller;             /* owns */
+    struct copiers *copiers;           /* owns; NULL before the first large copy in host memory */
     struct run_counts counts;
     struct recording recording;
     bool is_trace_taken; /* somebody starts, reads or stops the recording */
@@ -540,6 +541,8 @@ muster_status kernel_check_arguments(const struct muster_kernel *kernel,
 void kernels_destroy_all(struct muster *m);
 
 /* host_memory.c */
+/* Whether all of it is pinned memory of the device. */
+bool host_memory_is_pinned(const struct run_device *device, const void *memory, size_t bytes);
 /* Whether pinned memory of the device is out. */
 bool host_memory_used_by_locked(const struct run_device *device);
 /*

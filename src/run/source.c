@@ -4,7 +4,7 @@
  * as much as the ring holds and no further, each item is asked for once, and a unit can be run again.
  */
 #include "platform/machine.h"
-#include "run/conduct.h"
+#include "run/pipeline.h"
 
 #include <string.h>
 
@@ -18,9 +18,10 @@ void source_plan(struct muster_job *job)
     if (!job->desc.source)
         return;
     size_t arg = 0;
-    while (job->args[arg].kind != MUSTER_ARG_SOURCE)
+    while (!job->pipeline && job->args[arg].kind != MUSTER_ARG_SOURCE)
         arg++;
-    source->item_bytes = job->args[arg].bytes;
+    source->item_bytes = job->pipeline ? job->pipeline->buffers[job->pipeline->input].bytes_per_item
+                                       : job->args[arg].bytes;
     source->capacity = options->window;
     if (source->capacity == 0 &&
         __builtin_mul_overflow(job->unit_max, (uint64_t)options->units_max, &source->capacity))
@@ -87,7 +88,7 @@ static bool leave_ring_locked(struct muster_job *job, uint64_t floor, uint64_t a
                           source->ring_bytes);
         job_note_locked(job, &problem);
         job_fail(job->core);
-        platform_condition_wake_all(&job->changed);
+        job_wake_locked(job);
         return false;
     }
     /* What is copied stays where it is: only this thread writes it. */
@@ -175,7 +176,7 @@ static void supply(void *argument)
         } else {
             end_locked(job, arrived, given, asked);
         }
-        platform_condition_wake_all(&job->changed);
+        job_wake_locked(job);
         if (!is_good)
             break;
     }

@@ -5,6 +5,7 @@
 
 #include "base/allocator.h"
 #include "base/invariant.h"
+#include "platform/machine.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +16,13 @@
  */
 #define CLOSE_GRACE_NS 1000000000u
 /* For callbacks that the driver has yet to make; one that never comes costs this once. */
-#define CALLBACK_GRACE_NS 50000000u
+#define CALLBACK_GRACE_NS 1000000000u
+#define CALLBACK_GRACE_LOST_NS 50000000u
+/* With callbacks a sleeper looks in case one does not come; without them that is how he finds out. */
+#define PAUSE_FIRST_NS 1000000u
+#define PAUSE_LAST_NS 20000000u
+#define PAUSE_FIRST_ALONE_NS 20000u
+#define PAUSE_LAST_ALONE_NS 1000000u
 /* How long a device that may be lost has for an empty command. */
 #define ANSWER_NS 200000000u
 #define LOOK_AGAIN_NS 1000000u
@@ -303,6 +310,14 @@ static void deinit_locks(struct opencl_device *device)
     platform_mutex_deinit(&device->lock);
 }
 
+static void choose_callbacks(struct opencl_device *device)
+{
+    const char *asked = platform_environment("MUSTER_OPENCL_CALLBACKS");
+    device->uses_callbacks = !asked || strcmp(asked, "0") != 0;
+    device->pause_first_ns = device->uses_callbacks ? PAUSE_FIRST_NS : PAUSE_FIRST_ALONE_NS;
+    device->pause_last_ns = device->uses_callbacks ? PAUSE_LAST_NS : PAUSE_LAST_ALONE_NS;
+}
+
 /* With opencl, id, domain and is_lost set. */
 static muster_status open_device(struct opencl_device *device, struct muster_device_info *info,
                                  struct muster_error *err)
@@ -315,6 +330,7 @@ static muster_status open_device(struct opencl_device *device, struct muster_dev
         deinit_locks(device);
         return status;
     }
+    choose_callbacks(device);
     opencl_enlist(device);
     return MUSTER_OK;
 }
@@ -379,15 +395,16 @@ muster_status opencl_device_close(void *state)
     bool is_over = is_lost || finish_streams(device, deadline_ns);
     muster_status unmade = is_lost ? MUSTER_E_DEVICE_LOST : MUSTER_E_DEVICE_HUNG;
     if (!opencl_watcher_stop(device, platform_deadline_ns(CLOSE_GRACE_NS), unmade) || !is_over) {
-        opencl_delist(device, 0);
+        opencl_delist(device);
         return MUSTER_E_DEVICE_HUNG;
     }
+    device->is_owed = !opencl_end_callbacks(
+        device, platform_deadline_ns(is_lost ? CALLBACK_GRACE_LOST_NS : CALLBACK_GRACE_NS));
     opencl_streams_free(device);
-    opencl_delist(device, is_lost ? 0 : platform_deadline_ns(CALLBACK_GRACE_NS));
     free_lists(device);
-    if (device->queue)
+    if (device->queue && !device->is_owed)
         driver->clReleaseCommandQueue(device->queue);
-    if (device->context)
+    if (device->context && !device->is_owed)
         driver->clReleaseContext(device->context);
     INVARIANT(!device->parts);
     deinit_locks(device);
