@@ -100,6 +100,9 @@ static muster_status read_options(const struct muster_options *given, struct mus
         out->close_ns = CLOSE_NS_DEFAULT;
     if (out->log_level == 0)
         out->log_level = MUSTER_LOG_WARNING;
+    const char *devices = platform_environment("MUSTER_DEVICES");
+    if (!out->devices && devices && *devices)
+        out->devices = devices;
     if (!out->sim)
         out->sim = platform_environment("MUSTER_SIM");
     if (!out->backend_paths)
