@@ -8,8 +8,6 @@
 
 #include <muster/backend.h>
 
-#include <string.h>
-
 /* A set of nodes and what goes with each of them is laid out in words. */
 static size_t words_for(size_t bytes)
 {
