@@ -60,7 +60,7 @@ struct muster_file_report {
     uint64_t operations;   /* requests to the system that moved bytes */
     uint64_t waited_ns;    /* callers stood waiting */
     uint64_t grown_bytes;  /* that the input got while it was read: they are ignored */
-    uint64_t memory_fixed; /* bytes of jobs' memory that were registered with io_uring */
+    uint64_t memory_fixed; /* bytes of jobs' memory registered with io_uring, the most at a time */
 };
 
 /*

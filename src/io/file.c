@@ -665,6 +665,6 @@ void io_report(struct io_file *file, struct muster_file_report *report)
     report->operations = file->operations;
     report->waited_ns = file->waited_ns;
     report->grown_bytes = file->grown_bytes;
-    report->memory_fixed = uring_memory_fixed(file);
+    report->memory_fixed = file->memory_fixed;
     platform_mutex_unlock(&file->lock);
 }

@@ -127,6 +127,7 @@ struct io_file {
     struct io_workers workers;
 
     uint64_t bytes, copied_by_muster, copied_by_system, operations, waited_ns, grown_bytes;
+    uint64_t memory_fixed; /* the most at a time */
 };
 
 /* file.c */
@@ -160,7 +161,6 @@ void uring_reap_locked(struct io_file *file, bool may_wait);
 /* Where in registered memory the piece lies, so that it can be given so; and how long it may then be. */
 void uring_fix_locked(struct io_file *file, struct io_piece *piece);
 void uring_forget_memory_locked(struct io_file *file);
-uint64_t uring_memory_fixed(const struct io_file *file);
 
 /* workers.c */
 muster_status workers_open(struct io_file *file, struct muster_error *err);

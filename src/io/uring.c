@@ -285,6 +285,8 @@ static int add_chunk_locked(struct io_file *file, uintptr_t chunk, uint32_t plac
     }
     fixed->chunks[fixed->count] = chunk;
     fixed->places[place] = (uint16_t)(fixed->count + 1);
+    if ((fixed->count + 1) * (uint64_t)CHUNK_BYTES > file->memory_fixed)
+        file->memory_fixed = (fixed->count + 1) * (uint64_t)CHUNK_BYTES;
     return (int)fixed->count++;
 }
 
@@ -325,9 +327,4 @@ void uring_forget_memory_locked(struct io_file *file)
         return;
     }
     memset(fixed, 0, sizeof *fixed);
-}
-
-uint64_t uring_memory_fixed(const struct io_file *file)
-{
-    return file->uring.fixed ? file->uring.fixed->count * (uint64_t)CHUNK_BYTES : 0;
 }
