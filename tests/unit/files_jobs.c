@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 
 #define KIB ((size_t)1024)
+#define FILE_BYTES (4096 * (size_t)TEST_BY_SANITIZER(2000, 1000, 400))
 
 /* Arguments: SOURCE, VALUE size_t, OUT. Inverts every byte. */
 static muster_status invert(uint64_t begin, uint64_t end, void *const *args)
@@ -182,13 +183,13 @@ static void a_lost_device_does_not_show_in_the_file(void)
     options.sim = "[{\"count\": 1, \"items_per_s\": 1e6, \"memory\": \"64MiB\","
                   "  \"faults\": [{\"kind\": \"lost\", \"at_ms\": 2}]}]";
     make_folder();
-    make_file("in", 4096 * 2000);
+    make_file("in", FILE_BYTES);
     open_flow(&flow, open_with(options), 4096);
     flow.desc.options.devices = NULL;
     flow.desc.options.unit_items = 8;
     CHECK_STATUS(MUSTER_OK, run_flow(&flow));
     MUST(muster_file_finish(flow.out, &problem));
-    check_inverted(in_folder("out"), 0, 4096 * 2000, 4096 * 2000);
+    check_inverted(in_folder("out"), 0, FILE_BYTES, FILE_BYTES);
     close_flow(&flow);
 }
 
@@ -235,7 +236,7 @@ static void a_remainder_is_refused_padded_or_ignored(void)
 static void memory_of_a_job_is_forgotten_with_it(void)
 {
     const struct way way = { "io_uring", MUSTER_DIRECT_ALWAYS };
-    const size_t bytes = 24 << 20, half = 12 << 20;
+    const size_t half = TEST_BY_SANITIZER(12, 12, 6) << 20, bytes = 2 * half;
     struct muster *m = open_plain();
     struct muster_file_options options = options_of(&way, 4096);
     make_folder();
@@ -248,7 +249,7 @@ static void memory_of_a_job_is_forgotten_with_it(void)
         if (flow.in && flow.out) {
             describe(&flow);
             flow.desc.items = half / 4096;
-            flow.desc.options.window = 2048;
+            flow.desc.options.window = 1024;
             flow.desc.options.unit_items = 512;
             CHECK_STATUS(MUSTER_OK, run_flow(&flow));
             /* The same files, and memory that is likely to lie where the first job's was. */
@@ -415,6 +416,40 @@ static void a_write_that_fails_fails_the_job(void)
     }
 }
 
+static void *finish_file(void *argument)
+{
+    muster_file_finish(argument, NULL);
+    return NULL;
+}
+
+/* Two threads wait for the same writes. */
+static void a_file_is_finished_while_its_job_goes(void)
+{
+    for (unsigned i = 0; i < test_repetitions(8); i++) {
+        struct flow flow = { .m = open_plain(), .item_bytes = 4096 };
+        struct muster_file_options options = options_of(&ways[i % COUNT_OF(ways)], 4096);
+        struct muster_job *job;
+        pthread_t thread;
+        make_folder();
+        make_file("in", 4096 * 500);
+        options.piece_bytes = 8 * KIB;
+        flow.in = open_way(flow.m, in_folder("in"), false, &options);
+        flow.out = open_way(flow.m, in_folder("out"), true, &options);
+        if (flow.in && flow.out) {
+            describe(&flow);
+            flow.desc.options.unit_items = 20;
+            flow.desc.options.kept_max = 60;
+            MUST(muster_start(flow.m, &flow.desc, &job, &problem));
+            CHECK_STATUS(MUSTER_OK, muster_job_wait(job, NULL, &problem));
+            CHECK(pthread_create(&thread, NULL, finish_file, flow.out) == 0);
+            muster_job_destroy(job);
+            pthread_join(thread, NULL);
+            check_inverted(in_folder("out"), 0, 4096 * 500, 4096 * 500);
+        }
+        close_flow(&flow);
+    }
+}
+
 /* A job is destroyed, and its file closed or not, while results are being written. */
 static void a_job_may_go_while_its_results_are_written(void)
 {
@@ -423,7 +458,7 @@ static void a_job_may_go_while_its_results_are_written(void)
         struct muster_file_options options = options_of(&ways[i % COUNT_OF(ways)], 4096);
         struct muster_job *job;
         make_folder();
-        make_file("in", 4096 * 2000);
+        make_file("in", FILE_BYTES);
         flow.in = open_way(flow.m, in_folder("in"), false, &options);
         flow.out = open_way(flow.m, in_folder("out"), true, &options);
         if (flow.in && flow.out) {
@@ -437,7 +472,7 @@ static void a_job_may_go_while_its_results_are_written(void)
                 muster_job_destroy(job);
             if (i % 3 == 1) {
                 MUST(muster_file_finish(flow.out, &problem));
-                check_inverted(in_folder("out"), 0, 4096 * 2000, 4096 * 2000);
+                check_inverted(in_folder("out"), 0, FILE_BYTES, FILE_BYTES);
             }
         }
         if (i % 2) {
@@ -478,6 +513,7 @@ int main(int argc, char **argv)
         TEST(a_pipe_that_closes_half_way_fails_the_job),
         TEST(a_job_that_waits_for_a_pipe_can_be_stopped),
         TEST(a_write_that_fails_fails_the_job),
+        TEST(a_file_is_finished_while_its_job_goes),
         TEST(a_job_may_go_while_its_results_are_written),
         TEST(a_sink_that_does_not_fit_its_file_is_told),
     };
