@@ -2,9 +2,9 @@
  * A file's own structures, shared by the files of this folder.
  *
  * What is to be moved is a transfer: one range of the file and as much memory. Transfers queue up,
- * are cut into pieces, and as many pieces as there are places are with the engine at a time. One lock
- * guards all that; it is held while pieces are given to the system, never while something is waited
- * for or a `done` runs.
+ * are cut into pieces, and as many pieces as there are places are with the engine at a time. One
+ * lock guards all that; it is held while pieces are given to the system, never while something is
+ * waited for or a `done` runs.
  */
 #ifndef IO_FILE_H
 #define IO_FILE_H
@@ -131,14 +131,19 @@ struct io_file {
 };
 
 /* file.c */
-/* Room for writes up to `end`, some of it ahead, so that they need not each make the file longer. */
+/*
+ * Room for writes up to `end`, some of it ahead, so that they need not each make the file longer.
+ */
 void file_reserve_locked(struct io_file *file, uint64_t end);
 
 /* transfer.c */
 /* Moves all of it, and waits for that. The failure is the file's. */
 muster_status transfer_run(struct io_file *file, uint64_t offset, void *memory, size_t bytes,
                            bool is_lasting);
-/* What the system answered for a piece: bytes, or a negative errno. True: the rest is to be given again. */
+/*
+ * What the system answered for a piece: bytes, or a negative errno. True: the rest is to be given
+ * again.
+ */
 bool transfer_advance_locked(struct io_file *file, struct io_piece *piece, int64_t answer);
 /* The piece is over. */
 void transfer_piece_done_locked(struct io_file *file, struct io_piece *piece);
@@ -158,7 +163,10 @@ void uring_give_locked(struct io_file *file, struct io_piece *piece);
 void uring_flush_locked(struct io_file *file);
 /* Takes what is complete; waits for at least one if there is none and `may_wait`. */
 void uring_reap_locked(struct io_file *file, bool may_wait);
-/* Where in registered memory the piece lies, so that it can be given so; and how long it may then be. */
+/*
+ * Where in registered memory the piece lies, so that it can be given so; and how long it may then
+ * be.
+ */
 void uring_fix_locked(struct io_file *file, struct io_piece *piece);
 void uring_forget_memory_locked(struct io_file *file);
 

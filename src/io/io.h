@@ -1,6 +1,6 @@
 /*
- * Files as jobs need them: read in order or anywhere, written in order or anywhere, many requests at
- * a time, with whatever the system has for it. Knows nothing of jobs.
+ * Files as jobs need them: read in order or anywhere, written in order or anywhere, many requests
+ * at a time, with whatever the system has for it. Knows nothing of jobs.
  *
  * Reading is done by one thread at a time, and so is writing; cancel, report and settle are for any
  * thread.
@@ -44,9 +44,9 @@ muster_status io_flush(struct io_file *file, struct muster_error *err);
 /* Where io_write would write next. */
 uint64_t io_end(struct io_file *file);
 /*
- * Writes at `offset`, and returns before that is done: then `done` is called, on any thread and also
- * if it failed, and `from` stays until then. `from` lies in memory that stays where it is until
- * io_forget_memory. On failure `done` is not called. Not of a stream.
+ * Writes at `offset`, and returns before that is done: then `done` is called, on any thread and
+ * also if it failed, and `from` stays until then. `from` lies in memory that stays where it is
+ * until io_forget_memory. On failure `done` is not called. Not of a stream.
  */
 muster_status io_write_later(struct io_file *file, uint64_t offset, const void *from, size_t bytes,
                              void (*done)(void *user), void *user, struct muster_error *err);

@@ -1,6 +1,6 @@
 /*
- * Opening a file in whichever way suits it: as a stream, or with an engine, and past the system's cache
- * where that can be.
+ * Opening a file in whichever way suits it: as a stream, or with an engine, and past the system's
+ * cache where that can be.
  */
 #include "io/file.h"
 
@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/stat.h>
 #include <muster/backend.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,6 +21,10 @@
 /* Where a kernel does not say what direct requests need, this suffices for what disks there are. */
 #define ALIGN_ASSUMED ((size_t)4096)
 #define CACHE_SAMPLES 16
+/* Of struct statx, whose newer members not all systems' headers have. */
+#define STATX_WORDS 64
+#define DIRECT_ALIGNMENT 0x2000u /* STATX_DIOALIGN */
+#define DIRECT_MEMORY_WORD 38    /* stx_dio_mem_align, and behind it stx_dio_offset_align */
 
 static muster_status fail_open(const struct io_file *file, int code, struct muster_error *err)
 {
@@ -102,13 +105,12 @@ static bool is_cached(int descriptor, uint64_t size)
 /* What direct requests to the file must be aligned to; false if there can be none. */
 static bool find_alignment(struct io_file *file)
 {
-    struct statx facts;
-    memset(&facts, 0, sizeof facts);
+    uint32_t facts[STATX_WORDS] = { 0 };
     file->offset_align = file->memory_align = ALIGN_ASSUMED;
-    if (syscall(SYS_statx, file->descriptor, "", AT_EMPTY_PATH, STATX_DIOALIGN, &facts) == 0 &&
-        (facts.stx_mask & STATX_DIOALIGN)) {
-        file->offset_align = facts.stx_dio_offset_align;
-        file->memory_align = facts.stx_dio_mem_align;
+    if (syscall(SYS_statx, file->descriptor, "", AT_EMPTY_PATH, DIRECT_ALIGNMENT, facts) == 0 &&
+        (facts[0] & DIRECT_ALIGNMENT)) {
+        file->memory_align = facts[DIRECT_MEMORY_WORD];
+        file->offset_align = facts[DIRECT_MEMORY_WORD + 1];
     }
     /* Borders of pages must be borders of requests. */
     return file->offset_align > 0 && file->memory_align > 0 && PAGE_BYTES % file->offset_align == 0;

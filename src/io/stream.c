@@ -1,6 +1,6 @@
 /*
- * What can only be read or written in order: pipes, terminals, sockets. Each wait is for the other end
- * or for the file's own wake-up, whichever comes first, so that a file can be cancelled.
+ * What can only be read or written in order: pipes, terminals, sockets. Each wait is for the other
+ * end or for the file's own wake-up, whichever comes first, so that a file can be cancelled.
  */
 #include "io/file.h"
 

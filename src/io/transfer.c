@@ -81,7 +81,9 @@ static bool fits_direct(const struct io_file *file, const char *memory, uint64_t
     return file->direct >= 0 && ((uintptr_t)memory + head) % file->memory_align == 0;
 }
 
-/* The next piece of the transfer: what is within whole pages past the cache, the rest through it. */
+/*
+ * The next piece of the transfer: what is within whole pages past the cache, the rest through it.
+ */
 static void cut_locked(struct io_file *file, struct io_transfer *transfer, struct io_piece *piece)
 {
     size_t left = transfer->bytes - transfer->cut, bytes = left;

@@ -2,10 +2,10 @@
  * io_uring, by its system calls alone. The rings belong to the file; requests are given and taken
  * with the file's lock, and one thread at a time waits for completions without it.
  *
- * Memory of jobs is registered with the kernel as it is seen, so that its pages need not be looked up
- * for each request: in aligned chunks that a transfer covers as a whole, since only of these it is
- * certain that all of them is there. It is forgotten when the job's memory goes: the kernel would
- * otherwise go on with pages that are no longer behind those addresses.
+ * Memory of jobs is registered with the kernel as it is seen, so that its pages need not be looked
+ * up for each request: in aligned chunks that a transfer covers as a whole, since only of these it
+ * is certain that all of them is there. It is forgotten when the job's memory goes: the kernel
+ * would otherwise go on with pages that are no longer behind those addresses.
  */
 #include "io/file.h"
 
@@ -91,14 +91,21 @@ static bool map_rings(struct io_uring_rings *uring, const struct io_uring_params
     return true;
 }
 
-/* Where memory can be registered bit by bit; else it is not, which costs some time and nothing more. */
+/*
+ * Where memory can be registered bit by bit; else it is not, which costs some time and nothing
+ * more.
+ */
 static void prepare_fixed(struct io_file *file)
 {
     struct io_uring_rings *uring = &file->uring;
+#ifdef IORING_RSRC_REGISTER_SPARSE
     struct io_uring_rsrc_register table = { .nr = CHUNKS_MAX,
                                             .flags = IORING_RSRC_REGISTER_SPARSE };
     if (tell_kernel(uring->descriptor, IORING_REGISTER_BUFFERS2, &table, sizeof table) == 0)
         uring->fixed = allocator_take(&file->allocator, 1, sizeof *uring->fixed);
+#else
+    (void)uring;
+#endif
 }
 
 bool uring_open(struct io_file *file, char *why, size_t why_bytes)
@@ -301,7 +308,9 @@ void uring_fix_locked(struct io_file *file, struct io_piece *piece)
     const struct io_transfer *transfer = piece->transfer;
     uintptr_t at = (uintptr_t)piece->memory, chunk = at & ~(CHUNK_BYTES - 1), end;
     uint32_t place;
-    /* Where memory and file do not share their pages' borders, no cut at a chunk's end is direct. */
+    /*
+     * Where memory and file do not share their pages' borders, no cut at a chunk's end is direct.
+     */
     if (!fixed || !piece->is_direct || at % PAGE_BYTES != 0)
         return;
     end = (uintptr_t)transfer->memory + transfer->bytes;

@@ -1,6 +1,6 @@
 /*
- * Files as sources and sinks of jobs. How bytes come and go is src/io's; here items, results that are
- * kept while they are written, and whose memory lasts how long.
+ * Files as sources and sinks of jobs. How bytes come and go is src/io's; here items, results that
+ * are kept while they are written, and whose memory lasts how long.
  */
 #include "base/allocator.h"
 #include "io/io.h"
@@ -15,7 +15,9 @@
 #define PIECE_BYTES_DEFAULT ((size_t)1 << 20)
 #define PIECE_BYTES_MAX ((size_t)1 << 30)
 #define PIECE_BYTES_STEP ((size_t)4096)
-/* Of a file, one call of a source reads no more, so that devices have work while the rest is read. */
+/*
+ * Of a file, one call of a source reads no more, so that devices have work while the rest is read.
+ */
 #define SOURCE_BYTES ((size_t)64 << 20)
 
 struct muster_file {

@@ -1,7 +1,7 @@
 /*
  * Files without jobs: all bytes, whichever way they are read and written; whole or not at all; and
- * whatever goes wrong is told, stops nobody and leaves nothing behind. Linked so that pread and pwrite
- * can be made to fail.
+ * whatever goes wrong is told, stops nobody and leaves nothing behind. Linked so that pread and
+ * pwrite can be made to fail.
  */
 #include "files_support.h"
 

@@ -139,8 +139,8 @@ static inline struct muster_file_options options_of(const struct way *way, size_
 }
 
 /*
- * NULL where this machine has no such way: no io_uring, or a file system without direct requests. Any
- * other failure fails the test.
+ * NULL where this machine has no such way: no io_uring, or a file system without direct requests.
+ * Any other failure fails the test.
  */
 static inline struct muster_file *open_way(struct muster *m, const char *path, bool is_write,
                                            const struct muster_file_options *options)
