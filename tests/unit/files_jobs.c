@@ -16,7 +16,15 @@ static muster_status invert(uint64_t begin, uint64_t end, void *const *args)
     size_t item_bytes = *(const size_t *)args[1];
     const unsigned char *in = *(const unsigned char *const *)args[0] + begin * item_bytes;
     unsigned char *out = *(unsigned char *const *)args[2] + begin * item_bytes;
-    for (size_t i = 0; i < (end - begin) * item_bytes; i++)
+    size_t bytes = (end - begin) * item_bytes, i = 0;
+    /* By words, for the sake of the sanitizers. */
+    for (; i + sizeof(uint64_t) <= bytes; i += sizeof(uint64_t)) {
+        uint64_t word;
+        memcpy(&word, in + i, sizeof word);
+        word = ~word;
+        memcpy(out + i, &word, sizeof word);
+    }
+    for (; i < bytes; i++)
         out[i] = in[i] ^ 0xff;
     return MUSTER_OK;
 }
@@ -62,7 +70,7 @@ static muster_status run_flow(struct flow *flow)
 }
 
 /* Bytes [from, from + bytes) of the file are the pattern's first, inverted. */
-static void check_inverted(const char *path, size_t from, size_t bytes, size_t total)
+UNWATCHED static void check_inverted(const char *path, size_t from, size_t bytes, size_t total)
 {
     size_t found;
     unsigned char *content = load_file(path, &found);
@@ -307,8 +315,8 @@ static void *drain_pipe(void *argument)
     unsigned char bytes[3000];
     ssize_t step;
     while (drain->bytes < drain->until && (step = read(drain->from, bytes, sizeof bytes)) > 0)
-        for (ssize_t i = 0; i < step; i++)
-            drain->is_wrong |= (bytes[i] ^ 0xff) != byte_at(drain->bytes++);
+        for (ssize_t i = 0; i < step; i++, drain->bytes++)
+            drain->is_wrong |= (bytes[i] ^ 0xff) != byte_at(drain->bytes);
     close(drain->from);
     return NULL;
 }
@@ -431,7 +439,7 @@ static void a_file_is_finished_while_its_job_goes(void)
         struct muster_job *job;
         pthread_t thread;
         make_folder();
-        make_file("in", 4096 * 500);
+        make_file("in", 125 * 4096);
         options.piece_bytes = 8 * KIB;
         flow.in = open_way(flow.m, in_folder("in"), false, &options);
         flow.out = open_way(flow.m, in_folder("out"), true, &options);
@@ -444,7 +452,7 @@ static void a_file_is_finished_while_its_job_goes(void)
             CHECK(pthread_create(&thread, NULL, finish_file, flow.out) == 0);
             muster_job_destroy(job);
             pthread_join(thread, NULL);
-            check_inverted(in_folder("out"), 0, 4096 * 500, 4096 * 500);
+            check_inverted(in_folder("out"), 0, 125 * 4096, 125 * 4096);
         }
         close_flow(&flow);
     }
