@@ -204,11 +204,10 @@ muster_status io_finish(struct io_file *file, struct muster_error *err)
     if (!file->is_write || file->is_finished)
         return io_failure(file, err);
     guard_begin(&guard);
-    muster_status status = io_failure(file, err);
-    if (status == MUSTER_OK)
-        status = io_flush(file, err);
+    if (io_failure(file, NULL) == MUSTER_OK)
+        io_flush(file, NULL);
     io_settle(file);
-    status = io_failure(file, err);
+    muster_status status = io_failure(file, err);
     file->is_finished = true;
     if (file->is_aside && status == MUSTER_OK) {
         status = put_in_place(file, err);

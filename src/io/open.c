@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <muster/backend.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 /* Where a kernel does not say what direct requests need, this suffices for what disks there are. */
@@ -116,6 +118,14 @@ static bool find_alignment(struct io_file *file)
     return file->offset_align > 0 && file->memory_align > 0 && PAGE_BYTES % file->offset_align == 0;
 }
 
+/* Such file systems take direct requests and copy all the same: their cache is all they are. */
+static bool lies_in_memory(int descriptor)
+{
+    struct statfs facts;
+    return fstatfs(descriptor, &facts) == 0 &&
+           (facts.f_type == TMPFS_MAGIC || facts.f_type == RAMFS_MAGIC);
+}
+
 /* A second descriptor that goes past the cache. `why_not` is "" if there is one. */
 static void open_direct(struct io_file *file, const char **why_not)
 {
@@ -133,7 +143,7 @@ static void open_direct(struct io_file *file, const char **why_not)
     if (wish == MUSTER_DIRECT_AUTO && !file->is_write && is_cached(file->descriptor, file->size))
         return;
     *why_not = "its file system has no direct requests";
-    if (!find_alignment(file))
+    if (lies_in_memory(file->descriptor) || !find_alignment(file))
         return;
     snprintf(path, sizeof path, "/proc/self/fd/%d", file->descriptor);
     file->direct = open(path, (file->is_write ? O_WRONLY : O_RDONLY) | O_DIRECT | O_CLOEXEC);

@@ -9,6 +9,7 @@
 
 #include <linux/audit.h>
 #include <linux/filter.h>
+#include <linux/magic.h>
 #include <linux/seccomp.h>
 #include <signal.h>
 #include <stddef.h>
@@ -16,6 +17,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 
 /* What the next calls of pread and pwrite do. */
 static _Atomic int short_calls;     /* so many move a part only */
@@ -164,6 +166,23 @@ static void nothing_is_copied_where_all_is_aligned(void)
     }
     free(memory);
     remove_folder();
+    MUST(muster_close(m, &problem));
+}
+
+static void what_lies_in_memory_is_not_called_direct(void)
+{
+    const char *path = "/dev/shm/muster-files-test";
+    struct muster *m = open_plain();
+    struct muster_file_options options = options_of(&ways[1], 0);
+    struct statfs facts;
+    struct muster_file *file;
+    if (statfs("/dev/shm", &facts) == 0 && facts.f_type == TMPFS_MAGIC) {
+        CHECK_STATUS(MUSTER_E_NOT_SUPPORTED,
+                     muster_file_write_open(m, path, &options, &file, &problem));
+        file = open_writing(m, path, 0);
+        CHECK(strstr(report_of(file).engine, "direct") == NULL);
+        muster_file_close(file);
+    }
     MUST(muster_close(m, &problem));
 }
 
@@ -813,6 +832,7 @@ int main(int argc, char **argv)
         TEST(all_bytes_are_read_in_every_way),
         TEST(any_place_can_be_read),
         TEST(nothing_is_copied_where_all_is_aligned),
+        TEST(what_lies_in_memory_is_not_called_direct),
         TEST(a_descriptor_is_read_from_where_it_stands),
         TEST(what_cannot_be_read_is_told),
         TEST(the_wrong_kind_of_call_is_refused),
