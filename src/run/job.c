@@ -1037,6 +1037,7 @@ void muster_job_destroy(struct muster_job *job)
     muster_job_cancel(job);
     muster_job_wait(job, NULL, NULL);
     platform_thread_join(&job->conductor);
+    files_leave_job(job);
     tear_down(job);
     run_lock(m);
     struct muster_job **at = &m->jobs;
