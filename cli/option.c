@@ -80,6 +80,12 @@ static bool take_option(const struct command *command, char *const *words, size_
                           text);
         return !text;
     }
+    if (!text && option->kind == OPTION_MAYBE_NUMBER) {
+        if (*position + 1 >= count || number_parse(words[*position + 1], &value->number))
+            return true;
+        value->text = words[++*position];
+        return true;
+    }
     if (!text) {
         /*
          * A word with two dashes is the next option: the value was forgotten. One dash may be a
@@ -91,8 +97,11 @@ static bool take_option(const struct command *command, char *const *words, size_
         }
         text = words[++*position];
     }
-    return option->kind == OPTION_TEXT ? set_text(command, option, text, value)
-                                       : set_number(command, option, text, value);
+    if (option->kind == OPTION_TEXT)
+        return set_text(command, option, text, value);
+    if (option->kind == OPTION_MAYBE_NUMBER)
+        value->text = text;
+    return set_number(command, option, text, value);
 }
 
 /* False if there is no room for it. */
@@ -123,6 +132,10 @@ enum option_result option_parse(const struct command *command, char *const *word
         } else if (!only_arguments && word[0] == '-' && word[1] != '\0') {
             if (!take_option(command, words, count, &i, values))
                 return OPTION_WRONG;
+        } else if (command->rest) {
+            *argument = word;
+            *command->rest = &words[i];
+            break;
         } else if (!take_argument(command, word, argument)) {
             return wrong_argument(command, word);
         }

@@ -11,7 +11,12 @@
 
 #define OPTIONS_MAX 8
 
-enum option_kind { OPTION_FLAG, OPTION_NUMBER, OPTION_TEXT };
+enum option_kind {
+    OPTION_FLAG,
+    OPTION_NUMBER,
+    OPTION_TEXT,
+    OPTION_MAYBE_NUMBER /* the next word is its number if it is one */
+};
 
 struct option {
     const char *name; /* without the dashes */
@@ -24,7 +29,7 @@ struct option {
 
 struct option_value {
     bool given;
-    uint64_t number;  /* OPTION_NUMBER */
+    uint64_t number;  /* OPTION_NUMBER; also OPTION_MAYBE_NUMBER, if `text` is set */
     const char *text; /* OPTION_TEXT: borrowed from the command line, not empty */
 };
 

@@ -82,3 +82,21 @@ bool pipe_conflicts_next(struct pipe_conflicts *conflicts, struct pipe_edge *out
     }
     return false;
 }
+
+bool pipe_is_farther(const struct pipe_edge *a, const struct pipe_edge *b)
+{
+    if (a->distance != b->distance)
+        return a->distance > b->distance;
+    return (int64_t)a->to - a->from > (int64_t)b->to - b->from;
+}
+
+struct pipe_edge pipe_added_edge(const struct pipe_declaration *declaration, uint32_t index)
+{
+    const struct muster_edge *added = &declaration->added[index];
+    return (struct pipe_edge){ .from = added->from + 1,
+                               .to = added->to + 1,
+                               .distance = added->distance,
+                               .buffer = PIPE_NONE,
+                               .hazard = PIPE_ADDED,
+                               .alias = PIPE_NONE };
+}

@@ -29,6 +29,12 @@ void pipe_conflicts_begin(struct pipe_conflicts *conflicts,
  */
 bool pipe_conflicts_next(struct pipe_conflicts *conflicts, struct pipe_edge *out);
 
+/* Whether the ends of `a` are farther apart in the program than those of `b`. */
+bool pipe_is_farther(const struct pipe_edge *a, const struct pipe_edge *b);
+
+/* One of the user's edges, as if it were a conflict. */
+struct pipe_edge pipe_added_edge(const struct pipe_declaration *declaration, uint32_t index);
+
 /* Slots of any buffer, at most. */
 uint32_t pipe_slots_max(const struct pipe_declaration *declaration);
 

@@ -65,10 +65,10 @@ static uint32_t beginning(const struct pipe_graph *graph, uint32_t step, uint32_
     return is_host ? pipe_execution(graph, step, unit) : pipe_enqueueing(graph, step, unit);
 }
 
-static void visit_unit(const struct pipe_graph *graph, uint32_t unit, uint32_t first,
-                       uint32_t behind_last, pipe_visit *visit, void *user)
+static void visit_stages(const struct pipe_graph *graph, uint32_t unit, pipe_visit *visit,
+                         void *user)
 {
-    for (uint32_t step = first; step < behind_last; step++)
+    for (uint32_t step = 1; step < graph->steps - 1; step++)
         visit(user, pipe_execution(graph, step, unit), PIPE_HOP_BUILT_IN);
 }
 
@@ -89,9 +89,9 @@ static void visit_built_in(const struct pipe_graph *graph, uint32_t step, uint32
     if (step != 1 || declaration->stage_count == 0)
         return;
     if (graph->plan->schedule == MUSTER_SCHEDULE_DRAIN_AFTER_KICK)
-        visit_unit(graph, unit - 1, 1, graph->steps - 1, visit, user);
+        visit_stages(graph, unit - 1, visit, user);
     if (graph->depth > 0 && unit >= graph->depth)
-        visit_unit(graph, unit - graph->depth, 0, graph->steps, visit, user);
+        visit_stages(graph, unit - graph->depth, visit, user);
 }
 
 bool pipe_graph_is_issued(const struct pipe_graph *graph, const struct pipe_edge *edge,

@@ -8,8 +8,6 @@
 
 #include <muster/backend.h>
 
-#include <string.h>
-
 /* A set of nodes and what goes with each of them is laid out in words. */
 static size_t words_for(size_t bytes)
 {
@@ -219,26 +217,44 @@ static muster_status report_missing(const struct pipe_graph *graph, struct pipe_
     return muster_error_fill(err, MUSTER_E_ORDER, 0, fix, "%s", text);
 }
 
+/* The nearest of the user's edges whose ends are not ordered. */
+static bool find_open_added(const struct pipe_graph *graph, struct pipe_edge *out)
+{
+    const struct pipe_declaration *declaration = graph->declaration;
+    bool is_found = false;
+    for (uint32_t i = 0; i < declaration->added_count; i++) {
+        struct pipe_edge edge = pipe_added_edge(declaration, i);
+        if ((is_found && !pipe_is_farther(out, &edge)) || is_ordered(graph, &edge))
+            continue;
+        *out = edge;
+        is_found = true;
+    }
+    return is_found;
+}
+
+static bool find_open_conflict(const struct pipe_graph *graph, struct pipe_edge *out)
+{
+    struct pipe_conflicts conflicts;
+    pipe_conflicts_begin(&conflicts, graph->declaration);
+    while (pipe_conflicts_next(&conflicts, out))
+        if (!is_ordered(graph, out))
+            return true;
+    return false;
+}
+
+/*
+ * What is farther apart may be open only because of what is nearer, so that is what is reported: it
+ * is where an edge is missing.
+ */
 static muster_status verify_order(struct pipe_graph *graph, struct pipe_edge *missing,
                                   struct muster_error *err)
 {
-    const struct pipe_declaration *declaration = graph->declaration;
-    for (uint32_t i = 0; i < declaration->added_count; i++) {
-        const struct muster_edge *added = &declaration->added[i];
-        struct pipe_edge edge = { .from = added->from + 1,
-                                  .to = added->to + 1,
-                                  .distance = added->distance,
-                                  .buffer = PIPE_NONE,
-                                  .hazard = PIPE_ADDED };
-        if (!is_ordered(graph, &edge))
-            return report_missing(graph, edge, missing, err);
-    }
-    struct pipe_conflicts conflicts;
-    struct pipe_edge conflict;
-    pipe_conflicts_begin(&conflicts, declaration);
-    while (pipe_conflicts_next(&conflicts, &conflict))
-        if (!is_ordered(graph, &conflict))
-            return report_missing(graph, conflict, missing, err);
+    struct pipe_edge conflict, added;
+    bool has_conflict = find_open_conflict(graph, &conflict);
+    if (find_open_added(graph, &added) && !(has_conflict && pipe_is_farther(&added, &conflict)))
+        return report_missing(graph, added, missing, err);
+    if (has_conflict)
+        return report_missing(graph, conflict, missing, err);
     for (uint32_t i = 0; i < graph->plan->edge_count; i++) {
         const struct pipe_edge *edge = &graph->plan->edges[i];
         if (edge->kind == MUSTER_EDGE_EVENT && !is_issued(graph, edge))

@@ -97,34 +97,15 @@ static muster_status add_edge(struct pipe_work *work, struct pipe_edge edge,
     return status;
 }
 
-/* How far apart in the program: units first, then steps. */
-static bool is_farther(const struct pipe_edge *a, const struct pipe_edge *b)
-{
-    if (a->distance != b->distance)
-        return a->distance > b->distance;
-    return (int64_t)a->to - a->from > (int64_t)b->to - b->from;
-}
-
-static struct pipe_edge added_edge(const struct pipe_declaration *declaration, uint32_t index)
-{
-    const struct muster_edge *added = &declaration->added[index];
-    return (struct pipe_edge){ .from = added->from + 1,
-                               .to = added->to + 1,
-                               .distance = added->distance,
-                               .buffer = PIPE_NONE,
-                               .hazard = PIPE_ADDED,
-                               .alias = PIPE_NONE };
-}
-
 /* The user's edges, nearest first. */
 static void sort_added(struct pipe_work *work, const struct pipe_declaration *declaration)
 {
     for (uint32_t i = 0; i < declaration->added_count; i++) {
-        struct pipe_edge edge = added_edge(declaration, i);
+        struct pipe_edge edge = pipe_added_edge(declaration, i);
         uint32_t at = i;
         for (; at > 0; at--) {
-            struct pipe_edge other = added_edge(declaration, work->added[at - 1]);
-            if (!is_farther(&other, &edge))
+            struct pipe_edge other = pipe_added_edge(declaration, work->added[at - 1]);
+            if (!pipe_is_farther(&other, &edge))
                 break;
             work->added[at] = work->added[at - 1];
         }
@@ -138,8 +119,8 @@ static muster_status add_users(struct pipe_work *work, const struct pipe_edge *l
 {
     const struct pipe_declaration *declaration = work->graph.declaration;
     for (; *at < declaration->added_count; ++*at) {
-        struct pipe_edge edge = added_edge(declaration, work->added[*at]);
-        if (limit && is_farther(&edge, limit))
+        struct pipe_edge edge = pipe_added_edge(declaration, work->added[*at]);
+        if (limit && pipe_is_farther(&edge, limit))
             break;
         muster_status status = pipe_check_direction(declaration, &edge, err);
         if (status == MUSTER_OK)

@@ -103,9 +103,10 @@ muster_status pipe_verify(const struct pipe_declaration *declaration, const stru
                           void *scratch, struct pipe_edge *missing, struct muster_error *err);
 
 /*
- * How many units a lane holds at most, from its source to its sink: twice the most slots of any
- * buffer. The proof counts on it; the unit that comes so many later does not begin its first stage
- * before the sink has ended with this one. It is also how many records of a step have to be kept.
+ * How many units a lane holds at most: twice the most slots of any buffer. The proof of gates counts
+ * on it: the unit that comes so many later does not begin its first stage before all stages of this
+ * one have ended. Fewer are as safe, more are not. It is also how many records of a step have to be
+ * kept.
  */
 uint32_t pipe_depth(const struct pipe_declaration *declaration);
 

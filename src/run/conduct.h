@@ -98,7 +98,9 @@ struct run_source {
     char *ring;        /* the one that is filled; NULL: the job has no source */
     size_t ring_bytes; /* of each; a multiple of the page */
     size_t item_bytes;
-    uint64_t capacity; /* items that may be there at a time; 0: the job has no source */
+    uint64_t capacity; /* items that may be claimed at a time; 0: the job has no source */
+    uint64_t halo;     /* items around a unit that may be read too */
+    uint64_t room; /* items the ring holds: beside those the halo behind, ahead, and past the end */
 };
 
 struct muster_job {
@@ -227,7 +229,7 @@ muster_status source_start(struct muster_job *job, struct muster_error *err);
 /* Waits for the thread, which ends when the job is not running any more and the user's code returns. */
 void source_join(struct muster_job *job);
 void source_free(struct muster_job *job);
-/* Where in the ring an item lies. */
+/* Where in the ring an item lies, with the halo before it; the ring goes on for a second round. */
 size_t source_offset(const struct run_source *source, uint64_t item);
 
 /* lane.c */

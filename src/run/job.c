@@ -14,6 +14,7 @@
 #define DEPTH_MAX 64
 #define KEPT_MAX (1u << 20)
 #define TRIES_DEFAULT 3
+#define HALO_MAX ((uint64_t)1 << 40)
 /* What a buffer holds, if an item is not larger than that. */
 #define BUFFER_BYTES ((size_t)2 << 20)
 /* The same where a GPU takes part: below some megabytes its driver's calls cost more than its copies. */
@@ -35,6 +36,10 @@ void job_note_locked(struct muster_job *job, const struct muster_error *error)
 
 static muster_status check_arg(const struct muster_arg *arg, struct muster_error *err)
 {
+    if (arg->halo > 0 && (arg->kind != MUSTER_ARG_SOURCE || arg->halo > HALO_MAX))
+        return muster_error_fill(err, MUSTER_E_INVALID, 0, NULL,
+                                 "a halo of %llu items; at most %llu, and of a source alone",
+                                 (unsigned long long)arg->halo, (unsigned long long)HALO_MAX);
     switch (arg->kind) {
     case MUSTER_ARG_IN:
         if (arg->in && arg->bytes > 0)
@@ -264,7 +269,9 @@ static muster_status lay_out(struct muster_job *job, struct muster_error *err)
         if (job_writes(arg))
             fits = fits && add_output(job, arg->bytes, &job->out_offsets[i]);
         else if (job_cuts(arg))
-            fits = fits && !__builtin_mul_overflow((size_t)job->unit_max, arg->bytes, &bytes);
+            fits = fits && job->unit_max < SIZE_MAX - 2 * arg->halo &&
+                   !__builtin_mul_overflow((size_t)job->unit_max + 2 * (size_t)arg->halo,
+                                           arg->bytes, &bytes);
     }
     if (job->desc.each_status)
         fits = fits && add_output(job, sizeof(muster_status), &job->status_offset);
@@ -1030,6 +1037,7 @@ void muster_job_destroy(struct muster_job *job)
     muster_job_cancel(job);
     muster_job_wait(job, NULL, NULL);
     platform_thread_join(&job->conductor);
+    files_leave_job(job);
     tear_down(job);
     run_lock(m);
     struct muster_job **at = &m->jobs;

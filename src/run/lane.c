@@ -28,8 +28,9 @@ static muster_status allocate_blocks(struct lane_slot *slot, struct muster_error
         const struct muster_arg *arg = &job->args[i];
         if (!job_cuts(arg) || job->unit_max == 0)
             continue;
-        muster_status status = muster_block_allocate(
-            job->m, slot->stream, job->unit_max * arg->bytes, &slot->blocks[i], err);
+        muster_status status = muster_block_allocate(job->m, slot->stream,
+                                                     (job->unit_max + 2 * arg->halo) * arg->bytes,
+                                                     &slot->blocks[i], err);
         if (status != MUSTER_OK)
             return status;
     }
@@ -234,9 +235,12 @@ static muster_status array_operand(struct lane_slot *slot, size_t arg, struct mu
                                          [MUSTER_ARG_INOUT] = MUSTER_READS_WRITES };
     struct run_lane *lane = slot->lane;
     const struct muster_arg *given = &lane->job->args[arg];
-    *out = (struct muster_operand){ .block = slot->blocks[arg], .access = accesses[given->kind] };
+    *out = (struct muster_operand){ .block = slot->blocks[arg],
+                                    .access = accesses[given->kind],
+                                    .offset = given->halo * given->bytes };
     if (!lane->uses_host_memory)
         return MUSTER_OK;
+    out->offset = 0;
     if (job_writes(given))
         return find_buffer_block(lane, slot->buffer, arg, &out->block, err);
     if (given->kind == MUSTER_ARG_SOURCE) {
@@ -268,8 +272,10 @@ static muster_status copy_in(struct lane_slot *slot, size_t arg, muster_block bl
     if (!is_needed)
         return MUSTER_OK;
     uint64_t offset = slot->part.begin * given->bytes;
-    return muster_copy_in(job->m, slot->stream, block, offset, unit_input(slot, given) + offset,
-                          items_of(slot->part) * given->bytes, err);
+    /* The halo lies before and behind it there too: the block begins with it. */
+    return muster_copy_in(job->m, slot->stream, block, offset,
+                          unit_input(slot, given) + offset - given->halo * given->bytes,
+                          (items_of(slot->part) + 2 * given->halo) * given->bytes, err);
 }
 
 static muster_status make_operand(struct lane_slot *slot, size_t arg, struct muster_operand *out,

@@ -149,8 +149,11 @@ uint32_t pipeline_depth(const struct muster_job *job)
     size_t largest = 0;
     if (plan && plan->schedule == MUSTER_SCHEDULE_DRAIN_AFTER_KICK)
         return 1;
-    if (job->desc.options.depth > 0)
-        return job->desc.options.depth;
+    /* Deeper than the proof of gates counts on, a lane could get stuck: unit_pipeline_depth. */
+    const struct pipe_plan *gated = pipeline->plans[PLAN_WITH_GATES];
+    uint32_t asked = job->desc.options.depth, proven = pipe_depth(&pipeline->declaration);
+    if (asked > 0)
+        return gated && gated->needs_gates && asked > proven ? proven : asked;
     for (uint32_t i = 0; i < pipeline->declaration.buffer_count; i++)
         if (job->strides[i] * job->parts_max > largest)
             largest = job->strides[i] * job->parts_max;

@@ -234,6 +234,8 @@ struct muster {
     _Atomic uint64_t epoch;
     struct muster_kernel *kernels;     /* list, owns */
     struct muster_pipeline *pipelines; /* list, owns */
+    struct muster_file *files;         /* list, owns */
+    uint32_t file_users;               /* who walk the list without the lock: none is taken out */
     struct poller *poller;             /* owns */
     struct copiers *copiers;           /* owns; NULL before the first large copy in host memory */
     struct run_counts counts;
@@ -459,6 +461,13 @@ void data_destroy_all(struct muster *m);
 bool jobs_destroy_all(struct muster *m, uint64_t deadline_ns);
 /* Frees what is left of jobs whose devices came back late; all of them if `all`. */
 void jobs_free_left(struct muster *m, bool all);
+
+/* file.c */
+/* Before the job's memory goes: waits for what files still write of it, and has them forget it. */
+void files_leave_job(struct muster_job *job);
+/* Nobody waits for the other end of a pipe any more. */
+void files_cancel_all(struct muster *m);
+void files_destroy_all(struct muster *m);
 
 /* trace.c */
 void trace_destroy(struct muster *m);

@@ -89,6 +89,8 @@ static void a_gpu_is_described(void)
     CHECK(info->capabilities & MUSTER_CAN_SLICE);
     CHECK_EQUAL(strlen("0000:3b:00.0"), strlen(info->pci));
     CHECK(strcmp(info->pci, rig->devices[1].info.pci) != 0);
+    CHECK_TEXT("GPU-11111111-1111-1111-1111-111111111111", info->uuid);
+    CHECK_TEXT("GPU-12121212-1212-1212-1212-121212121212", rig->devices[1].info.uuid);
     CHECK_EQUAL(1, rig->devices[1].info.domain);
     struct muster_device_sample sample;
     DO(rig, device_sample, rig->device, &sample);

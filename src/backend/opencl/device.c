@@ -69,9 +69,12 @@ static bool answers(struct opencl_device *device)
     if (!device->queue)
         return true;
     opencl_event event = NULL;
-    if (driver->clEnqueueMarkerWithWaitList(device->queue, 0, NULL, &event) != OPENCL_SUCCESS)
+    platform_mutex_lock(&device->queue_lock);
+    opencl_int code_given = driver->clEnqueueMarkerWithWaitList(device->queue, 0, NULL, &event);
+    bool is_well = code_given == OPENCL_SUCCESS && driver->clFlush(device->queue) == OPENCL_SUCCESS;
+    platform_mutex_unlock(&device->queue_lock);
+    if (code_given != OPENCL_SUCCESS)
         return false;
-    bool is_well = driver->clFlush(device->queue) == OPENCL_SUCCESS;
     uint64_t deadline_ns = platform_deadline_ns(ANSWER_NS);
     opencl_int code = opencl_event_code(device, event);
     while (is_well && code > OPENCL_COMPLETE && platform_clock_ns() < deadline_ns) {
@@ -285,6 +288,9 @@ static muster_status init_locks(struct opencl_device *device, struct muster_erro
     muster_status status = platform_mutex_init(&device->lock, err);
     if (status != MUSTER_OK)
         return status;
+    status = platform_mutex_init(&device->queue_lock, err);
+    if (status != MUSTER_OK)
+        goto no_queue_lock;
     status = platform_mutex_init(&bell->lock, err);
     if (status != MUSTER_OK)
         goto no_bell;
@@ -298,6 +304,8 @@ static muster_status init_locks(struct opencl_device *device, struct muster_erro
 no_waiters:
     platform_mutex_deinit(&bell->lock);
 no_bell:
+    platform_mutex_deinit(&device->queue_lock);
+no_queue_lock:
     platform_mutex_deinit(&device->lock);
     return status;
 }
@@ -307,6 +315,7 @@ static void deinit_locks(struct opencl_device *device)
     platform_condition_deinit(&device->bell.watcher);
     platform_condition_deinit(&device->bell.waiters);
     platform_mutex_deinit(&device->bell.lock);
+    platform_mutex_deinit(&device->queue_lock);
     platform_mutex_deinit(&device->lock);
 }
 

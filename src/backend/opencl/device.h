@@ -116,6 +116,11 @@ struct opencl_device {
     /* Made when first needed: a device that is only listed costs no context. */
     opencl_context context;
     opencl_queue queue; /* for touching memory and for asking whether the device still answers */
+    /*
+     * One thread at a time gives that queue commands: NVIDIA's driver (580) crashes where several
+     * move buffers to the device through one queue, though OpenCL lets them.
+     */
+    struct platform_mutex queue_lock;
     struct opencl_stream *streams;
     /*
      * Streams that were closed and are over, for the next who opens one. NVIDIA's driver does not
