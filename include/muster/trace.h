@@ -86,7 +86,7 @@ MUSTER_API muster_status muster_trace_write(struct muster *m,
 
 /*
  * Calls `event` for each event recorded so far, and recording goes on. The spans of one device come
- * in the order in which they end. `*dropped`, unless NULL, is how many there was no room for. Both
+ * in the order in which they end, stages and stalls when their unit has ended. `*dropped`, unless NULL, is how many there was no room for. Both
  * calls give MUSTER_E_BUSY while another thread reads or stops the trace.
  */
 MUSTER_API muster_status muster_trace_events(
@@ -113,8 +113,8 @@ muster_trace_writer_create(const struct muster_trace_writer_options *options,
                            struct muster_trace_writer **out, struct muster_error *err);
 
 /*
- * Adds an event; the spans of one device in the order in which they end. The first failure sticks
- * and is what muster_trace_writer_end gives.
+ * Adds an event; the spans of one device, and of each stream of a job's pipeline there, in the order
+ * in which they end. The first failure sticks and is what muster_trace_writer_end gives.
  */
 MUSTER_API void muster_trace_writer_add(struct muster_trace_writer *writer,
                                         const struct muster_trace_event *event);

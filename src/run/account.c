@@ -186,14 +186,15 @@ void account_stall(const struct line_unit *unit, uint32_t edge, struct time_span
     show_stall(unit, edge, span, 0);
 }
 
-/* The event edge into the step whose producer ended last, and when. */
+/* Of what the stream waited for before the step: the edge whose producer ended last, and when. */
 static uint32_t last_holder(const struct line_unit *unit, uint32_t step, uint64_t *ended_ns)
 {
     const struct line *line = unit->line;
     uint32_t holder = PIPE_NONE;
     for (uint32_t i = 0; i < line->plan->edge_count; i++) {
         const struct pipe_edge *edge = &line->plan->edges[i];
-        if (edge->to != step || edge->kind != MUSTER_EDGE_EVENT || unit->number < edge->distance ||
+        bool is_queued = edge->kind == MUSTER_EDGE_EVENT || edge->kind == MUSTER_EDGE_GATE;
+        if (edge->to != step || !is_queued || unit->number < edge->distance ||
             edge->distance >= line->depth)
             continue;
         uint64_t number = unit->number - edge->distance;
