@@ -529,6 +529,8 @@ static void free_job(struct muster_job *job)
     allocator_give(&m->allocator, job->free_buffers, job->buffer_count, sizeof *job->free_buffers);
     if (job->core)
         allocator_give(&m->allocator, job->core, job_bytes(&job->core_options), 1);
+    if (job->pipeline)
+        pipeline_release(job->pipeline);
     allocator_give(&m->allocator, job, 1, sizeof *job);
 }
 
@@ -841,7 +843,12 @@ static muster_status describe(struct muster_job *job, struct muster *m,
     job->desc = *desc;
     job->pipeline = desc->pipeline;
     copy_args(job, desc);
-    return find_policy(job, err);
+    status = find_policy(job, err);
+    if (status != MUSTER_OK)
+        job->pipeline = NULL;
+    else if (job->pipeline)
+        pipeline_hold(job->pipeline);
+    return status;
 }
 
 muster_status muster_start(struct muster *m, const struct muster_job_desc *desc,
@@ -857,6 +864,8 @@ muster_status muster_start(struct muster *m, const struct muster_job_desc *desc,
     if (status == MUSTER_OK)
         status = platform_condition_init(&job->changed, err);
     if (status != MUSTER_OK) {
+        if (job->pipeline)
+            pipeline_release(job->pipeline);
         allocator_give(&m->allocator, job, 1, sizeof *job);
         return status;
     }

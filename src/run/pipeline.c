@@ -439,8 +439,29 @@ void muster_pipeline_destroy(struct muster_pipeline *pipeline)
     while (*at != pipeline)
         at = &(*at)->next;
     *at = pipeline->next;
+    pipeline->is_unwanted = true;
+    bool is_free = pipeline->jobs == 0;
     run_unlock(m);
-    free_pipeline(pipeline);
+    if (is_free)
+        free_pipeline(pipeline);
+}
+
+void pipeline_hold(struct muster_pipeline *pipeline)
+{
+    run_lock(pipeline->m);
+    pipeline->jobs++;
+    run_unlock(pipeline->m);
+}
+
+void pipeline_release(struct muster_pipeline *pipeline)
+{
+    struct muster *m = pipeline->m;
+    run_lock(m);
+    pipeline->jobs--;
+    bool is_free = pipeline->jobs == 0 && pipeline->is_unwanted;
+    run_unlock(m);
+    if (is_free)
+        free_pipeline(pipeline);
 }
 
 void pipelines_destroy_all(struct muster *m)

@@ -41,7 +41,8 @@ struct muster_pipeline {
     bool may_merge;      /* several of the caller's units may be handled as one */
     bool has_host_steps; /* stages on "host" */
     uint32_t slots_max;
-    uint32_t jobs; /* that use it */
+    uint32_t jobs; /* that are not freed: one that a hung device still works in goes on using it */
+    bool is_unwanted; /* destroyed; freed with the last of those jobs */
 };
 
 /* The plan for a device; NULL and why not, if there is none. */
@@ -54,6 +55,9 @@ bool pipeline_has_forms(const struct muster_pipeline *pipeline, const struct run
 /* For tests: takes an edge out of the plans that have it, without asking the proof. */
 void pipeline_drop_edge(struct muster_pipeline *pipeline, uint32_t edge);
 void pipelines_destroy_all(struct muster *m);
+/* For as long as a job's memory is there. */
+void pipeline_hold(struct muster_pipeline *pipeline);
+void pipeline_release(struct muster_pipeline *pipeline);
 
 /* pipeline_job.c: what a job with a pipeline has instead of a kernel and arguments. */
 muster_status pipeline_check_job(struct muster *m, const struct muster_job_desc *desc,

@@ -99,15 +99,21 @@ static void run_all(enum shape_forms forms, enum muster_schedule schedule, enum 
     MUST(muster_close(m, &problem));
 }
 
+/* PoCL takes its time where ThreadSanitizer watches all of it. */
+static unsigned repetitions(void)
+{
+    bool is_pocl = strcmp(backend, "opencl") == 0;
+    return test_repetitions(is_pocl ? TEST_BY_SANITIZER(REPETITIONS, 2, 1) : REPETITIONS);
+}
+
 static void every_shape_from_a_source(void)
 {
-    run_all(SHAPE_ALL_FORMS, MUSTER_SCHEDULE_AUTO, SHAPE_FROM_SOURCE,
-            test_repetitions(REPETITIONS));
+    run_all(SHAPE_ALL_FORMS, MUSTER_SCHEDULE_AUTO, SHAPE_FROM_SOURCE, repetitions());
 }
 
 static void every_shape_from_an_array(void)
 {
-    run_all(SHAPE_ALL_FORMS, MUSTER_SCHEDULE_AUTO, SHAPE_FROM_ARRAY, test_repetitions(REPETITIONS));
+    run_all(SHAPE_ALL_FORMS, MUSTER_SCHEDULE_AUTO, SHAPE_FROM_ARRAY, repetitions());
 }
 
 /* Elsewhere it is the only form that there is. */
