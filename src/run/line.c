@@ -19,6 +19,8 @@
 /* Slots begin at such multiples. */
 #define SLOT_ALIGNMENT 256u
 #define WORKERS_PER_JOB 4u
+/* So long a hung device that is back is given to do what it was held from by gates. */
+#define LOOK_NS 20000000u
 
 static const struct muster_backend *table_of(const struct line *line)
 {
@@ -927,13 +929,18 @@ void line_look_again(struct run_lane *lane)
     struct line *line = lane->line;
     if (!line || !line->units || line->oldest == line->next)
         return;
-    /* Nobody will end the host steps that streams still wait for. */
-    for (uint32_t i = 0; i < line->plan->edge_count; i++)
-        if (line->gates[i])
-            table_of(line)->gate_publish(line->gates[i], line->next + 1, NULL);
-    for (uint64_t number = line->oldest; number < line->next; number++)
-        if (!is_given_over(unit_at(line, number)))
-            return;
+    uint64_t deadline_ns = platform_deadline_ns(line->plan->needs_gates ? LOOK_NS : 0);
+    for (uint64_t number = line->oldest; number < line->next; number++) {
+        /* Nobody will end the host steps that streams still wait for; unit by unit, as they would. */
+        for (uint32_t i = 0; i < line->plan->edge_count; i++)
+            if (line->gates[i])
+                table_of(line)->gate_publish(line->gates[i], number, NULL);
+        while (!is_given_over(unit_at(line, number))) {
+            if (platform_clock_ns() >= deadline_ns)
+                return;
+            platform_thread_yield();
+        }
+    }
     run_lock(line->job->m);
     for (; line->oldest < line->next; line->oldest++) {
         unit_at(line, line->oldest)->slot->stage = STAGE_FREE;
