@@ -12,7 +12,7 @@
 
 const struct command *const commands[] = { &command_devices,   &command_pick, &command_explain,
                                            &command_partition, &command_sim,  &command_kernel,
-                                           &command_version,   &command_help };
+                                           &command_scan,      &command_version, &command_help };
 const size_t command_count = sizeof commands / sizeof *commands;
 
 const struct command *command_find(const char *name)

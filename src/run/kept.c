@@ -62,6 +62,7 @@ muster_status muster_result_retain(const struct muster_result *result, struct mu
     for (size_t i = 0; i < result->output_count; i++)
         kept->outputs[i] = result->outputs[i];
     kept->result.outputs = kept->outputs;
+    kept->result.supplied = NULL;
     *out = kept;
     return MUSTER_OK;
 }
