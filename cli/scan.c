@@ -187,7 +187,6 @@ static void print_prefix(const struct printing *printing, uint64_t number)
 static bool print_hit(void *user, size_t input, const struct finder_hit *hit)
 {
     struct printing *printing = user;
-    printing->is_found = true;
     if (printing->has_names) {
         output_text(printing->out, name_of(printing, input));
         output_text(printing->out, ":");
@@ -380,7 +379,9 @@ static enum exit_code run(const struct option_value *values, const char *argumen
     printing.has_names =
         values[WITH_FILENAME].given || (printing.path_count > 1 && !values[NO_FILENAME].given);
     enum exit_code code = collect_words(&words);
-    if (code == EXIT_DONE)
+    /* grep does not read anything when it has nothing to look for. */
+    bool has_words = words.count > 0 || words.has_empty;
+    if (code == EXIT_DONE && (has_words || values[JSON].given))
         code = run_on_devices(&printing, &words);
     words_deinit(&words);
     return values[GREP_STATUS].given ? as_grep(code, printing.is_found) : code;

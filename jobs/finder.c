@@ -111,12 +111,12 @@ static size_t line_begin(const struct view *view, size_t from)
 static size_t deal_with(struct finder *finder, const struct view *view, size_t place,
                         uint32_t length, bool *goes_on)
 {
+    finder->count++;
     if (finder->want == FINDER_MATCHES) {
         *goes_on = tell(finder, view, place, length);
         return place + length;
     }
     size_t end = line_end(view, place);
-    finder->count++;
     if (finder->want == FINDER_LINES) {
         size_t begin = line_begin(view, place);
         *goes_on = tell(finder, view, begin, end - begin);
@@ -268,10 +268,12 @@ enum finder_result finder_take(struct finder *finder, const uint8_t *text, size_
                                const uint64_t *marks, size_t mark_at, bool is_end)
 {
     struct view view = { text, length, length, is_end, marks, mark_at };
-    bool has_all_lines = finder->has_empty && finder->want != FINDER_MATCHES;
-    if (has_all_lines && finder->want == FINDER_COUNTS) {
+    if (finder->has_empty && finder->want == FINDER_COUNTS) {
         count_lines(finder, &view);
         return FINDER_GOES_ON;
     }
+    /* The empty word is found, though there is nothing of it to tell. */
+    if (finder->has_empty && finder->want == FINDER_MATCHES && length > 0)
+        finder->count++;
     return finder->want == FINDER_LINES ? take_lines(finder, &view) : take_places(finder, &view);
 }

@@ -37,7 +37,8 @@ struct finder {
     uint64_t next; /* offset before which nothing is looked for */
     bool is_in_counted_line;
     uint64_t numbered_to, lines_before; /* newlines before that offset */
-    uint64_t count;                     /* lines with a word so far */
+    /* Lines with a word so far; where every word is wanted, only whether it is 0 means something. */
+    uint64_t count;
 };
 
 enum finder_result { FINDER_GOES_ON, FINDER_STOPPED, FINDER_NO_MEMORY };

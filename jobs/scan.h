@@ -24,7 +24,10 @@ struct scan_options {
      * ends the scan. `hit` is not called where counts alone are wanted.
      */
     bool (*hit)(void *user, size_t input, const struct finder_hit *hit);
-    /* An input is over; `lines` of it have a word. Not called for one that could not be read. */
+    /*
+     * An input is over; `lines` of it have a word, or, where every word is wanted, any number but 0
+     * if one was found. Not called for one that could not be read.
+     */
     bool (*end)(void *user, size_t input, uint64_t lines);
     /* An input cannot be read, or not to its end. Called on another thread than the two above. */
     void (*trouble)(void *user, const char *path, int error);
