@@ -1,13 +1,19 @@
 /*
  * What a list of words is made into: one piece of memory without pointers, which devices keep
- * resident and the host reads too. Some 600 KiB, and 30 bytes and its own for each word.
+ * resident and the host reads too. Some 600 KiB, and about 50 bytes and its
+ * own for each word.
  *
  *   rows    for each first pair of bytes, 64 bits by a hash of the next two: most of a text is
  *           turned away here
  *   pairs   for each pair of bytes: is it, or its first byte, a word; are there words of 3 bytes
- *   groups  a hash table of words' first 4 bytes, and of words of 3
+ *   depths  by a hash of 4 bytes: how many more, up to 4, all words have that begin so
+ *   starts  bits by a hash of so many bytes: most of what passed the rows is turned away here
+ *   groups  a hash table of words' first 4 bytes and those more, and of words of 3
  *   words   sorted: a group's are neighbours, and are searched by halves
  *   bytes   of the words
+ *   nibbles where words are few, for processors that look up 32 nibbles at a time: the words in 8
+ *           buckets; for each of their first 3 bytes, by its low and by its high half, a byte with
+ *           a bit for each bucket that has such a word
  */
 #ifndef JOBS_AUTOMATON_H
 #define JOBS_AUTOMATON_H
@@ -18,7 +24,7 @@ struct automaton {
     uint32_t *memory; /* owns */
     size_t bytes;
     uint32_t *parents; /* owns; for each word the longest other of its group it begins with, + 1 */
-    uint32_t longest;  /* length of the longest word, 0 if there is none */
+    uint32_t reach;    /* so many bytes from a place on always tell which word begins there */
     /* Words of 1 and 2 bytes: the kernel need not tell them apart. */
     uint8_t singles[256];
     uint32_t doubles[65536 / 32];

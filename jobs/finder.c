@@ -217,12 +217,12 @@ static void drop(struct finder *finder, const struct view *view, size_t dealt)
     finder->at += dealt;
 }
 
-/* Text that was left open is looked at again, with as much of the piece as the longest word needs. */
+/* Text that was left open is looked at again, with as much of the piece as tells what it is. */
 static enum finder_result take_kept(struct finder *finder, struct view *view, bool *is_used_up)
 {
     size_t old = finder->kept_bytes, open;
-    size_t head = view->length < finder->automaton->longest + 4u ? view->length
-                                                                 : finder->automaton->longest + 4u;
+    size_t reach = finder->automaton->reach;
+    size_t head = view->length < reach ? view->length : reach;
     bool is_last = view->is_all && head == view->length;
     if (!keep(finder, view->text, head))
         return FINDER_NO_MEMORY;
