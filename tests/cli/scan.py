@@ -3,12 +3,13 @@
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
 
 sys.dont_write_bytecode = True
-from lib.check import Check, clean_environment  # noqa: E402
+from lib.check import ROOT, Check, clean_environment  # noqa: E402
 
 SEED = int(os.environ.get("MUSTER_TEST_SEED", "1"))
 REPEAT = int(os.environ.get("MUSTER_TEST_REPEAT", "1"))
@@ -170,6 +171,22 @@ def many_words(bench):
         bench.same("100,000 words", [*mode, "-f", "words", "text"])
 
 
+def real_text(bench):
+    """Every source file of the tree, by name, with words that are in them and some that are not."""
+    names = sorted(os.path.join(base, name) for base, _, files in os.walk(os.path.join(ROOT, "src")) for name in files)
+    random_ = random.Random(SEED)
+    known = set()
+    for name in names:
+        with open(name, "rb") as file:
+            known.update(re.findall(rb"\w{3,}", file.read()))
+    known = sorted(known)
+    random_.shuffle(known)
+    for count in [1, 10, 1000]:
+        bench.write("words", b"\n".join(known[:count] + [known[-1][:-1] + b"?"]) + b"\n")
+        for mode in [["-c"], ["-bo"], ["-n"]]:
+            bench.same(f"{count} words", [*mode, "-f", "words", *names])
+
+
 def trouble(bench):
     check = bench.check
     bench.write("words", b"foo\n")
@@ -242,7 +259,7 @@ def lost_half_way(bench):
 check = Check()
 check.muster = os.path.abspath(check.muster)
 print(f"seed {SEED}")
-for part in [awkward, at_random, standard_input, many_words, trouble, reports, lost_half_way]:
+for part in [awkward, at_random, standard_input, many_words, real_text, trouble, reports, lost_half_way]:
     with tempfile.TemporaryDirectory() as folder:
         part(Bench(check, folder))
 check.finish()
