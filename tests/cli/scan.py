@@ -256,10 +256,32 @@ def lost_half_way(bench):
     bench.check.true("both had work", all(device["units"] + device["retries"] > 0 for device in report["devices"]), out)
 
 
+def on_a_gpu(bench):
+    """The portable form, on the driver of tests/driver: alone, and beside the processor."""
+    drivers = os.environ.get("TEST_DRIVERS")
+    if not drivers:
+        print("not tested: the portable form, without TEST_DRIVERS")
+        return
+    random_ = random.Random(SEED)
+    words = [bytes(random_.choices(b"abcdefgh", k=random_.randint(1, 8))) for _ in range(60)]
+    bench.write("words", b"\n".join(words) + b"\n")
+    bench.write("text", random_text(random_, b"abcdefgh  ", 300000, 0.02))
+    environment = {"LD_LIBRARY_PATH": os.path.join(drivers, "full"), "MUSTER_CACHE": os.path.join(drivers, "cache"),
+                   # As for other tests whose kernels come and go: see tests/driver/CMakeLists.txt.
+                   "LSAN_OPTIONS": "use_tls=0:suppressions=" + os.path.join(ROOT, "tests", "driver", "leaks.suppressions")}
+    for devices, mode in [("cuda", "-bo"), ("cuda", "-c"), ("cpu,cuda", "-n")]:
+        expected = bench.grep(mode, "-f", "words", "text")
+        code, out, err = bench.muster("--devices", devices, mode, "-f", "words", "text", environment=environment)
+        if code == 3 and devices == "cuda":
+            print("not tested: the portable form, without a compiler for the tests' NVRTC")
+            return
+        bench.check.true(f"{devices} {mode}: the same bytes", (code, out) == (0, expected[1]), f"{code} {err}")
+
+
 check = Check()
 check.muster = os.path.abspath(check.muster)
 print(f"seed {SEED}")
-for part in [awkward, at_random, standard_input, many_words, real_text, trouble, reports, lost_half_way]:
+for part in [awkward, at_random, standard_input, many_words, real_text, trouble, reports, lost_half_way, on_a_gpu]:
     with tempfile.TemporaryDirectory() as folder:
         part(Bench(check, folder))
 check.finish()
