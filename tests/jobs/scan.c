@@ -248,6 +248,7 @@ static void marks_are_exact_but_at_the_end(void)
 static void the_shortest_of_a_family_is_found(void)
 {
     static const char endings[] = "\nabz";
+    random_init(&problem.random, test_seed());
     for (size_t longest = 4; longest < 40; longest++)
         for (size_t e = 0; e < 4; e++) {
             uint8_t word[40];
