@@ -1,245 +1,324 @@
 /*
- * Host, kernel, host: units of pinned memory go to a CUDA device, through a kernel that adds one to
- * each word, and back. Ours is a job with a sink; the raw limit is three streams of the driver's, in
- * turn, from the same run.
+ * Host, kernel, host: units of an array go to a device, through a kernel that adds one to each word,
+ * and back to a sink. Ours is a pipeline of three stages; beside it, in turn and in the same run, the
+ * raw limit (limit.h) and the same as a job with a kernel.
  *
- *     pipe [--device ID] [--bytes N] [--repetitions N] [--json FILE]
+ *     pipe [--device ID] [--memory pinned|pageable|both] [--bytes N] [--unit-max N] [--slots N]
+ *          [--profile yes|no] [--repetitions N] [--json FILE]
+ *
+ * From pageable memory there are two raw programs: one lets the driver copy from where the words
+ * lie, the other copies them to pinned memory first, on the thread that enqueues. Ours is held
+ * against the better one. Ratios are of runs that followed each other; the verdict is on their median.
  */
-#include "report.h"
+#include "words.h"
 
-#include <dlfcn.h>
-
-#define STREAMS 3
 #define SIZES 6
-#define DEPTH 4
 
 static const uint64_t sizes[SIZES] = { 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20 };
 /* What a unit must reach of the raw limit; below a megabyte, all of it. */
-static const double targets[SIZES] = { 1, 1, 0.97, 0.97, 0.97, 0 };
-
-static const char ours_source[] = "MUSTER_KERNEL void add(uint64_t i, MUSTER_GLOBAL const uint32_t "
-                                  "*in, MUSTER_GLOBAL uint32_t *out)\n"
-                                  "{\n"
-                                  "    out[i] = in[i] + 1;\n"
-                                  "}\n";
-
-static const char raw_ptx[] =
-    ".version 7.0\n.target sm_70\n.address_size 64\n"
-    ".visible .entry add(.param .u64 words, .param .u64 count)\n"
-    "{\n"
-    "    .reg .pred %p; .reg .b32 %r<5>; .reg .b64 %d<6>;\n"
-    "    ld.param.u64 %d1, [words]; ld.param.u64 %d2, [count];\n"
-    "    mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x; mov.u32 %r3, %tid.x;\n"
-    "    mad.lo.s32 %r1, %r1, %r2, %r3; cvt.u64.u32 %d3, %r1;\n"
-    "    setp.ge.u64 %p, %d3, %d2; @%p ret;\n"
-    "    shl.b64 %d4, %d3, 2; add.s64 %d4, %d1, %d4;\n"
-    "    ld.global.u32 %r4, [%d4]; add.u32 %r4, %r4, 1; st.global.u32 [%d4], %r4; ret;\n"
-    "}\n";
+static const double targets[SIZES] = { 1, 1, 0.97, 0.97, 0.97, 0.97 };
 
 static struct bench bench = { .name = "pipe", .repetitions = 5 };
-static struct muster_error problem;
 
-/* The driver, as far as the raw limit needs it. */
-static struct {
-    int (*synchronize)(void *), (*copy_in)(uint64_t, const void *, size_t, void *),
-        (*copy_out)(void *, uint64_t, size_t, void *),
-        (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
-                  void *, void **, void **);
-    void *function, *streams[STREAMS];
-    uint64_t memory[STREAMS];
-    void *out[STREAMS];
-} raw;
+static struct options {
+    const char *device, *memory, *json;
+    uint64_t bytes, unit_max;
+    uint32_t slots;
+    bool is_profiled;
+} options = { .device = "cuda:0",
+              .memory = "both",
+              .bytes = UINT64_C(2) << 30,
+              .unit_max = UINT64_C(64) << 20,
+              .slots = 4 };
 
-#define NEED(pointer, name)                                                                        \
-    do {                                                                                           \
-        void *symbol = dlsym(library, name);                                                       \
-        if (!symbol)                                                                               \
-            stop(&bench, "the driver lacks " name);                                                \
-        memcpy(&(pointer), &symbol, sizeof symbol);                                                \
-    } while (0)
+/* What was measured of one size. */
+enum figure { OURS, JOB, RAW, STAGED, RATIO, RATIO_STAGED, CORES, RAW_CORES, STARTUP, FIGURES };
+static const char *const figure_keys[FIGURES] = { "ours",   "job",       "raw",
+                                                  "staged", "ratio",     "ratio_staged",
+                                                  "cores",  "raw_cores", "startup_ms" };
 
-static void raw_open(int number)
-{
-    int (*init)(unsigned), (*retain)(void **, int), (*set_current)(void *),
-        (*stream_create)(void **, unsigned), (*load)(void **, const void *),
-        (*get_function)(void **, void *, const char *), (*allocate)(uint64_t *, size_t),
-        (*allocate_host)(void **, size_t, unsigned);
-    void *library = dlopen("libcuda.so.1", RTLD_NOW), *context, *module;
-    if (!library)
-        stop(&bench, "there is no libcuda.so.1");
-    NEED(init, "cuInit");
-    NEED(retain, "cuDevicePrimaryCtxRetain");
-    NEED(set_current, "cuCtxSetCurrent");
-    NEED(stream_create, "cuStreamCreate");
-    NEED(load, "cuModuleLoadData");
-    NEED(get_function, "cuModuleGetFunction");
-    NEED(allocate, "cuMemAlloc_v2");
-    NEED(allocate_host, "cuMemHostAlloc");
-    NEED(raw.synchronize, "cuStreamSynchronize");
-    NEED(raw.copy_in, "cuMemcpyHtoDAsync_v2");
-    NEED(raw.copy_out, "cuMemcpyDtoHAsync_v2");
-    NEED(raw.launch, "cuLaunchKernel");
-    bool is_good = init(0) == 0 && retain(&context, number) == 0 && set_current(context) == 0 &&
-                   load(&module, raw_ptx) == 0 && get_function(&raw.function, module, "add") == 0;
-    for (int i = 0; i < STREAMS && is_good; i++)
-        is_good = stream_create(&raw.streams[i], 1) == 0 &&
-                  allocate(&raw.memory[i], sizes[SIZES - 1]) == 0 &&
-                  allocate_host(&raw.out[i], sizes[SIZES - 1], 0) == 0;
-    if (!is_good)
-        stop(&bench, "the driver refused what the raw limit needs");
-}
-
-/* Bytes a second, each way. */
-static double raw_rate(const char *in, uint64_t bytes, uint64_t unit)
-{
-    uint64_t begin_ns = clock_ns(), count = unit / 4;
-    for (uint64_t at = 0, i = 0; at + unit <= bytes; at += unit, i++) {
-        void *stream = raw.streams[i % STREAMS];
-        void *parameters[] = { &raw.memory[i % STREAMS], &count };
-        if (raw.synchronize(stream) != 0 ||
-            raw.copy_in(raw.memory[i % STREAMS], in + at, unit, stream) != 0 ||
-            raw.launch(raw.function, (unsigned)((count + 255) / 256), 1, 1, 256, 1, 1, 0, stream,
-                       parameters, NULL) != 0 ||
-            raw.copy_out(raw.out[i % STREAMS], raw.memory[i % STREAMS], unit, stream) != 0)
-            stop(&bench, "the driver refused work");
-    }
-    for (int i = 0; i < STREAMS; i++)
-        raw.synchronize(raw.streams[i]);
-    return (double)(bytes / unit * unit) * 1e9 / (double)(clock_ns() - begin_ns);
-}
-
-struct ours {
-    struct muster *m;
-    struct muster_kernel *kernel;
-    const char *device;
-    uint32_t *in;
-    uint64_t wrong;
+struct figures {
+    double values[FIGURES][REPETITIONS_MAX];
+    struct sample samples[FIGURES];
+    double merged;
 };
 
-static muster_status look(void *user, const struct muster_result *result)
+struct memory {
+    const char *name;
+    bool is_pinned;
+    uint32_t *in;
+};
+
+static struct words words;
+static struct limit limit;
+static struct limit_lane lane;
+
+static bool is_wanted(const struct memory *memory, enum figure figure)
 {
-    struct ours *ours = user;
-    const uint32_t *out = result->outputs[0];
-    uint64_t items = result->range.end - result->range.begin;
-    ours->wrong += out[0] != ours->in[result->range.begin] + 1 ||
-                   out[items - 1] != ours->in[result->range.end - 1] + 1;
-    return MUSTER_OK;
+    bool is_staged = figure == STAGED || figure == RATIO_STAGED;
+    return !is_staged || (!memory->is_pinned && limit.is_cuda);
 }
 
-/* From the first unit on: what a job needs before it is a row of its own. */
-static double ours_rate(struct ours *ours, uint64_t bytes, uint64_t unit, double *startup_ms)
+static void measure_once(const struct memory *memory, const struct words_plan *plan,
+                         struct figures *figures, int at)
 {
-    struct muster_arg args[] = { MUSTER_IN(ours->in),
-                                 { .kind = MUSTER_ARG_OUT, .bytes = sizeof *ours->in } };
-    struct muster_job_desc desc = { .size = sizeof desc,
-                                    .kernel = ours->kernel,
-                                    .items = bytes / 4,
-                                    .args = args,
-                                    .arg_count = 2,
-                                    .sink = look,
-                                    .sink_user = ours,
-                                    .options = { .size = sizeof desc.options,
-                                                 .devices = ours->device,
-                                                 .unit_items = unit / 4,
-                                                 .depth = DEPTH } };
-    struct muster_report report = { .size = sizeof report };
-    struct muster_job *job;
-    if (muster_start(ours->m, &desc, &job, &problem) != MUSTER_OK ||
-        muster_job_wait(job, &report, &problem) != MUSTER_OK)
-        stop(&bench, problem.text);
-    muster_job_destroy(job);
-    *startup_ms = (double)report.startup_ns / 1e6;
-    return (double)bytes * 1e9 / (double)(report.makespan_ns - report.startup_ns);
-}
-
-static void measure(struct ours *ours, uint64_t bytes, int size)
-{
-    double mine[REPETITIONS_MAX], limit[REPETITIONS_MAX], ratios[REPETITIONS_MAX], startup_ms = 0;
-    uint64_t unit = sizes[size], used = unit < (1 << 20) ? bytes / 4 : bytes;
-    for (int i = -1; i < bench.repetitions; i++) {
-        double a = ours_rate(ours, used, unit, &startup_ms);
-        double b = raw_rate((const char *)ours->in, used, unit);
-        if (i < 0)
-            continue; /* to warm up */
-        mine[i] = a / 1e9;
-        limit[i] = b / 1e9;
-        ratios[i] = a / b;
+    struct words_plan job_plan = *plan;
+    struct words_run run;
+    double values[FIGURES] = { 0 };
+    job_plan.is_kernel_job = true;
+    values[OURS] = words_measure(&words, plan, &run) / 1e9;
+    values[CORES] = words_cores(&run);
+    values[STARTUP] = (double)run.report.startup_ns / 1e6;
+    figures->merged = words_merged(&run);
+    struct limit_result raw = limit_run(&lane, plan->in, plan->bytes, plan->unit, false);
+    values[RAW] = raw.bytes_per_s / 1e9;
+    values[RAW_CORES] = raw.cores;
+    values[RATIO] = values[OURS] / values[RAW];
+    if (is_wanted(memory, STAGED)) {
+        raw = limit_run(&lane, plan->in, plan->bytes, plan->unit, true);
+        values[STAGED] = raw.bytes_per_s / 1e9;
+        values[RATIO_STAGED] = values[OURS] / values[STAGED];
     }
-    struct sample m = summarise(mine, bench.repetitions), l = summarise(limit, bench.repetitions),
-                  r = summarise(ratios, bench.repetitions);
-    printf("%6llu KiB  %6.1f (%.1f-%.1f)  %6.1f (%.1f-%.1f)  %5.3f  %s; start-up %.1f ms\n",
-           (unsigned long long)(unit >> 10), m.median, m.least, m.greatest, l.median, l.least,
-           l.greatest, r.median,
-           targets[size] <= 0          ? "no target"
-           : r.median >= targets[size] ? "met"
-                                       : "MISSED",
-           startup_ms);
-    fflush(stdout);
-    if (bench.json)
-        fprintf(bench.json,
-                "%s\n  {\"unit_bytes\": %llu, \"ours_gb_per_s\": %.3f, \"raw_gb_per_s\": %.3f, "
-                "\"ratio\": %.4f, \"target\": %.2f, \"startup_ms\": %.2f}",
-                size > 0 ? "," : "", (unsigned long long)unit, m.median, l.median, r.median,
-                targets[size], startup_ms);
+    values[JOB] = words_measure(&words, &job_plan, &run) / 1e9;
+    for (int i = 0; i < FIGURES && at >= 0; i++)
+        figures->values[i][at] = values[i];
+}
+
+/* Of the better raw program. */
+static double ratio_of(const struct memory *memory, const struct figures *figures)
+{
+    double plain = figures->samples[RATIO].median, staged = figures->samples[RATIO_STAGED].median;
+    return is_wanted(memory, STAGED) && staged < plain ? staged : plain;
+}
+
+static const char *judge(const struct memory *memory, const struct figures *figures, int size)
+{
+    return limit.is_cuda ? verdict(ratio_of(memory, figures) >= targets[size]) : "no target";
+}
+
+static void print_sample(struct sample sample)
+{
+    char text[40];
+    snprintf(text, sizeof text, "%.1f (%.1f-%.1f)", sample.median, sample.least, sample.greatest);
+    printf("  %-18s", text);
+}
+
+static void print_row(const struct memory *memory, const struct figures *figures, int size)
+{
+    const struct sample *samples = figures->samples;
+    printf("%6llu KiB", (unsigned long long)(sizes[size] >> 10));
+    print_sample(samples[OURS]);
+    print_sample(samples[RAW]);
+    if (is_wanted(memory, STAGED))
+        print_sample(samples[STAGED]);
+    printf("  %5.3f  %-9s  %5.1f  %4.1f  %4.1f  %6.1f  %6.1f\n", ratio_of(memory, figures),
+           judge(memory, figures, size), samples[JOB].median, samples[CORES].median,
+           samples[RAW_CORES].median, figures->merged, samples[STARTUP].median);
+}
+
+static void begin_row(const char *what, const struct memory *memory, uint64_t unit)
+{
+    row_begin(&bench, what);
+    row_text(&bench, "memory", memory->name);
+    row_number(&bench, "unit_bytes", (double)unit);
+}
+
+static void keep_row(const struct memory *memory, const struct figures *figures, int size)
+{
+    begin_row("unit", memory, sizes[size]);
+    for (int i = 0; i < FIGURES; i++)
+        if (i != STARTUP && is_wanted(memory, (enum figure)i))
+            row_sample(&bench, figure_keys[i], figures->samples[i]);
+    row_number(&bench, "units_merged", figures->merged);
+    if (limit.is_cuda)
+        row_number(&bench, "target", targets[size]);
+    row_text(&bench, "verdict", judge(memory, figures, size));
+    row_end(&bench);
+    begin_row("start-up", memory, sizes[size]);
+    row_sample(&bench, figure_keys[STARTUP], figures->samples[STARTUP]);
+    row_end(&bench);
+}
+
+static void print_edge(const struct memory *memory, const struct words_plan *plan,
+                       const struct muster_edge_report *edge, uint64_t makespan_ns)
+{
+    static const char *const kinds[] = { "", "event", "enqueue", "arrival", "rule", "gate" };
+    const char *kind =
+        (size_t)edge->kind < sizeof kinds / sizeof *kinds ? kinds[edge->kind] : "unknown";
+    printf("    %-8s %-8s %-6s %-8s %3u  %9llu %9llu  %10.2f  %5.1f %%%s\n", edge->from, edge->to,
+           edge->buffer[0] ? edge->buffer : "-", kind, edge->distance,
+           (unsigned long long)edge->records, (unsigned long long)edge->waits,
+           (double)edge->stall_ns / 1e6, 100.0 * (double)edge->stall_ns / (double)makespan_ns,
+           edge->is_dead ? "  dead" : "");
+    begin_row("edge", memory, plan->unit);
+    row_text(&bench, "from", edge->from);
+    row_text(&bench, "to", edge->to);
+    row_text(&bench, "buffer", edge->buffer);
+    row_text(&bench, "kind", kind);
+    row_number(&bench, "distance", edge->distance);
+    row_number(&bench, "records", (double)edge->records);
+    row_number(&bench, "waits", (double)edge->waits);
+    row_number(&bench, "stall_ms", (double)edge->stall_ns / 1e6);
+    row_number(&bench, "dead", edge->is_dead != 0);
+    row_end(&bench);
+}
+
+/* Which edges hold the pipeline up, in a run of its own: to measure that costs time. */
+static void account(const struct memory *memory, struct words_plan plan)
+{
+    struct muster_edge_report edges[WORDS_EDGES_MAX];
+    struct words_run run;
+    size_t count = 0;
+    for (size_t i = 0; i < WORDS_EDGES_MAX; i++)
+        edges[i].size = sizeof edges[i];
+    plan.is_accounted = true;
+    words_start(&run, &words, &plan);
+    words_wait(&run);
+    if (muster_job_edges(run.job, edges, WORDS_EDGES_MAX, &count, &words_problem) != MUSTER_OK)
+        stop(&bench, words_problem.text);
+    printf(
+        "  %llu KiB, stalls measured, %.1f GB/s; schedule: %s\n"
+        "    from     to       buffer kind     dist    records     waits   stall, ms  of the run\n",
+        (unsigned long long)(plan.unit >> 10), words_rate(&run) / 1e9, run.report.schedule_reason);
+    for (size_t i = 0; i < count && i < WORDS_EDGES_MAX; i++)
+        print_edge(memory, &plan, &edges[i], run.report.makespan_ns);
+    words_end(&run);
+}
+
+/* What threads did for each unit, and how the runtime splits the time. */
+static void profile(const struct memory *memory, struct words_plan plan)
+{
+    struct words_run run;
+    plan.is_profiled = true;
+    words_measure(&words, &plan, &run);
+    double units = (double)(run.units > 1 ? run.units - 1 : 1);
+    double every_ns = (double)(run.last_ns - run.first_ns) / units;
+    printf("  %llu KiB, a unit every %.0f ns; threads ran for",
+           (unsigned long long)(plan.unit >> 10), every_ns);
+    begin_row("profile", memory, plan.unit);
+    row_number(&bench, "ns_per_unit", every_ns);
+    for (int k = 0; k < run.last_threads.count; k++) {
+        double ns = threads_since(&run.first_threads, &run.last_threads, k) / units;
+        const char *name = run.last_threads.kinds[k].name;
+        printf("%s %d %s %.0f", k > 0 ? "," : "", run.last_threads.kinds[k].count, name, ns);
+        row_number(&bench, name, ns);
+    }
+    const struct muster_report *report = &run.report;
+    const struct {
+        const char *what;
+        uint64_t ns;
+    } parts[] = { { "transfer", report->transfer_ns },
+                  { "overhead", report->overhead_ns },
+                  { "starved", report->starved_ns },
+                  { "tail", report->tail_ns } };
+    printf("\n    the report has for each:");
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        double ns = (double)parts[i].ns / (double)run.units;
+        printf("%s %s %.0f", i > 0 ? "," : "", parts[i].what, ns);
+        row_number(&bench, parts[i].what, ns);
+    }
+    printf("\n");
+    row_end(&bench);
+}
+
+static struct words_plan plan_for(const struct memory *memory, uint64_t unit)
+{
+    /* Small units take longer; a quarter of the words has enough of them. */
+    uint64_t bytes = unit < (1 << 20) ? options.bytes / 4 : options.bytes;
+    return (struct words_plan){ .in = memory->in, .bytes = bytes / unit * unit, .unit = unit };
+}
+
+static void measure(const struct memory *memory, int size)
+{
+    static struct figures figures;
+    struct words_plan plan = plan_for(memory, sizes[size]);
+    for (int i = -1; i < bench.repetitions; i++) /* the first is to warm up */
+        measure_once(memory, &plan, &figures, i);
+    for (int i = 0; i < FIGURES; i++)
+        figures.samples[i] = summarise(figures.values[i], bench.repetitions);
+    print_row(memory, &figures, size);
+    keep_row(memory, &figures, size);
+}
+
+static void measure_memory(const char *name)
+{
+    struct memory memory = { .name = name, .is_pinned = strcmp(name, "pinned") == 0 };
+    memory.in = words_array(&words, options.bytes, memory.is_pinned);
+    printf(
+        "\nhost to %s and back, %s, %llu MiB, %u slots; GB/s each way, median (least-greatest) of "
+        "%d; cores of the whole process; start-up in ms, not in the rates\n",
+        options.device, name, (unsigned long long)(options.bytes >> 20), options.slots,
+        bench.repetitions);
+    printf("      unit  %-18s  %-18s%s  ratio  target     job    cores  raw   merged  start-up\n",
+           "ours", limit.is_cuda ? "raw, 3 streams" : "raw, one thread",
+           is_wanted(&memory, STAGED) ? "  raw, staged       " : "");
+    for (int size = 0; size < SIZES && sizes[size] <= options.unit_max; size++)
+        measure(&memory, size);
+    printf("\n");
+    for (int size = 0; size < SIZES && sizes[size] <= options.unit_max; size++) {
+        account(&memory, plan_for(&memory, sizes[size]));
+        if (options.is_profiled)
+            profile(&memory, plan_for(&memory, sizes[size]));
+    }
+    if (!memory.is_pinned)
+        free(memory.in);
+}
+
+static bool read_options(int argc, char **argv)
+{
+    for (int i = 1; i + 1 < argc; i += 2) {
+        const char *value = argv[i + 1];
+        if (strcmp(argv[i], "--device") == 0)
+            options.device = value;
+        else if (strcmp(argv[i], "--memory") == 0)
+            options.memory = value;
+        else if (strcmp(argv[i], "--bytes") == 0)
+            options.bytes = strtoull(value, NULL, 0);
+        else if (strcmp(argv[i], "--unit-max") == 0)
+            options.unit_max = strtoull(value, NULL, 0);
+        else if (strcmp(argv[i], "--slots") == 0)
+            options.slots = (uint32_t)strtoul(value, NULL, 0);
+        else if (strcmp(argv[i], "--profile") == 0)
+            options.is_profiled = strcmp(value, "yes") == 0;
+        else if (strcmp(argv[i], "--repetitions") == 0)
+            bench.repetitions = atoi(value);
+        else if (strcmp(argv[i], "--json") == 0)
+            options.json = value;
+        else
+            return false;
+    }
+    bool is_known = strcmp(options.memory, "both") == 0 || strcmp(options.memory, "pinned") == 0 ||
+                    strcmp(options.memory, "pageable") == 0;
+    return argc % 2 == 1 && is_known && options.unit_max >= sizes[0] &&
+           options.bytes >= 16 * sizes[0] && options.bytes >= 4 * options.unit_max &&
+           bench.repetitions >= REPETITIONS_MIN && bench.repetitions <= REPETITIONS_MAX;
 }
 
 int main(int argc, char **argv)
 {
-    struct ours ours = { .device = "cuda:0" };
-    uint64_t bytes = UINT64_C(2) << 30;
-    for (int i = 1; i < argc; i += 2) {
-        const char *value = i + 1 < argc ? argv[i + 1] : "";
-        if (strcmp(argv[i], "--device") == 0)
-            ours.device = value;
-        else if (strcmp(argv[i], "--bytes") == 0)
-            bytes = strtoull(value, NULL, 0);
-        else if (strcmp(argv[i], "--repetitions") == 0)
-            bench.repetitions = atoi(value);
-        else if (strcmp(argv[i], "--json") == 0)
-            bench.json = fopen(value, "w");
-        else
-            bytes = 0;
-    }
-    if (bytes < 4 * sizes[SIZES - 1] || bench.repetitions < REPETITIONS_MIN ||
-        bench.repetitions > REPETITIONS_MAX || strncmp(ours.device, "cuda:", 5) != 0) {
+    if (!read_options(argc, argv)) {
         fprintf(stderr,
-                "usage: pipe [--device cuda:N] [--bytes N] [--repetitions N] [--json FILE]\n");
+                "usage: pipe [--device ID] [--memory pinned|pageable|both] [--bytes N] "
+                "[--unit-max N] [--slots N] [--profile yes|no] [--repetitions N] "
+                "[--json FILE]\n"
+                "The bytes are at least four times the largest unit, which is 64 MiB unless "
+                "--unit-max is less.\n");
         return 2;
     }
-    struct muster_options options = MUSTER_OPTIONS_INIT;
-    options.devices = ours.device;
-    const struct muster_kernel_form form = { .size = sizeof form,
-                                             .kind = MUSTER_KERNEL_PORTABLE,
-                                             .code = ours_source,
-                                             .code_bytes = sizeof ours_source - 1,
-                                             .entry = "add" };
-    muster_device device;
-    void *in;
-    if (muster_open(&ours.m, &options, &problem) != MUSTER_OK ||
-        muster_device_find(ours.m, ours.device, &device, &problem) != MUSTER_OK) {
+    if (!words_open(&words, &bench, options.device, 0, options.slots)) {
         /* No GPU is no failure of the bench's. */
-        printf("pipe: not measured: %s\n", problem.text);
-        muster_close(ours.m, NULL);
+        printf("pipe: not measured: %s\n", words_problem.text);
         return 0;
     }
-    if (muster_kernel_from(ours.m, "add", &form, 1, &ours.kernel, &problem) != MUSTER_OK ||
-        muster_host_allocate(ours.m, device, bytes, &in, &problem) != MUSTER_OK)
-        stop(&bench, problem.text);
-    ours.in = in;
-    for (uint64_t i = 0; i < bytes / 4; i++)
-        ours.in[i] = (uint32_t)i;
-    raw_open(atoi(ours.device + 5));
-    printf("host -> kernel -> host, pinned, %llu MiB, commit %s; GB/s each way, median (least-"
-           "greatest) of %d\n    unit    ours                raw, 3 streams      ratio  target\n",
-           (unsigned long long)(bytes >> 20), MUSTER_COMMIT, bench.repetitions);
-    if (bench.json)
-        fprintf(bench.json, "{\"bench\": \"pipe\", \"commit\": \"%s\", \"rows\": [", MUSTER_COMMIT);
-    for (int size = 0; size < SIZES; size++)
-        measure(&ours, bytes, size);
-    if (bench.json) {
-        fprintf(bench.json, "\n], \"wrong\": %llu}\n", (unsigned long long)ours.wrong);
-        fclose(bench.json);
-    }
-    muster_close(ours.m, NULL);
-    return ours.wrong > 0;
+    bench_open(&bench, options.json);
+    limit_open(&limit, &bench, &words.info, 0);
+    limit_lane_open(&lane, &limit, options.unit_max);
+    if (strcmp(options.memory, "pageable") != 0)
+        measure_memory("pinned");
+    if (strcmp(options.memory, "pinned") != 0)
+        measure_memory("pageable");
+    limit_lane_close(&lane);
+    limit_close(&limit);
+    words_close(&words);
+    return bench_end(&bench);
 }

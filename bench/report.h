@@ -64,27 +64,10 @@ static inline const char *verdict(bool is_met)
     return is_met ? "met" : "MISSED";
 }
 
-/* Reads the options, prints where this runs, and begins the file. */
-static inline void bench_begin(struct bench *bench, const char *name, int repetitions, int argc,
-                               char **argv)
+/* Prints where this runs, and begins the file, if one is wanted. */
+static inline void bench_open(struct bench *bench, const char *json)
 {
-    const char *json = NULL;
     struct utsname system;
-    *bench = (struct bench){ .name = name, .repetitions = repetitions };
-    for (int i = 1; i + 1 < argc; i += 2) {
-        if (strcmp(argv[i], "--repetitions") == 0)
-            bench->repetitions = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--json") == 0)
-            json = argv[i + 1];
-        else
-            bench->repetitions = 0;
-    }
-    if (argc % 2 == 0 || bench->repetitions < REPETITIONS_MIN ||
-        bench->repetitions > REPETITIONS_MAX) {
-        fprintf(stderr, "usage: %s [--repetitions %d-%d] [--json FILE]\n", name, REPETITIONS_MIN,
-                REPETITIONS_MAX);
-        exit(2);
-    }
     uname(&system);
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     printf("host %s, %ld cores, %s %s, commit %s, muster %s\n", system.nodename, cores,
@@ -100,8 +83,31 @@ static inline void bench_begin(struct bench *bench, const char *name, int repeti
     fprintf(bench->json,
             "{\"bench\":\"%s\",\"host\":\"%s\",\"kernel\":\"%s\",\"cores\":%ld,\"commit\":\"%s\","
             "\"version\":\"%s\",\"repetitions\":%d,\"rows\":[",
-            name, system.nodename, system.release, cores, MUSTER_COMMIT, muster_version(),
+            bench->name, system.nodename, system.release, cores, MUSTER_COMMIT, muster_version(),
             bench->repetitions);
+}
+
+/* Reads the options that every bench has, and begins. */
+static inline void bench_begin(struct bench *bench, const char *name, int repetitions, int argc,
+                               char **argv)
+{
+    const char *json = NULL;
+    *bench = (struct bench){ .name = name, .repetitions = repetitions };
+    for (int i = 1; i + 1 < argc; i += 2) {
+        if (strcmp(argv[i], "--repetitions") == 0)
+            bench->repetitions = atoi(argv[i + 1]);
+        else if (strcmp(argv[i], "--json") == 0)
+            json = argv[i + 1];
+        else
+            bench->repetitions = 0;
+    }
+    if (argc % 2 == 0 || bench->repetitions < REPETITIONS_MIN ||
+        bench->repetitions > REPETITIONS_MAX) {
+        fprintf(stderr, "usage: %s [--repetitions %d-%d] [--json FILE]\n", name, REPETITIONS_MIN,
+                REPETITIONS_MAX);
+        exit(2);
+    }
+    bench_open(bench, json);
 }
 
 /* Rows of the file; without one they do nothing. */

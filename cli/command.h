@@ -8,7 +8,15 @@
 #include "output.h"
 
 /* What the process ends with. Programs rely on these numbers. */
-enum exit_code { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_NO_DEVICE = 3 };
+enum exit_code {
+    EXIT_DONE = 0,
+    EXIT_FAILED = 1,
+    EXIT_USAGE = 2,
+    EXIT_NO_DEVICE = 3,
+    /* Of a program that was to be run, as shells have them. */
+    EXIT_NOT_RUNNABLE = 126,
+    EXIT_NOT_THERE = 127
+};
 
 struct command {
     const char *name;
@@ -21,6 +29,11 @@ struct command {
     /* Where arguments after the first go; NULL: there may be only one. */
     struct arguments *more;
     /*
+     * Where the words from the first argument on go, which then are no options whatever they begin
+     * with, up to the NULL behind the last; NULL: it is not so.
+     */
+    char *const **rest;
+    /*
      * Reads its words itself: a subcommand that has subcommands, and then nothing but a name and
      * words for help, or one whose lists have as many places as there are words.
      */
@@ -31,11 +44,15 @@ struct command {
 };
 
 extern const struct command command_devices, command_pick, command_explain, command_partition,
-    command_sim, command_kernel, command_scan, command_version, command_help;
+    command_exec, command_sim, command_kernel, command_scan, command_bench, command_version,
+    command_help;
 
 /* All of them, in the order help shows them. Defined in main.c. */
 extern const struct command *const commands[];
 extern const size_t command_count;
+
+/* What the caller had SIGPIPE do: for programs that are run in the place of this one. */
+extern void (*sigpipe_before)(int);
 
 /* NULL if there is none of that name. */
 const struct command *command_find(const char *name);

@@ -97,6 +97,7 @@ static void device_json(struct json *json, const struct inventory_device *device
     json_end_array(json);
     json_text(json, "kind", muster_device_kind_name(info->kind));
     text_or_null(json, "same_as", info->same_as);
+    text_or_null(json, "uuid", info->uuid);
     real_or_null(json, "utilisation", load->utilisation,
                  is_sampled(load) && load->utilisation >= 0);
     real_or_null(json, "temperature_c", load->temperature_c,
@@ -334,7 +335,7 @@ const struct command command_devices = {
         "JSON: {\"devices\":[{\"id\",\"backend\",\"name\",\"compute\":[major,minor],\n"
         "\"memory_total\",\"memory_free\",\"streams_max\",\"weight\",\"health\",\"cores\",\n"
         "\"copy_engines\",\"numa_node\",\"domain\",\"parent\",\"pci\",\"capabilities\":[...],\n"
-        "\"kind\",\"same_as\",\"utilisation\",\"temperature_c\"},...],\n"
+        "\"kind\",\"same_as\",\"uuid\",\"utilisation\",\"temperature_c\"},...],\n"
         "\"backends\":[{\"name\",\"devices\",\"status\",\"message\",\"hidden\"},...]}. Memory is "
         "in\n"
         "bytes; what is not known is null; a backend has a message only where its status is not\n"

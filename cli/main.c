@@ -10,10 +10,13 @@
 #include <string.h>
 #include <unistd.h>
 
-const struct command *const commands[] = { &command_devices,   &command_pick, &command_explain,
-                                           &command_partition, &command_sim,  &command_kernel,
-                                           &command_scan,      &command_version, &command_help };
+const struct command *const commands[] = { &command_devices, &command_pick,      &command_explain,
+                                           &command_exec,    &command_partition, &command_sim,
+                                           &command_kernel,  &command_scan,      &command_bench,
+                                           &command_version, &command_help };
 const size_t command_count = sizeof commands / sizeof *commands;
+
+void (*sigpipe_before)(int) = SIG_DFL;
 
 const struct command *command_find(const char *name)
 {
@@ -76,7 +79,7 @@ int main(int argc, char **argv)
      * A closed pipe is then an error of write, which ends the command with a status instead of a
      * signal.
      */
-    signal(SIGPIPE, SIG_IGN);
+    sigpipe_before = signal(SIGPIPE, SIG_IGN);
     output_init(&out, STDOUT_FILENO);
     enum exit_code code = run(argc, argv, &out);
     if (!output_finish(&out))

@@ -84,6 +84,12 @@ static bool take_option(const struct command *command, const struct option *opti
                           text);
         return !text;
     }
+    if (!text && option->kind == OPTION_MAYBE_NUMBER) {
+        if (*position + 1 >= count || number_parse(words[*position + 1], &value->number))
+            return true;
+        value->text = words[++*position];
+        return true;
+    }
     if (!text) {
         /*
          * A word with two dashes is the next option: the value was forgotten. One dash may be a
@@ -99,8 +105,11 @@ static bool take_option(const struct command *command, const struct option *opti
     }
     if (option->list)
         return add_to_list(command, option, text);
-    return option->kind == OPTION_TEXT ? set_text(command, option, text, value)
-                                       : set_number(command, option, text, value);
+    if (option->kind == OPTION_TEXT)
+        return set_text(command, option, text, value);
+    if (option->kind == OPTION_MAYBE_NUMBER)
+        value->text = text;
+    return set_number(command, option, text, value);
 }
 
 /*
@@ -164,6 +173,10 @@ enum option_result option_parse(const struct command *command, char *const *word
         } else if (!only_arguments && word[0] == '-' && word[1] != '\0') {
             if (!take_options(command, words, count, &i, values))
                 return OPTION_WRONG;
+        } else if (command->rest) {
+            *argument = word;
+            *command->rest = &words[i];
+            break;
         } else if (!take_argument(command, word, argument)) {
             return wrong_argument(command, word);
         }

@@ -11,7 +11,12 @@
 
 #define OPTIONS_MAX 16
 
-enum option_kind { OPTION_FLAG, OPTION_NUMBER, OPTION_TEXT };
+enum option_kind {
+    OPTION_FLAG,
+    OPTION_NUMBER,
+    OPTION_TEXT,
+    OPTION_MAYBE_NUMBER /* the next word is its number if it is one */
+};
 
 /* Arguments behind the first, or values of an option. */
 struct arguments {
@@ -32,7 +37,7 @@ struct option {
 
 struct option_value {
     bool given;
-    uint64_t number;  /* OPTION_NUMBER */
+    uint64_t number;  /* OPTION_NUMBER; also OPTION_MAYBE_NUMBER, if `text` is set */
     const char *text; /* OPTION_TEXT: borrowed from the command line, not empty */
 };
 

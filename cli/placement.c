@@ -100,14 +100,10 @@ static enum exit_code check_slices(struct muster *m, const struct option_value *
     return are_cut ? EXIT_DONE : EXIT_USAGE;
 }
 
-enum exit_code placement_open(struct placement *placement, const char *command,
-                              const struct option_value *values)
+enum exit_code placement_prepare(struct placement *placement, const char *command,
+                                 const struct option_value *values)
 {
-    const struct muster_policy *policy;
-    muster_lease lease;
-    muster_device device;
-    size_t count;
-    if (!read_values(placement, command, values, &policy))
+    if (!read_values(placement, command, values, &placement->policy))
         return EXIT_USAGE;
     struct muster_error *error = &placement->error;
     struct muster_options how = MUSTER_OPTIONS_INIT;
@@ -117,20 +113,41 @@ enum exit_code placement_open(struct placement *placement, const char *command,
         return error->status == MUSTER_E_NO_MEMORY ? EXIT_FAILED : EXIT_USAGE;
     }
     enum exit_code code = check_slices(placement->m, &values[PLACEMENT_SLICES], error);
-    if (code != EXIT_DONE) {
+    if (code != EXIT_DONE)
         placement_close(placement);
-        return code;
-    }
+    return code;
+}
+
+enum exit_code placement_pick(struct placement *placement)
+{
+    muster_lease lease;
+    muster_device device;
+    size_t count;
+    struct muster_error *error = &placement->error;
     placement->status =
-        muster_pick(placement->m, policy, &placement->hints, &lease, &device, error);
+        muster_pick(placement->m, placement->policy, &placement->hints, &lease, &device, error);
     if (placement->status != MUSTER_OK && placement->status != MUSTER_E_NO_DEVICE) {
         message_library(NULL, error);
-        placement_close(placement);
         return error->status == MUSTER_E_NOT_FOUND ? EXIT_USAGE : EXIT_FAILED;
     }
     placement->decision.size = sizeof placement->decision;
     muster_explain(placement->m, &placement->decision, 1, &count, error);
+    /* It must not count against its device if there is another pick. */
+    if (placement->status == MUSTER_OK)
+        muster_lease_release(placement->m, lease, error);
     return EXIT_DONE;
+}
+
+enum exit_code placement_open(struct placement *placement, const char *command,
+                              const struct option_value *values)
+{
+    enum exit_code code = placement_prepare(placement, command, values);
+    if (code != EXIT_DONE)
+        return code;
+    code = placement_pick(placement);
+    if (code != EXIT_DONE)
+        placement_close(placement);
+    return code;
 }
 
 void placement_close(struct placement *placement)

@@ -25,7 +25,8 @@ enum {
 extern const struct option placement_options[PLACEMENT_OPTION_COUNT];
 
 struct placement {
-    struct muster *m; /* owns */
+    struct muster *m;                   /* owns */
+    const struct muster_policy *policy; /* NULL: the library's choice */
     struct muster_hints hints;
     struct muster_decision decision;
     muster_status status; /* of the pick: MUSTER_OK or MUSTER_E_NO_DEVICE */
@@ -35,6 +36,10 @@ struct placement {
 /* EXIT_DONE: the pick was made, or refused, and placement_close must follow. Else it was told why. */
 enum exit_code placement_open(struct placement *placement, const char *command,
                               const struct option_value *values);
+/* The same in two steps: only opens the runtime, and only picks, which may be done again. */
+enum exit_code placement_prepare(struct placement *placement, const char *command,
+                                 const struct option_value *values);
+enum exit_code placement_pick(struct placement *placement);
 void placement_close(struct placement *placement);
 
 /* The id of the decision's device number `index`. */

@@ -5,7 +5,7 @@ _muster()
     local word=${COMP_WORDS[COMP_CWORD]} choices word_is_file=no
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        choices='devices pick explain partition sim kernel scan version help --help --version'
+        choices='devices pick explain exec partition sim kernel scan bench version help --help --version'
     else
         case ${COMP_WORDS[1]} in
         devices)
@@ -25,6 +25,36 @@ _muster()
             *) choices='--policy --min-free --min-cc --backend --device --slices --json --help' ;;
             esac
             ;;
+        exec)
+            # From the first word that is no option on, it is another command's line.
+            local i
+            for ((i = 2; i < COMP_CWORD; i++)); do
+                case ${COMP_WORDS[i]} in
+                --policy | --min-free | --min-cc | --backend | --device) ((i++)) ;;
+                --wait) [[ ${COMP_WORDS[i + 1]} == +([0-9]) ]] && ((i++)) ;;
+                --) ((i++)) && break ;;
+                -*) ;;
+                *) break ;;
+                esac
+            done
+            if ((i < COMP_CWORD)) || { ((i == COMP_CWORD)) && [[ ${COMP_WORDS[i - 1]} == -- || $word == [!-]* ]]; }; then
+                if declare -F _command_offset > /dev/null; then
+                    _command_offset "$i"
+                elif ((i == COMP_CWORD)); then
+                    mapfile -t COMPREPLY < <(compgen -c -- "$word")
+                else
+                    mapfile -t COMPREPLY < <(compgen -f -- "$word")
+                fi
+                return
+            fi
+            case ${COMP_WORDS[COMP_CWORD - 1]} in
+            --policy) choices='round-robin least-loaded weighted adaptive earliest-finish sticky' ;;
+            --backend) choices='cpu cuda opencl sim' ;;
+            --min-free | --min-cc | --device) return ;;
+            *) choices='--policy --min-free --min-cc --backend --device --wait --list --json --help --' ;;
+            esac
+            ;;
+        bench) choices='--quick --json --help' ;;
         partition)
             # What stands after these is a number.
             case ${COMP_WORDS[COMP_CWORD - 1]} in
@@ -62,7 +92,7 @@ _muster()
                      --grep-status --devices --unit --json --help'
             [[ $word == -* ]] || word_is_file=yes
             ;;
-        help) choices='devices pick explain partition sim kernel scan version help --help' ;;
+        help) choices='devices pick explain exec partition sim kernel scan bench version help --help' ;;
         *) return ;;
         esac
     fi

@@ -58,6 +58,11 @@ struct muster_arg {
     void *out;      /* borrowed likewise; NULL: the sink alone gets it */
     size_t bytes;   /* of one item, or of the value */
     muster_data data;
+    /*
+     * Of MUSTER_ARG_SOURCE: so many items before a unit's first and behind its last can be read too.
+     * Before the first item of all and behind the last they are zeros.
+     */
+    uint64_t halo;
 };
 /* clang-format off */
 #define MUSTER_IN(array) { .kind = MUSTER_ARG_IN, .in = (array), .bytes = sizeof *(array) }
@@ -67,6 +72,7 @@ struct muster_arg {
 #define MUSTER_ALL(data_) { .kind = MUSTER_ARG_ALL, .data = (data_) }
 #define MUSTER_FIRST { .kind = MUSTER_ARG_FIRST }
 #define MUSTER_SOURCE(type) { .kind = MUSTER_ARG_SOURCE, .bytes = sizeof(type) }
+#define MUSTER_SOURCE_HALO(type, items) { .kind = MUSTER_ARG_SOURCE, .bytes = sizeof(type), .halo = (items) }
 /* clang-format on */
 
 /* How to run a job. The caller sets `size`; zero means the default everywhere. */
@@ -103,7 +109,7 @@ struct muster_result {
     size_t output_count;
     const size_t *output_bytes;    /* of each output */
     const muster_status *statuses; /* of each item, where the job has `each_status`; else NULL */
-    /* The unit's items as the source gave them; never kept. NULL: the job has no source. */
+    /* The unit's items as the source gave them, not kept; NULL: no source, or a pipeline's job. */
     const void *supplied;
     /* Muster's own. */
     struct muster_job *job;
@@ -210,7 +216,7 @@ struct muster_report {
     size_t device_count;
     /* Of a pipeline's job: how it was run on its first device, and why so. */
     enum muster_schedule schedule;
-    char schedule_reason[160];
+    char schedule_reason[208];
 };
 
 /*

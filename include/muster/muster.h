@@ -8,6 +8,7 @@
 
 #include <muster/bundle.h>
 #include <muster/device.h>
+#include <muster/file.h>
 #include <muster/job.h>
 #include <muster/kernel.h>
 #include <muster/memory.h>

@@ -48,7 +48,7 @@ struct muster_options {
                 const char *text);   /* any thread; must not call Muster */
     void *log_user;                  /* borrowed until muster_close returns */
     enum muster_log_level log_level; /* 0: warnings and errors */
-    /* Ids and names of backends, comma separated ("cpu", "sim:0,sim:1"); NULL: all */
+    /* Ids and names of backends, comma separated ("cpu", "sim:0"); NULL: MUSTER_DEVICES, else all */
     const char *devices;
     /* Simulated devices, JSON or the name of a file of it (docs/simulation.md); NULL: MUSTER_SIM */
     const char *sim;

@@ -1,6 +1,7 @@
 #include "base/text.h"
 
-#include <stddef.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 static bool is_digit(char c)
@@ -112,4 +113,15 @@ bool text_parse_size(const char *text, uint64_t *out)
         return false;
     *out = bytes;
     return true;
+}
+
+void text_put(struct text_room *room, const char *format, ...)
+{
+    size_t left = room->length < room->capacity ? room->capacity - room->length : 0;
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(left > 0 ? room->text + room->length : NULL, left, format, arguments);
+    va_end(arguments);
+    if (length > 0)
+        room->length += (size_t)length;
 }

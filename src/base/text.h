@@ -1,10 +1,12 @@
 /*
- * Numbers and sizes written by people: strict, so that a slip is refused and not half understood.
+ * Text for and from people: numbers and sizes are read strictly, so that a slip is refused and not
+ * half understood; what is written never runs over its room and says how much it would have taken.
  */
 #ifndef BASE_TEXT_H
 #define BASE_TEXT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /*
@@ -20,5 +22,19 @@ bool text_parse_u64(const char *text, uint64_t *out);
  * as is anything above 2^64-1. `out` is written only on success.
  */
 bool text_parse_size(const char *text, uint64_t *out);
+
+/* Text that grows in a place of a fixed size; starts as { place, capacity, 0 }. */
+struct text_room {
+    char *text; /* borrowed; may be NULL if capacity is 0 */
+    size_t capacity;
+    size_t length; /* of all that was put, whether it fitted or not; without the zero byte */
+};
+
+/* Appends as far as it fits, always with a zero byte where there is room for one. */
+void text_put(struct text_room *room, const char *format, ...)
+#if defined(__GNUC__)
+    __attribute__((format(printf, 2, 3)))
+#endif
+    ;
 
 #endif

@@ -22,11 +22,13 @@
 #define PIPE_STEPS_MAX (MUSTER_STAGES_MAX + 2)
 /* The stream of a host step. */
 #define PIPE_HOST UINT32_MAX
+#define PIPE_REASON_MAX 208
 
 struct pipe_buffer {
     const char *name; /* borrowed */
     uint32_t slots;   /* at least 1; 1 if carried */
     bool is_host, is_carried, is_input, is_output;
+    bool is_unshared; /* a unit has a place of its own for as long as it is under way */
 };
 
 struct pipe_stage {
@@ -71,18 +73,22 @@ struct pipe_plan {
     uint32_t segment[PIPE_STEPS_MAX]; /* of each step; a host step belongs to the one it ends */
     struct pipe_edge edges[MUSTER_EDGES_MAX];
     uint32_t edge_count;
-    bool needs_gates; /* some edge is a gate */
-    bool carries;     /* something passes from unit to unit: one lane, each unit once */
-    char reason[160]; /* why this schedule */
+    bool needs_gates;             /* some edge is a gate */
+    bool carries;                 /* something passes from unit to unit: one lane, each unit once */
+    char reason[PIPE_REASON_MAX]; /* why this schedule */
 };
 
 /* How many bytes pipe_derive and pipe_verify want to work in, aligned as for any type. */
 size_t pipe_scratch_bytes(const struct pipe_declaration *declaration);
 
 /*
- * Derives the edges for a schedule and proves them. With AUTO it is chosen: `has_gates` says whether
- * the device can wait for a value. Edges are minimal: without any one of them pipe_verify fails.
- * MUSTER_E_ORDER: not possible, with the two steps and the buffer, or with the circle.
+ * Derives the edges for a schedule and proves them. With AUTO it is chosen, and `has_gates`, which
+ * counts only then, says whether the device can wait for a value. Without any one of the derived
+ * edges pipe_verify fails; the user's are all kept. Gates, and the schedules that are named after
+ * what they do about them, are about a host stage that a device step of the *next* unit waits for;
+ * where it is one of several units later, a rule of the host is as good and all is pipelined.
+ * `out` is written on success only. MUSTER_E_ORDER: not possible, with the two steps and the buffer,
+ * or with the circle; MUSTER_E_CAPACITY: too many edges.
  */
 muster_status pipe_derive(const struct pipe_declaration *declaration, enum muster_schedule schedule,
                           bool has_gates, struct pipe_plan *out, void *scratch,
@@ -91,14 +97,28 @@ muster_status pipe_derive(const struct pipe_declaration *declaration, enum muste
 /*
  * Proves order and progress of a plan, whoever made it, over ramp, steady state and partial drain.
  * On failure `missing` (which may be NULL) is the edge that would order the first conflict that is
- * not ordered, with from PIPE_NONE if it is progress that fails.
+ * not ordered, with from PIPE_NONE if it is progress that fails. The user's edges count as conflicts.
  */
 muster_status pipe_verify(const struct pipe_declaration *declaration, const struct pipe_plan *plan,
                           void *scratch, struct pipe_edge *missing, struct muster_error *err);
 
+/*
+ * How many units a lane holds at most: twice the most slots of any buffer. The proof of gates counts
+ * on it: the unit that comes so many later does not begin its first stage before all stages of this
+ * one have ended. Fewer are as safe, more are not. It is also how many records of a step have to be
+ * kept.
+ */
+uint32_t pipe_depth(const struct pipe_declaration *declaration);
+
 /* "source", a stage's name, or "sink". */
 const char *pipe_step_name(const struct pipe_declaration *declaration, uint32_t step);
 bool pipe_is_host(const struct pipe_declaration *declaration, uint32_t step);
+/* "pipelined", "drain-before-kick" ... */
+const char *pipe_schedule_name(enum muster_schedule schedule);
+/* How one step waits for another, `distance` units before: the kind of edge for that. */
+enum muster_edge_kind pipe_edge_kind(const struct pipe_declaration *declaration,
+                                     enum muster_schedule schedule, uint32_t from, uint32_t to,
+                                     uint32_t distance);
 
 /* As muster_pipeline_print; gives how many characters it takes, without the zero byte. */
 size_t pipe_print(const struct pipe_declaration *declaration, const struct pipe_plan *plan,

@@ -15,6 +15,8 @@ struct platform_aside {
     const char *path;                  /* borrowed until commit or discard */
     char temporary[PLATFORM_PATH_MAX]; /* what it is called meanwhile; "": it is written in place */
     size_t target_length;              /* of it: the name it gets */
+    bool is_unnamed; /* it has the temporary name only while it is put in its place */
+    bool must_sync;  /* set by the owner: commit waits until the disk has it, and its name */
 };
 
 /* On failure there is nothing to discard. A link is followed; a pipe or socket is refused. */
@@ -23,6 +25,12 @@ muster_status platform_aside_open(struct platform_aside *file, const char *path,
 /* The same over whatever has that name: a link, which others may have put there, is replaced. */
 muster_status platform_aside_open_over(struct platform_aside *file, const char *path,
                                        struct muster_error *err);
+/*
+ * As platform_aside_open, and until commit it has no name where the file system allows that: a
+ * process that is killed leaves nothing behind.
+ */
+muster_status platform_aside_open_unnamed(struct platform_aside *file, const char *path,
+                                          struct muster_error *err);
 muster_status platform_aside_write(struct platform_aside *file, const void *bytes, size_t count,
                                    struct muster_error *err);
 /* Puts it in its place; on failure it is discarded. */

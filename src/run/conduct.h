@@ -80,6 +80,7 @@ struct run_lane {
     bool is_timed;
     struct time_cover held, at_kernel; /* the device had a whole unit; one was at its kernel */
     bool was_hung;                     /* as last told of in a trace */
+    struct line *line;                 /* owns: of a job with a pipeline */
 };
 
 /* A device that hangs may go on reading at any time: what it reads from is left alone from then on. */
@@ -97,7 +98,9 @@ struct run_source {
     char *ring;        /* the one that is filled; NULL: the job has no source */
     size_t ring_bytes; /* of each; a multiple of the page */
     size_t item_bytes;
-    uint64_t capacity; /* items that may be there at a time; 0: the job has no source */
+    uint64_t capacity; /* items that may be claimed at a time; 0: the job has no source */
+    uint64_t halo;     /* items around a unit that may be read too */
+    uint64_t room; /* items the ring holds: beside those the halo behind, ahead, and past the end */
 };
 
 struct muster_job {
@@ -114,6 +117,7 @@ struct muster_job {
     struct job_options core_options;
     struct job *core; /* owns */
     struct platform_condition changed;
+    uint64_t changes; /* how often it was woken */
     struct platform_thread conductor;
     struct run_lane *lanes; /* owns */
     uint32_t lane_count;
@@ -131,6 +135,14 @@ struct muster_job {
     uint32_t free_count;
     uint32_t *unit_buffers;       /* owns: whose results a unit's are, by unit */
     muster_status *unit_failures; /* owns: why a unit has no result, by unit */
+    /* Of a job with a pipeline: */
+    struct muster_pipeline *pipeline; /* NULL: it has a kernel and arguments */
+    uint64_t part_items;              /* of one of the caller's units */
+    uint32_t parts_max;               /* of the caller's units in one of the lanes' */
+    bool has_fixed_units;
+    size_t strides[MUSTER_BUFFERS_MAX]; /* bytes of one of the caller's units in each buffer */
+    size_t *result_bytes;               /* owns: by buffer, output and part */
+    struct workers *workers;            /* owns; NULL: there are no host steps */
     struct run_source source;
     /* Items that were delivered as failed. The conductor's alone until the job is over. */
     struct muster_range failed[MUSTER_JOB_FAILED_MAX];
@@ -185,6 +197,22 @@ static inline muster_status *job_statuses(const struct muster_job *job, uint32_t
                : NULL;
 }
 
+/* Something was finished, delivered, lost or ended. */
+static inline void job_wake_locked(struct muster_job *job)
+{
+    job->changes++;
+    platform_condition_wake_all(&job->changed);
+}
+
+/* How many bytes of an output count, of a pipeline's job. */
+static inline size_t *job_result_bytes(const struct muster_job *job, uint32_t buffer,
+                                       uint32_t output, uint32_t part)
+{
+    return &job->result_bytes[((size_t)buffer * MUSTER_ARGS_MAX + output) * job->parts_max + part];
+}
+
+/* Whether a GPU takes part. */
+bool job_has_gpu(const struct muster_job *job);
 /* Notes the failure that the job ended with; a later one does not count. */
 void job_note_locked(struct muster_job *job, const struct muster_error *error);
 
@@ -201,10 +229,19 @@ muster_status source_start(struct muster_job *job, struct muster_error *err);
 /* Waits for the thread, which ends when the job is not running any more and the user's code returns. */
 void source_join(struct muster_job *job);
 void source_free(struct muster_job *job);
-/* Where in the ring an item lies. */
+/* Where in the ring an item lies, with the halo before it; the ring goes on for a second round. */
 size_t source_offset(const struct run_source *source, uint64_t item);
 
 /* lane.c */
+/*
+ * Claims a unit for a free slot and takes a buffer for its results: then the slot's stage is
+ * STAGE_RUNNING. It is not if the unit was taken back at once. False: there is none.
+ */
+bool lane_claim_locked(struct run_lane *lane, struct lane_slot *slot);
+/* Hands a finished slot to the core. Called with the lock, which is not held all the time. */
+void lane_finish_locked(struct lane_slot *slot);
+/* Whether what still runs is left to the device. A lost one need not be left: it ends all it has. */
+bool lane_may_leave_locked(struct run_lane *lane);
 /* Takes what the lane needs on its device. On failure it can be torn down. */
 muster_status lane_set_up(struct run_lane *lane, struct muster_error *err);
 /* The lane's thread: claims, starts, finishes units until the job is over. */

@@ -13,7 +13,7 @@
 /* Less is not worth waking anybody. */
 #define SHARED_FROM_BYTES ((size_t)256 << 10)
 #define PIECE_BYTES ((size_t)128 << 10)
-#define COPIERS_MAX 3
+#define COPIERS_MAX 8
 
 /* One copy that may be joined, on the stack of whoever asked for it. */
 struct shared_copy {

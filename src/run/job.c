@@ -5,7 +5,7 @@
 #include "base/allocator.h"
 #include "base/invariant.h"
 #include "platform/machine.h"
-#include "run/conduct.h"
+#include "run/pipeline.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +14,7 @@
 #define DEPTH_MAX 64
 #define KEPT_MAX (1u << 20)
 #define TRIES_DEFAULT 3
+#define HALO_MAX ((uint64_t)1 << 40)
 /* What a buffer holds, if an item is not larger than that. */
 #define BUFFER_BYTES ((size_t)2 << 20)
 /* The same where a GPU takes part: below some megabytes its driver's calls cost more than its copies. */
@@ -22,6 +23,8 @@
 #define OUTPUT_ALIGNMENT 64u
 /* Units that may be undelivered, for each slot of each lane. */
 #define UNITS_PER_SLOT 4
+/* Of lines, which are deeper: beside those in the slots, for each lane. */
+#define LINE_UNITS_WAITING 3u
 
 void job_note_locked(struct muster_job *job, const struct muster_error *error)
 {
@@ -33,6 +36,10 @@ void job_note_locked(struct muster_job *job, const struct muster_error *error)
 
 static muster_status check_arg(const struct muster_arg *arg, struct muster_error *err)
 {
+    if (arg->halo > 0 && (arg->kind != MUSTER_ARG_SOURCE || arg->halo > HALO_MAX))
+        return muster_error_fill(err, MUSTER_E_INVALID, 0, NULL,
+                                 "a halo of %llu items; at most %llu, and of a source alone",
+                                 (unsigned long long)arg->halo, (unsigned long long)HALO_MAX);
     switch (arg->kind) {
     case MUSTER_ARG_IN:
         if (arg->in && arg->bytes > 0)
@@ -96,7 +103,7 @@ static muster_status check_desc(const struct muster_job_desc *desc, struct muste
     const struct muster_run_options *options = &desc->options;
     if (desc->size < sizeof *desc || (options->size != 0 && options->size < sizeof *options))
         return run_bad_argument(err, "a job", "desc->size or desc->options.size is not set");
-    if (!desc->kernel || (!desc->args && desc->arg_count > 0))
+    if ((!desc->kernel && !desc->pipeline) || (!desc->args && desc->arg_count > 0))
         return run_bad_argument(err, "a job", "it has no kernel or no arguments");
     if (desc->arg_count > MUSTER_ARGS_MAX)
         return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, "pack values into a struct",
@@ -107,6 +114,8 @@ static muster_status check_desc(const struct muster_job_desc *desc, struct muste
     if (options->depth > DEPTH_MAX)
         return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, NULL, "depth is %u; at most %d",
                                  options->depth, DEPTH_MAX);
+    if (desc->pipeline)
+        return MUSTER_OK;
     size_t values = 0;
     /* Of a source that ends some time only what is there at a time has to fit. */
     uint64_t items = desc->items == MUSTER_ITEMS_UNKNOWN ? 0 : desc->items;
@@ -169,6 +178,8 @@ static muster_status check_owners(struct muster *m, const struct muster_job_desc
 {
     muster_status status = MUSTER_OK;
     void *entry;
+    if (desc->pipeline)
+        return pipeline_check_job(m, desc, err);
     if (!kernel_is_of(desc->kernel, m))
         return run_bad_argument(err, "a job", "the kernel is another runtime's");
     status = check_kernel(desc, err);
@@ -183,7 +194,7 @@ static muster_status check_owners(struct muster *m, const struct muster_job_desc
 
 /* Sizes. */
 
-static bool has_gpu(const struct muster_job *job)
+bool job_has_gpu(const struct muster_job *job)
 {
     uint32_t i = 0;
     while (i < job->lane_count && job->lanes[i].device->info.kind != MUSTER_KIND_GPU)
@@ -196,6 +207,8 @@ static uint64_t find_window(const struct muster_job *job)
 {
     const struct muster_run_options *options = &job->desc.options;
     uint64_t bytes = job->desc.each_status ? sizeof(muster_status) : 0;
+    if (job->pipeline)
+        bytes = pipeline_window_bytes(job->pipeline);
     for (size_t i = 0; i < job->desc.arg_count; i++)
         if (job_writes(&job->args[i]) || job->args[i].kind == MUSTER_ARG_SOURCE)
             bytes =
@@ -217,7 +230,7 @@ static uint64_t find_unit_max(const struct muster_job *job)
             item_bytes = SIZE_MAX;
     if (item_bytes == 0)
         return 0;
-    size_t usual = has_gpu(job) ? BUFFER_BYTES_GPU : BUFFER_BYTES;
+    size_t usual = job_has_gpu(job) ? BUFFER_BYTES_GPU : BUFFER_BYTES;
     uint64_t most = usual / item_bytes > 0 ? usual / item_bytes : 1;
     if (options->unit_items > 0)
         most = options->unit_items;
@@ -244,14 +257,21 @@ static muster_status lay_out(struct muster_job *job, struct muster_error *err)
 {
     bool fits = true;
     job->window = find_window(job);
-    job->unit_max = find_unit_max(job);
+    if (job->pipeline)
+        pipeline_plan_units(job);
+    else
+        job->unit_max = find_unit_max(job);
+    if (job->pipeline)
+        fits = pipeline_lay_out(job);
     for (size_t i = 0; i < job->desc.arg_count; i++) {
         const struct muster_arg *arg = &job->args[i];
         size_t bytes;
         if (job_writes(arg))
             fits = fits && add_output(job, arg->bytes, &job->out_offsets[i]);
         else if (job_cuts(arg))
-            fits = fits && !__builtin_mul_overflow((size_t)job->unit_max, arg->bytes, &bytes);
+            fits = fits && job->unit_max < SIZE_MAX - 2 * arg->halo &&
+                   !__builtin_mul_overflow((size_t)job->unit_max + 2 * (size_t)arg->halo,
+                                           arg->bytes, &bytes);
     }
     if (job->desc.each_status)
         fits = fits && add_output(job, sizeof(muster_status), &job->status_offset);
@@ -273,49 +293,69 @@ static bool has_inout(const struct muster_job *job)
 static void set_core_options(struct muster_job *job)
 {
     const struct muster_run_options *options = &job->desc.options;
-    uint32_t depth = options->depth > 0 ? options->depth : DEPTH_DEFAULT;
+    uint32_t depth = job->pipeline        ? pipeline_depth(job)
+                     : options->depth > 0 ? options->depth
+                                          : DEPTH_DEFAULT;
+    bool carries = job->pipeline && pipeline_carries(job->pipeline);
+    bool is_fixed = options->unit_items > 0 || job->has_fixed_units;
     uint32_t slots = job->lane_count * depth;
     job->core_options = (struct job_options){
         .items = job->desc.items,
-        .unit = options->unit_items > 0 ? JOB_UNIT_FIXED : JOB_UNIT_ADAPTIVE,
-        .unit_items = options->unit_items,
+        .unit = is_fixed ? JOB_UNIT_FIXED : JOB_UNIT_ADAPTIVE,
+        .unit_items = job->pipeline ? job->unit_max : options->unit_items,
         .unit_max = job->unit_max,
         .window = job->window,
         .lane_count = job->lane_count,
         .depth = depth,
-        .units_max = UNITS_PER_SLOT * slots,
-        .tries = options->tries > 0 ? options->tries : TRIES_DEFAULT,
+        .units_max =
+            job->pipeline ? slots + LINE_UNITS_WAITING * job->lane_count : UNITS_PER_SLOT * slots,
+        /* What was carried on is not there for a second run. */
+        .tries = carries              ? 1
+                 : options->tries > 0 ? options->tries
+                                      : TRIES_DEFAULT,
         .ordered = !options->unordered,
         /* A late attempt would read what delivery has written in its place. */
-        .speculate = !options->no_copies && !has_inout(job),
+        .speculate = !options->no_copies && !has_inout(job) && !carries,
         .tolerant = job->desc.each_status != NULL,
         .place = job->places,
         .policy = job->policy,
         .timeout_ns = options->timeout_ns,
     };
     source_plan(job);
-    job->buffer_count = job->core_options.units_max + slots + options->kept_max;
+    /* Where units run once only, those in the slots are among the undelivered ones. */
+    bool runs_once = job->pipeline && job->lane_count == 1;
+    job->buffer_count = job->core_options.units_max + (runs_once ? 0 : slots) + options->kept_max;
 }
 
 /* Which devices take part. */
 
+/* A kernel of the job's that the device has no form of; NULL if it can run all. */
+static struct muster_kernel *find_without_form(const struct muster_job *job,
+                                               const struct run_device *device)
+{
+    struct muster_kernel *without = NULL;
+    if (job->pipeline)
+        pipeline_has_forms(job->pipeline, device, &without);
+    else if (!kernel_has_form(job->desc.kernel, device))
+        without = job->desc.kernel;
+    return without;
+}
+
 static bool takes_part_locked(const struct muster_job *job, const struct run_device *device)
 {
     const char *devices = job->desc.options.devices;
-    if (device_check_locked(device, NULL) != MUSTER_OK ||
-        !kernel_has_form(job->desc.kernel, device))
+    if (device_check_locked(device, NULL) != MUSTER_OK || find_without_form(job, device))
         return false;
     return !devices || run_list_names(devices, device->info.id);
 }
 
 /* A device that would take part if it could run the kernel; NULL if there is none. */
-static const struct run_device *find_without_form_locked(const struct muster_job *job)
+static const struct run_device *find_unable_locked(const struct muster_job *job)
 {
     const char *devices = job->desc.options.devices;
     for (uint32_t i = 0; i < job->m->device_count; i++) {
         const struct run_device *device = job->m->devices[i];
-        if (device_check_locked(device, NULL) == MUSTER_OK &&
-            !kernel_has_form(job->desc.kernel, device) &&
+        if (device_check_locked(device, NULL) == MUSTER_OK && find_without_form(job, device) &&
             (!devices || run_list_names(devices, device->info.id)))
             return device;
     }
@@ -341,6 +381,15 @@ static muster_status check_devices_locked(const struct muster_job *job, struct m
     return MUSTER_OK;
 }
 
+static void find_compilers(const struct muster_job *job)
+{
+    if (!job->pipeline)
+        kernel_find_compilers(job->desc.kernel);
+    for (uint32_t i = 0; job->pipeline && i < job->pipeline->declaration.stage_count; i++)
+        if (job->pipeline->stages[i].kernel)
+            kernel_find_compilers(job->pipeline->stages[i].kernel);
+}
+
 /* Pins the devices of the job; each has a lane. */
 static muster_status find_devices(struct muster_job *job, struct muster_error *err)
 {
@@ -352,11 +401,11 @@ static muster_status find_devices(struct muster_job *job, struct muster_error *e
     job->lanes = allocator_take(&m->allocator, MUSTER_JOB_DEVICES_MAX, sizeof *job->lanes);
     if (!job->lanes)
         return run_no_memory(err, "lanes");
-    kernel_find_compilers(job->desc.kernel);
+    find_compilers(job);
     run_lock(m);
     status = check_devices_locked(job, err);
-    for (uint32_t i = 0;
-         status == MUSTER_OK && i < m->device_count && job->lane_count < MUSTER_JOB_DEVICES_MAX;
+    uint32_t lanes_max = job->pipeline ? pipeline_lanes_max(job->pipeline) : MUSTER_JOB_DEVICES_MAX;
+    for (uint32_t i = 0; status == MUSTER_OK && i < m->device_count && job->lane_count < lanes_max;
          i++) {
         struct run_device *device = m->devices[i];
         if (!takes_part_locked(job, device))
@@ -369,13 +418,12 @@ static muster_status find_devices(struct muster_job *job, struct muster_error *e
         memcpy(job->lane_ids[job->lane_count], device->info.id, sizeof job->lane_ids[0]);
         job->lane_count++;
     }
-    const struct run_device *without_form =
-        job->lane_count == 0 ? find_without_form_locked(job) : NULL;
+    const struct run_device *unable = job->lane_count == 0 ? find_unable_locked(job) : NULL;
     run_unlock(m);
     if (status != MUSTER_OK || job->lane_count > 0)
         return status;
-    if (without_form) {
-        kernel_explain_no_form(job->desc.kernel, without_form, &problem);
+    if (unable) {
+        kernel_explain_no_form(find_without_form(job, unable), unable, &problem);
         return muster_error_fill(err, MUSTER_E_NO_DEVICE, 0, problem.fix,
                                  "no device can run the job: %s", problem.text);
     }
@@ -394,7 +442,12 @@ static muster_status allocate_buffers(struct muster_job *job, struct muster_erro
         allocator_take(&m->allocator, job->core_options.units_max, sizeof *job->unit_buffers);
     job->unit_failures =
         allocator_take(&m->allocator, job->core_options.units_max, sizeof *job->unit_failures);
-    if (!job->free_buffers || !job->unit_buffers || !job->unit_failures)
+    if (job->pipeline)
+        job->result_bytes =
+            allocator_take(&m->allocator, (size_t)job->buffer_count * MUSTER_ARGS_MAX,
+                           job->parts_max * sizeof *job->result_bytes);
+    if (!job->free_buffers || !job->unit_buffers || !job->unit_failures ||
+        (job->pipeline && !job->result_bytes))
         return run_no_memory(err, "a job");
     while (job->free_count < job->buffer_count) {
         job->free_buffers[job->free_count] = job->free_count;
@@ -407,7 +460,7 @@ static muster_status allocate_buffers(struct muster_job *job, struct muster_erro
         return muster_error_fill(err, MUSTER_E_NO_MEMORY, 0, "use smaller units, or fewer devices",
                                  "no host memory for %u buffers of %zu bytes", job->buffer_count,
                                  job->buffer_bytes);
-    if (has_gpu(job))
+    if (job_has_gpu(job))
         platform_pages_prefer_large(job->memory, job->memory_bytes);
     return MUSTER_OK;
 }
@@ -455,7 +508,11 @@ static void free_job(struct muster_job *job)
 {
     struct muster *m = job->m;
     uint32_t depth = job->core_options.depth;
+    workers_stop(job->workers);
+    allocator_give(&m->allocator, job->result_bytes, (size_t)job->buffer_count * MUSTER_ARGS_MAX,
+                   job->parts_max * sizeof *job->result_bytes);
     for (uint32_t i = 0; job->lanes && i < job->lane_count; i++) {
+        line_free(&job->lanes[i]);
         allocator_give(&m->allocator, job->lanes[i].buffers,
                        (size_t)job->buffer_count * MUSTER_ARGS_MAX, sizeof(muster_block));
         allocator_give(&m->allocator, job->lanes[i].slots, depth, sizeof(struct lane_slot));
@@ -497,9 +554,12 @@ static muster_status deliver(struct muster_job *job, uint32_t buffer, struct mus
                              const char *supplied)
 {
     const void *outputs[MUSTER_ARGS_MAX];
+    size_t bytes[MUSTER_ARGS_MAX];
     size_t count = 0;
     uint64_t items = range.end - range.begin;
     const muster_status *statuses = job_statuses(job, buffer);
+    if (job->pipeline)
+        return pipeline_deliver(job, buffer, range);
     for (size_t i = 0; i < job->desc.arg_count; i++) {
         const struct muster_arg *arg = &job->args[i];
         if (!job_writes(arg))
@@ -508,13 +568,15 @@ static muster_status deliver(struct muster_job *job, uint32_t buffer, struct mus
         if (arg->out)
             write_array(job->m, (char *)arg->out + range.begin * arg->bytes, from, arg->bytes,
                         statuses, items);
-        outputs[count++] = from;
+        outputs[count] = from;
+        bytes[count++] = items * arg->bytes;
     }
     if (statuses)
         memcpy(job->desc.each_status + range.begin, statuses, items * sizeof *statuses);
     const struct muster_result result = { .range = range,
                                           .outputs = outputs,
                                           .output_count = count,
+                                          .output_bytes = bytes,
                                           .statuses = statuses,
                                           .supplied = supplied,
                                           .job = job,
@@ -605,7 +667,7 @@ static bool deliver_next_locked(struct muster_job *job)
     if (!job->is_result_kept)
         job->free_buffers[job->free_count++] = buffer;
     job->is_result_kept = false;
-    platform_condition_wake_all(&job->changed);
+    job_wake_locked(job);
     return true;
 }
 
@@ -666,20 +728,22 @@ static void look_or_wait_locked(struct muster_job *job)
         job->has_given_up = true;
         job->give_up_ns = UINT64_MAX;
     }
-    platform_condition_wake_all(&job->changed);
+    job_wake_locked(job);
 }
 
 /* Waits until all lanes have left. Looks on meanwhile: a lane whose device hangs would never. */
 static void see_lanes_out_locked(struct muster_job *job)
 {
     job->must_leave = true;
-    platform_condition_wake_all(&job->changed);
+    job_wake_locked(job);
     while (job->lanes_inside > 0)
         look_or_wait_locked(job);
     run_unlock(job->m);
     for (uint32_t i = 0; i < job->lane_count; i++)
         platform_thread_join(&job->lanes[i].thread);
     source_join(job);
+    workers_stop(job->workers);
+    job->workers = NULL;
     run_lock(job->m);
 }
 
@@ -701,7 +765,7 @@ static void conduct(void *argument)
     conclude_locked(job);
     trace_job_locked(job);
     job->is_over = true;
-    platform_condition_wake_all(&job->changed);
+    job_wake_locked(job);
     run_unlock(job->m);
 }
 
@@ -786,6 +850,7 @@ static muster_status describe(struct muster_job *job, struct muster *m,
     if (status != MUSTER_OK)
         return status;
     job->desc = *desc;
+    job->pipeline = desc->pipeline;
     copy_args(job, desc);
     return find_policy(job, err);
 }
@@ -825,7 +890,7 @@ muster_status muster_start(struct muster *m, const struct muster_job_desc *desc,
     job->next = m->jobs;
     m->jobs = job;
     job->is_known = true;
-    platform_condition_wake_all(&job->changed);
+    job_wake_locked(job);
     run_unlock(m);
     return MUSTER_OK;
 }
@@ -893,6 +958,8 @@ static void report_locked(const struct muster_job *job, struct muster_report *re
     for (size_t i = 0; i < job->failed_count; i++)
         add_failed(report->failed, &report->failed_count, job->failed[i]);
     report->failed_items = job->failed_items;
+    if (job->pipeline)
+        pipeline_report(job, report);
     report_lanes_locked(job, report);
 }
 
@@ -919,7 +986,7 @@ void muster_job_cancel(struct muster_job *job)
         return;
     run_lock(job->m);
     job_cancel(job->core);
-    platform_condition_wake_all(&job->changed);
+    job_wake_locked(job);
     run_unlock(job->m);
 }
 
@@ -981,6 +1048,7 @@ void muster_job_destroy(struct muster_job *job)
     muster_job_cancel(job);
     muster_job_wait(job, NULL, NULL);
     platform_thread_join(&job->conductor);
+    files_leave_job(job);
     tear_down(job);
     run_lock(m);
     struct muster_job **at = &m->jobs;
@@ -1000,7 +1068,7 @@ bool jobs_destroy_all(struct muster *m, uint64_t deadline_ns)
     for (struct muster_job *job = m->jobs; job; job = job->next) {
         job->give_up_ns = deadline_ns;
         job_cancel(job->core);
-        platform_condition_wake_all(&job->changed);
+        job_wake_locked(job);
     }
     run_unlock(m);
     while (m->jobs)

@@ -10,6 +10,7 @@ struct muster_kept {
     struct muster_job *job;
     struct muster_result result;
     const void *outputs[MUSTER_ARGS_MAX];
+    size_t output_bytes[MUSTER_ARGS_MAX];
     struct muster_kept *next; /* of those that are free */
 };
 
@@ -59,9 +60,12 @@ muster_status muster_result_retain(const struct muster_result *result, struct mu
                                  "%u results of the job are kept, and no more may be",
                                  job->desc.options.kept_max);
     kept->result = *result;
-    for (size_t i = 0; i < result->output_count; i++)
+    for (size_t i = 0; i < result->output_count; i++) {
         kept->outputs[i] = result->outputs[i];
+        kept->output_bytes[i] = result->output_bytes[i];
+    }
     kept->result.outputs = kept->outputs;
+    kept->result.output_bytes = kept->output_bytes;
     kept->result.supplied = NULL;
     *out = kept;
     return MUSTER_OK;
@@ -81,6 +85,6 @@ void muster_result_release(struct muster_kept *kept)
     job->free_buffers[job->free_count++] = kept->result.buffer;
     kept->next = job->kept_free;
     job->kept_free = kept;
-    platform_condition_wake_all(&job->changed);
+    job_wake_locked(job);
     run_unlock(job->m);
 }

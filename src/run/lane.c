@@ -3,7 +3,7 @@
  * it takes units from the core, gives each to a stream as copies in, a launch and copies out, and
  * hands what finished back. A host call at the end of a unit's work wakes it.
  */
-#include "run/conduct.h"
+#include "run/pipeline.h"
 
 #include "base/allocator.h"
 #include "base/invariant.h"
@@ -28,8 +28,9 @@ static muster_status allocate_blocks(struct lane_slot *slot, struct muster_error
         const struct muster_arg *arg = &job->args[i];
         if (!job_cuts(arg) || job->unit_max == 0)
             continue;
-        muster_status status = muster_block_allocate(
-            job->m, slot->stream, job->unit_max * arg->bytes, &slot->blocks[i], err);
+        muster_status status = muster_block_allocate(job->m, slot->stream,
+                                                     (job->unit_max + 2 * arg->halo) * arg->bytes,
+                                                     &slot->blocks[i], err);
         if (status != MUSTER_OK)
             return status;
     }
@@ -94,9 +95,16 @@ muster_status lane_set_up(struct run_lane *lane, struct muster_error *err)
                                    sizeof *lane->buffers);
     if (!lane->slots || !lane->buffers)
         return run_no_memory(err, "a lane");
+    for (uint32_t i = 0; i < depth; i++)
+        lane->slots[i].lane = lane;
+    if (job->pipeline) {
+        muster_status status = line_set_up(lane, err);
+        if (status == MUSTER_OK && !lane->uses_host_memory)
+            pin_memory(lane);
+        return status;
+    }
     for (uint32_t i = 0; i < depth; i++) {
         struct lane_slot *slot = &lane->slots[i];
-        slot->lane = lane;
         muster_status status =
             muster_stream_acquire(m, device_handle_locked(lane->device), 0, &slot->stream, err);
         if (status != MUSTER_OK)
@@ -156,6 +164,7 @@ void lane_tear_down(struct run_lane *lane)
     if (is_kept)
         return;
     unpin_memory(lane);
+    line_tear_down(lane);
     for (uint32_t s = 0; lane->slots && s < depth; s++) {
         struct lane_slot *slot = &lane->slots[s];
         if (!slot->has_stream)
@@ -226,9 +235,12 @@ static muster_status array_operand(struct lane_slot *slot, size_t arg, struct mu
                                          [MUSTER_ARG_INOUT] = MUSTER_READS_WRITES };
     struct run_lane *lane = slot->lane;
     const struct muster_arg *given = &lane->job->args[arg];
-    *out = (struct muster_operand){ .block = slot->blocks[arg], .access = accesses[given->kind] };
+    *out = (struct muster_operand){ .block = slot->blocks[arg],
+                                    .access = accesses[given->kind],
+                                    .offset = given->halo * given->bytes };
     if (!lane->uses_host_memory)
         return MUSTER_OK;
+    out->offset = 0;
     if (job_writes(given))
         return find_buffer_block(lane, slot->buffer, arg, &out->block, err);
     if (given->kind == MUSTER_ARG_SOURCE) {
@@ -260,8 +272,10 @@ static muster_status copy_in(struct lane_slot *slot, size_t arg, muster_block bl
     if (!is_needed)
         return MUSTER_OK;
     uint64_t offset = slot->part.begin * given->bytes;
-    return muster_copy_in(job->m, slot->stream, block, offset, unit_input(slot, given) + offset,
-                          items_of(slot->part) * given->bytes, err);
+    /* The halo lies before and behind it there too: the block begins with it. */
+    return muster_copy_in(job->m, slot->stream, block, offset,
+                          unit_input(slot, given) + offset - given->halo * given->bytes,
+                          (items_of(slot->part) + 2 * given->halo) * given->bytes, err);
 }
 
 static muster_status make_operand(struct lane_slot *slot, size_t arg, struct muster_operand *out,
@@ -332,7 +346,7 @@ static void on_end(void *user, muster_status status)
     slot->ended_ns = platform_clock_ns();
     slot->stage = STAGE_FINISHED;
     slot->lane->job->outstanding--;
-    platform_condition_wake_all(&slot->lane->job->changed);
+    job_wake_locked(slot->lane->job);
     run_unlock(m);
 }
 
@@ -488,15 +502,14 @@ static void renew_stream(struct lane_slot *slot)
     slot->stream = fresh;
 }
 
-/* Hands a finished slot to the core. Called with the lock, which is not held all the time. */
-static void finish_slot_locked(struct lane_slot *slot)
+void lane_finish_locked(struct lane_slot *slot)
 {
     struct run_lane *lane = slot->lane;
     struct muster_job *job = lane->job;
     struct muster *m = job->m;
     run_unlock(m);
     see_flights_end(slot);
-    if (slot->ended == MUSTER_E_STREAM_FAILED)
+    if (slot->ended == MUSTER_E_STREAM_FAILED && slot->has_stream)
         renew_stream(slot);
     timing_read(slot);
     run_lock(m);
@@ -507,7 +520,7 @@ static void finish_slot_locked(struct lane_slot *slot)
         slot->stage = STAGE_RUNNING;
         job->outstanding++;
         if (job_look_due(job->core) < due_ns)
-            platform_condition_wake_all(&job->changed);
+            job_wake_locked(job);
         run_unlock(m);
         start_part(slot);
         run_lock(m);
@@ -529,16 +542,14 @@ static void finish_slot_locked(struct lane_slot *slot)
     lane->last_ns = now_ns;
     if (--lane->running == 0)
         lane->busy_ns += now_ns - lane->busy_since_ns;
-    platform_condition_wake_all(&job->changed);
+    job_wake_locked(job);
 }
 
-/* Claims a unit and gives it to the device; false if there is none. Called with the lock. */
-static bool start_next_locked(struct run_lane *lane)
+bool lane_claim_locked(struct run_lane *lane, struct lane_slot *slot)
 {
     struct muster_job *job = lane->job;
-    struct lane_slot *slot = find_slot(lane, STAGE_FREE);
     uint64_t now_ns = platform_clock_ns();
-    if (!slot || !job_claim(job->core, lane->index, now_ns, &slot->claim))
+    if (!job_claim(job->core, lane->index, now_ns, &slot->claim))
         return false;
     if (!job_kick(job->core, slot->claim.ticket, now_ns))
         return true;
@@ -554,15 +565,25 @@ static bool start_next_locked(struct run_lane *lane)
     if (lane->first_ns == 0)
         lane->first_ns = now_ns;
     /* The conductor looks for what is overdue, and has to know of this one. */
-    platform_condition_wake_all(&job->changed);
-    run_unlock(job->m);
-    start_unit(slot);
-    run_lock(job->m);
+    job_wake_locked(job);
     return true;
 }
 
-/* Whether what still runs is left to the device. A lost one need not be left: it ends all it has. */
-static bool may_leave_locked(struct run_lane *lane)
+/* Claims a unit and gives it to the device; false if there is none. Called with the lock. */
+static bool start_next_locked(struct run_lane *lane)
+{
+    struct lane_slot *slot = find_slot(lane, STAGE_FREE);
+    if (!slot || !lane_claim_locked(lane, slot))
+        return false;
+    if (slot->stage != STAGE_RUNNING)
+        return true;
+    run_unlock(lane->job->m);
+    start_unit(slot);
+    run_lock(lane->job->m);
+    return true;
+}
+
+bool lane_may_leave_locked(struct run_lane *lane)
 {
     struct job_lane_report report;
     job_lane_report(lane->job->core, lane->index, &report);
@@ -573,26 +594,30 @@ void lane_run(void *argument)
 {
     struct run_lane *lane = argument;
     struct muster_job *job = lane->job;
+    if (lane->line) {
+        line_run(lane);
+        return;
+    }
     /* Before any unit's clock runs: a compiler may take longer than all units together. */
     kernel_prepare(job->desc.kernel, lane->device);
     run_lock(job->m);
     for (;;) {
         struct lane_slot *finished = find_slot(lane, STAGE_FINISHED);
         if (finished) {
-            finish_slot_locked(finished);
+            lane_finish_locked(finished);
             continue;
         }
         uint64_t due_ns = job_look_due(job->core);
         if (!job->must_leave && start_next_locked(lane))
             continue;
-        if (job->must_leave && may_leave_locked(lane))
+        if (job->must_leave && lane_may_leave_locked(lane))
             break;
         /* A claim that got nothing may have brought the next look forward: the conductor's matter. */
         if (job_look_due(job->core) < due_ns)
-            platform_condition_wake_all(&job->changed);
+            job_wake_locked(job);
         platform_condition_wait(&job->changed, &job->m->lock, UINT64_MAX);
     }
     job->lanes_inside--;
-    platform_condition_wake_all(&job->changed);
+    job_wake_locked(job);
     run_unlock(job->m);
 }

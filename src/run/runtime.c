@@ -2,7 +2,7 @@
  * Opening and closing a runtime. What is destroyed when is written down in docs/architecture.md;
  * the order here is that one.
  */
-#include "run/runtime.h"
+#include "run/pipeline.h"
 
 #include "backend/sim/sim.h"
 #include "base/allocator.h"
@@ -100,6 +100,9 @@ static muster_status read_options(const struct muster_options *given, struct mus
         out->close_ns = CLOSE_NS_DEFAULT;
     if (out->log_level == 0)
         out->log_level = MUSTER_LOG_WARNING;
+    const char *devices = platform_environment("MUSTER_DEVICES");
+    if (!out->devices && devices && *devices)
+        out->devices = devices;
     if (!out->sim)
         out->sim = platform_environment("MUSTER_SIM");
     if (!out->backend_paths)
@@ -278,8 +281,10 @@ muster_status muster_close(struct muster *m, struct muster_error *err)
     if (!m)
         return MUSTER_OK;
     uint64_t deadline_ns = platform_deadline_ns(m->options.close_ns);
+    files_cancel_all(m);
     /* Half of the time for jobs, so that there is some left to see what else is unfinished. */
     bool have_ended = jobs_destroy_all(m, platform_deadline_ns(m->options.close_ns / 2));
+    files_destroy_all(m);
     tasks_destroy(m);
     copiers_destroy(m);
     /* Sinks and tasks took what time they wanted; a device that did not come back had its own. */
@@ -302,6 +307,7 @@ muster_status muster_close(struct muster *m, struct muster_error *err)
     jobs_free_left(m, false);
     data_destroy_all(m);
     blocks_destroy(m);
+    pipelines_destroy_all(m);
     kernels_destroy_all(m);
     /* Slices come after their parents in the list; what is gone is not in it any more. */
     while (m->device_count > 0) {

@@ -232,9 +232,12 @@ struct muster {
      * whoever keeps what may run where looks whether it did. Relaxed: that is out of date at once.
      */
     _Atomic uint64_t epoch;
-    struct muster_kernel *kernels; /* list, owns */
-    struct poller *poller;         /* owns */
-    struct copiers *copiers;       /* owns; NULL before the first large copy in host memory */
+    struct muster_kernel *kernels;     /* list, owns */
+    struct muster_pipeline *pipelines; /* list, owns */
+    struct muster_file *files;         /* list, owns */
+    uint32_t file_users;               /* who walk the list without the lock: none is taken out */
+    struct poller *poller;             /* owns */
+    struct copiers *copiers;           /* owns; NULL before the first large copy in host memory */
     struct run_counts counts;
     struct recording recording;
     bool is_trace_taken; /* somebody starts, reads or stops the recording */
@@ -459,6 +462,13 @@ bool jobs_destroy_all(struct muster *m, uint64_t deadline_ns);
 /* Frees what is left of jobs whose devices came back late; all of them if `all`. */
 void jobs_free_left(struct muster *m, bool all);
 
+/* file.c */
+/* Before the job's memory goes: waits for what files still write of it, and has them forget it. */
+void files_leave_job(struct muster_job *job);
+/* Nobody waits for the other end of a pipe any more. */
+void files_cancel_all(struct muster *m);
+void files_destroy_all(struct muster *m);
+
 /* trace.c */
 void trace_destroy(struct muster *m);
 void trace_lost_locked(const struct run_device *device);
@@ -540,6 +550,8 @@ muster_status kernel_check_arguments(const struct muster_kernel *kernel,
 void kernels_destroy_all(struct muster *m);
 
 /* host_memory.c */
+/* Whether all of it is pinned memory of the device. */
+bool host_memory_is_pinned(const struct run_device *device, const void *memory, size_t bytes);
 /* Whether pinned memory of the device is out. */
 bool host_memory_used_by_locked(const struct run_device *device);
 /*

@@ -4,7 +4,7 @@
  * as much as the ring holds and no further, each item is asked for once, and a unit can be run again.
  */
 #include "platform/machine.h"
-#include "run/conduct.h"
+#include "run/pipeline.h"
 
 #include <string.h>
 
@@ -18,9 +18,11 @@ void source_plan(struct muster_job *job)
     if (!job->desc.source)
         return;
     size_t arg = 0;
-    while (job->args[arg].kind != MUSTER_ARG_SOURCE)
+    while (!job->pipeline && job->args[arg].kind != MUSTER_ARG_SOURCE)
         arg++;
-    source->item_bytes = job->args[arg].bytes;
+    source->item_bytes = job->pipeline ? job->pipeline->buffers[job->pipeline->input].bytes_per_item
+                                       : job->args[arg].bytes;
+    source->halo = job->pipeline ? 0 : job->args[arg].halo;
     source->capacity = options->window;
     if (source->capacity == 0 &&
         __builtin_mul_overflow(job->unit_max, (uint64_t)options->units_max, &source->capacity))
@@ -29,7 +31,10 @@ void source_plan(struct muster_job *job)
     options->window = source->capacity;
     options->supplied = true;
     size_t page = platform_page_bytes();
-    if (__builtin_mul_overflow(source->capacity, source->item_bytes, &source->ring_bytes) ||
+    if (__builtin_mul_overflow(source->halo, (uint64_t)3, &source->room) ||
+        __builtin_add_overflow(source->room, source->capacity, &source->room))
+        source->room = UINT64_MAX;
+    if (__builtin_mul_overflow(source->room, source->item_bytes, &source->ring_bytes) ||
         source->ring_bytes > SIZE_MAX / 2 - page)
         source->ring_bytes = SIZE_MAX / 2;
     source->ring_bytes = (source->ring_bytes + page - 1) / page * page;
@@ -37,7 +42,15 @@ void source_plan(struct muster_job *job)
 
 size_t source_offset(const struct run_source *source, uint64_t item)
 {
-    return (size_t)(item * source->item_bytes % source->ring_bytes);
+    size_t offset = (size_t)(item * source->item_bytes % source->ring_bytes);
+    /* What lies before the first round lies before the second one as well. */
+    return offset < source->halo * source->item_bytes ? offset + source->ring_bytes : offset;
+}
+
+/* The first item that must stay for those from `item` on. */
+static uint64_t with_halo(const struct run_source *source, uint64_t item)
+{
+    return item > source->halo ? item - source->halo : 0;
 }
 
 /* The first item that is in the ring and read from there, by lanes that hang or by others. */
@@ -87,13 +100,17 @@ static bool leave_ring_locked(struct muster_job *job, uint64_t floor, uint64_t a
                           source->ring_bytes);
         job_note_locked(job, &problem);
         job_fail(job->core);
-        platform_condition_wake_all(&job->changed);
+        job_wake_locked(job);
         return false;
     }
     /* What is copied stays where it is: only this thread writes it. */
     run_unlock(job->m);
     size_t offset = source_offset(source, floor);
-    memcpy(ring + offset, source->ring + offset, (size_t)(arrived - floor) * source->item_bytes);
+    size_t halo = (size_t)(floor - with_halo(source, floor)) * source->item_bytes;
+    memset(ring + offset - source->halo * source->item_bytes, 0,
+           (size_t)source->halo * source->item_bytes);
+    memcpy(ring + offset - halo, source->ring + offset - halo,
+           (size_t)(arrived - floor) * source->item_bytes + halo);
     run_lock(job->m);
     source->ring = ring;
     return true;
@@ -108,19 +125,29 @@ static uint64_t wait_for_room_locked(struct muster_job *job, uint64_t arrived)
         uint64_t floor =
             least(job_items_needed(job->core), first_read_locked(job, source->ring, false));
         uint64_t hung_floor = first_read_locked(job, source->ring, true);
-        bool is_full = arrived - floor >= source->capacity;
-        if (!is_full && hung_floor < floor && arrived - hung_floor >= source->capacity) {
+        /* The room past the end is not for items. */
+        uint64_t room = source->room - source->halo;
+        bool is_full = arrived - with_halo(source, floor) >= room;
+        if (!is_full && hung_floor < floor && arrived - with_halo(source, hung_floor) >= room) {
             if (!leave_ring_locked(job, floor, arrived))
                 return 0;
             continue;
         }
         floor = least(floor, hung_floor);
         if (!is_full)
-            return least(least(source->capacity - (arrived - floor), part),
+            return least(least(room - (arrived - with_halo(source, floor)), part),
                          job_items(job->core) - arrived);
         platform_condition_wait(&job->changed, &job->m->lock, UINT64_MAX);
     }
     return 0;
+}
+
+/* No more items come: what is behind the last is zeros. */
+static void end_with_zeros(const struct run_source *source, uint64_t arrived)
+{
+    if (source->halo > 0)
+        memset(source->ring + source_offset(source, arrived), 0,
+               (size_t)source->halo * source->item_bytes);
 }
 
 /* What the function gave instead of items. */
@@ -129,6 +156,8 @@ static void end_locked(struct muster_job *job, uint64_t arrived, int64_t given, 
     struct muster_error problem;
     muster_status status = given < INT32_MIN ? MUSTER_E_IO : (muster_status)given;
     if (given == 0 && job->desc.items == MUSTER_ITEMS_UNKNOWN) {
+        end_with_zeros(&job->source, arrived);
+        job_supply(job->core, arrived);
         job_supply_ends(job->core);
         return;
     }
@@ -171,11 +200,15 @@ static void supply(void *argument)
         bool is_good = given > 0 && (uint64_t)given <= asked;
         if (is_good) {
             arrived += (uint64_t)given;
-            job_supply(job->core, arrived);
+            bool is_all = arrived == job_items(job->core);
+            if (is_all)
+                end_with_zeros(source, arrived);
+            /* Units need what is behind them too. */
+            job_supply(job->core, is_all ? arrived : with_halo(source, arrived));
         } else {
             end_locked(job, arrived, given, asked);
         }
-        platform_condition_wake_all(&job->changed);
+        job_wake_locked(job);
         if (!is_good)
             break;
     }

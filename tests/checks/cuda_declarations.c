@@ -25,6 +25,7 @@ SAME_PLACE(cuda_resource, type, CUdevResource, type);
 SAME_PLACE(cuda_resource, of.sm.count, CUdevResource, sm.smCount);
 SAME_PLACE(cuda_resource, of.sm.least, CUdevResource, sm.minSmPartitionSize);
 SAME_PLACE(cuda_resource, of.sm.alignment, CUdevResource, sm.smCoscheduledAlignment);
+_Static_assert(sizeof(cuda_uuid) == sizeof(CUuuid), "an identity");
 _Static_assert(sizeof(cuda_kernel_node) == sizeof(CUDA_KERNEL_NODE_PARAMS), "a kernel node");
 SAME_PLACE(cuda_kernel_node, function, CUDA_KERNEL_NODE_PARAMS, func);
 SAME_PLACE(cuda_kernel_node, grid, CUDA_KERNEL_NODE_PARAMS, gridDimX);
@@ -60,6 +61,7 @@ SAME_PLACE(cuda_kernel_node, context, CUDA_KERNEL_NODE_PARAMS, ctx);
 #define cuda_graph_node_handle CUgraphNode
 #define cuda_graph_exec_handle CUgraphExec
 #define cuda_kernel_node CUDA_KERNEL_NODE_PARAMS
+#define cuda_uuid CUuuid
 
 #define SAME_PROTOTYPE(member, symbol, parameters)                                                 \
     _Static_assert(__builtin_types_compatible_p(__typeof__(symbol), CUresult parameters),          \

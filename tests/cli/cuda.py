@@ -4,6 +4,7 @@ import ctypes
 import json
 import os
 import sys
+import tempfile
 
 sys.dont_write_bytecode = True
 from lib.check import Check  # noqa: E402
@@ -55,9 +56,33 @@ def without_a_driver(check):
         check.contains("which library", json.dumps(backend), "libcuda.so.1")
 
 
+def leases(check):
+    """By UUID, whatever number the GPU has; under its address, which every backend knows it by."""
+    see = 'echo "$CUDA_VISIBLE_DEVICES $MUSTER_DEVICES $MUSTER_LEASE ${MUSTER_SLICES-whole}"'
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {"LD_LIBRARY_PATH": os.path.join(DRIVERS, "full"), "TEST_CUDA": "devices=2", "MUSTER_LEASES": folder}
+
+        def see_within(*hints, command=("sh", "-c", see), **extra):
+            return check.run("exec", *hints, "--", *command, environment={**environment, **extra})
+
+        first = "GPU-11111111-1111-1111-1111-111111111111 cuda:0 0000:3b:00.0"
+        second = "GPU-12121212-1212-1212-1212-121212121212 cuda:0 0000:3c:00.0"
+        check.equal("a GPU before the processor", see_within().out, f"{first} whole\n")
+        check.equal("the second", see_within("--device", "cuda:1").out, f"{second} whole\n")
+        within = (check.muster, "exec", "--backend", "cuda", "--", "sh", "-c", see)
+        # The tests' driver shows both GPUs still, of which the inner one may have number 0 only: the outer's.
+        run = see_within("--device", "cuda:0", command=within)
+        check.equal("within a lease there is no other", run.code, 3)
+        check.contains("and it says why", run.err, "leased to what this runs in")
+        check.equal("slices go along under the new number",
+                    see_within("--device", "cuda:1", MUSTER_SLICES="cuda:0=8;cuda:1=16,32").out,
+                    f"{second} cuda:0=16,32\n")
+
+
 def main():
     check = Check()
     machines(check)
+    leases(check)
     without_a_driver(check)
     check.finish()
 

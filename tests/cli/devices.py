@@ -9,7 +9,7 @@ sys.dont_write_bytecode = True
 from lib.check import Check  # noqa: E402
 
 KEYS = ["id", "backend", "name", "compute", "memory_total", "memory_free", "streams_max", "weight", "health", "cores",
-        "copy_engines", "numa_node", "domain", "parent", "pci", "capabilities", "kind", "same_as",
+        "copy_engines", "numa_node", "domain", "parent", "pci", "capabilities", "kind", "same_as", "uuid",
         "utilisation", "temperature_c"]
 GIB = 1 << 30
 NAME = 'quo"te \\ back/slash é 漢'

@@ -297,7 +297,7 @@ def completed(*words):
 
 def completion(check):
     check.equal("pi", completed("muster", "pi"), {"pick"})
-    check.equal("help ex", completed("muster", "help", "ex"), {"explain"})
+    check.equal("help ex", completed("muster", "help", "expl"), {"explain"})
     for command in COMMANDS:
         check.equal(f"{command}: options", completed("muster", command, ""), OPTIONS)
         check.equal(f"{command}: --min", completed("muster", command, "--min"), {"--min-free", "--min-cc"})

@@ -9,7 +9,8 @@ sys.dont_write_bytecode = True
 from lib.check import ROOT, Check  # noqa: E402
 
 SUBCOMMANDS = {"devices": {"--all", "--devices", "--slices", "--json"}, "partition": {"--total", "--devices", "--json"},
-               "version": {"--json"}, "sim": {"--seed", "--json", "--trace", "--timeline"}, "help": set()}
+               "exec": {"--policy", "--min-free", "--min-cc", "--backend", "--device", "--wait", "--list", "--json"},
+               "bench": {"--quick", "--json"}, "version": {"--json"}, "sim": {"--seed", "--json", "--trace", "--timeline"}, "help": set()}
 
 
 def version_of_header():
@@ -32,7 +33,7 @@ def help_texts(check):
         run = check.run(name, "--help")
         check.equal(f"{name} --help", (run.code, run.err), (0, ""))
         check.contains(f"{name} --help", run.out, f"Usage: muster {name}")
-        listed = set(re.findall(r"^  (--[a-z]+)", run.out, re.MULTILINE))
+        listed = set(re.findall(r"^  (--[a-z-]+)", run.out, re.MULTILINE))
         check.equal(f"{name} --help: options", listed, options | {"--help"})
         for same in [[name, "-h"], ["help", name]]:
             check.equal(f"{same} is {name} --help", check.run(*same), run)
@@ -81,7 +82,7 @@ def documents(check):
     for option in options:
         check.contains("the manual has the option of scan", page, option)
         check.contains("the completion has the option of scan", completion, option)
-    for variable in ["MUSTER_SIM", "MUSTER_SLICES", "MUSTER_BACKENDS", "MUSTER_POOL_MB_PER_STREAM", "MUSTER_CC", "MUSTER_CACHE"]:
+    for variable in ["MUSTER_SIM", "MUSTER_DEVICES", "MUSTER_LEASES", "MUSTER_SLICES", "MUSTER_BACKENDS", "MUSTER_POOL_MB_PER_STREAM", "MUSTER_CC", "MUSTER_CACHE"]:
         check.contains("the manual has the variable", page, variable)
     check.contains("the manual's version", page, f"muster {version_of_header()}")
 

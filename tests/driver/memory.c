@@ -55,6 +55,19 @@ static bool is_known(const void *memory, size_t bytes, bool is_host)
     return is_found;
 }
 
+/* Whether a part of it is registered, which copies do not take. */
+static bool is_partly_pinned(const void *memory, size_t bytes)
+{
+    bool has_part = false, is_whole = false;
+    pthread_rwlock_rdlock(&known_lock);
+    for (struct range *range = known; range && !is_whole; range = range->next_known) {
+        is_whole = range->is_host && contains(range, memory, bytes);
+        has_part |= range->is_host && overlaps(range, memory, bytes);
+    }
+    pthread_rwlock_unlock(&known_lock);
+    return has_part && !is_whole;
+}
+
 static void learn(struct range *range)
 {
     pthread_rwlock_wrlock(&known_lock);
@@ -420,7 +433,7 @@ API(cuMemcpyHtoDAsync_v2, CUdeviceptr to, const void *from, size_t bytes, CUstre
     CUresult result = stream_resolve(handle, &stream);
     if (result != CUDA_SUCCESS || bytes == 0)
         return result;
-    if (!from || !is_reachable(to, bytes))
+    if (!from || !is_reachable(to, bytes) || is_partly_pinned(from, bytes))
         return CUDA_ERROR_INVALID_VALUE;
     if (is_known(from, bytes, true))
         return copy(handle, pointer(to), from, bytes);
@@ -445,7 +458,7 @@ API(cuMemcpyDtoHAsync_v2, void *to, CUdeviceptr from, size_t bytes, CUstream han
 {
     struct stream *stream;
     BEGIN(CHECK_CONTEXT);
-    if (!to || !is_reachable(from, bytes))
+    if (!to || !is_reachable(from, bytes) || is_partly_pinned(to, bytes))
         return CUDA_ERROR_INVALID_VALUE;
     CUresult result = stream_resolve(handle, &stream);
     if (result == CUDA_SUCCESS)

@@ -15,7 +15,9 @@ static struct {
     double_set_function *set;
     double_fail_now_function *fail_now;
     double_forget_callbacks_function *forget_callbacks;
+    double_delay_callbacks_function *delay_callbacks;
     double_count_function *count;
+    double_callbacks_function *callbacks;
     double_live_function *live;
 } loader;
 
@@ -29,7 +31,9 @@ static inline bool control_find(void)
     CONTROL_FIND(set)
     CONTROL_FIND(fail_now)
     CONTROL_FIND(forget_callbacks)
+    CONTROL_FIND(delay_callbacks)
     CONTROL_FIND(count)
+    CONTROL_FIND(callbacks)
     CONTROL_FIND(live)
 #undef CONTROL_FIND
     return symbol != NULL;

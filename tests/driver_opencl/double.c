@@ -1,9 +1,10 @@
 /*
  * libOpenCL.so.1 for tests: passes everything on to the real loader, whose path it was built with,
  * and fails where it is told to. With DOUBLE_NVIDIA in the environment devices say that they are
- * NVIDIA's, at the PCI address it holds.
+ * NVIDIA's, at the PCI address it holds; with DOUBLE_LATE_CALLBACKS callbacks come late (late.h).
  */
 #include "double.h"
+#include "late.h"
 
 #include "backend/opencl/driver.h"
 
@@ -24,7 +25,7 @@ static struct {
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static _Atomic int mode, code_to_give, forgets_callbacks;
-static _Atomic uint64_t fail_at, counted;
+static _Atomic uint64_t fail_at, counted, asked;
 static _Atomic int64_t live;
 static _Atomic(opencl_event) late;
 
@@ -44,6 +45,8 @@ static void find_real(void)
 #undef FIND
     symbol = dlsym(library, "clGetCommandQueueInfo");
     memcpy(&real.clGetCommandQueueInfo, &symbol, sizeof symbol);
+    if (getenv("DOUBLE_LATE_CALLBACKS"))
+        late_begin(&real.driver);
 }
 
 static const struct opencl_driver *go(void)
@@ -74,9 +77,20 @@ EXPORT void double_forget_callbacks(int forgets)
     atomic_store(&forgets_callbacks, forgets);
 }
 
+EXPORT void double_delay_callbacks(int delays)
+{
+    late_begin(go());
+    late_delay(delays);
+}
+
 EXPORT uint64_t double_count(void)
 {
     return atomic_load(&counted);
+}
+
+EXPORT uint64_t double_callbacks(void)
+{
+    return atomic_load(&asked);
 }
 
 EXPORT int64_t double_live(void)
@@ -92,6 +106,7 @@ static bool is_lost(void)
 /* Whether this call is one that fails. */
 static bool fails(void)
 {
+    late_check_caller();
     int now = atomic_load(&mode);
     if (now != DOUBLE_ONCE && now != DOUBLE_LOST && now != DOUBLE_WELL)
         return false;
@@ -106,6 +121,13 @@ static opencl_int made(opencl_int code, const void *object)
     if (code == OPENCL_SUCCESS && object)
         atomic_fetch_add(&live, 1);
     return code;
+}
+
+static opencl_int made_event(opencl_int code, opencl_event event)
+{
+    if (code == OPENCL_SUCCESS)
+        late_event_held(event);
+    return made(code, event);
 }
 
 static opencl_int released(opencl_int code)
@@ -133,7 +155,7 @@ static bool is_broken(opencl_queue queue, opencl_event *event)
         atomic_store(&late, broken);
     }
     if (event)
-        made(OPENCL_SUCCESS, *event = broken);
+        made_event(OPENCL_SUCCESS, *event = broken);
     return true;
 }
 
@@ -153,18 +175,21 @@ static bool is_broken(opencl_queue queue, opencl_event *event)
         return go()->name arguments;                                                               \
     }
 #define MAKES(type, name, parameters, arguments)                                                   \
+    MAKES_NOTED(type, name, parameters, arguments, made)
+#define MAKES_NOTED(type, name, parameters, arguments, note)                                       \
     EXPORT type name parameters;                                                                   \
     EXPORT type name parameters                                                                    \
     {                                                                                              \
         GIVE_NOTHING                                                                               \
         type object = go()->name arguments;                                                        \
-        made(OPENCL_SUCCESS, object);                                                              \
+        note(OPENCL_SUCCESS, object);                                                              \
         return object;                                                                             \
     }
-#define RELEASES(name, type)                                                                       \
+#define RELEASES(name, type, note)                                                                 \
     EXPORT opencl_int name(type object);                                                           \
     EXPORT opencl_int name(type object)                                                            \
     {                                                                                              \
+        note(object);                                                                              \
         return released(go()->name(object));                                                       \
     }
 /* Marker and barrier; commands that do something can also be broken. */
@@ -176,7 +201,7 @@ static bool is_broken(opencl_queue queue, opencl_event *event)
         if (can_break && is_broken(queue, event))                                                  \
             return OPENCL_SUCCESS;                                                                 \
         opencl_int code = go()->name arguments;                                                    \
-        return made(code, code == OPENCL_SUCCESS && event ? *event : NULL);                        \
+        return made_event(code, code == OPENCL_SUCCESS && event ? *event : NULL);                  \
     }
 #define WAITS opencl_uint count, const opencl_event *wait, opencl_event *event
 
@@ -200,19 +225,20 @@ MAKES(opencl_queue, clCreateCommandQueueWithProperties,
 MAKES(opencl_buffer, clCreateBuffer,
       (opencl_context context, opencl_ulong flags, size_t bytes, void *host, opencl_int *code),
       (context, flags, bytes, host, code))
-MAKES(opencl_event, clCreateUserEvent, (opencl_context context, opencl_int *code), (context, code))
+MAKES_NOTED(opencl_event, clCreateUserEvent, (opencl_context context, opencl_int *code), (context, code),
+            made_event)
 MAKES(opencl_program, clCreateProgramWithSource,
       (opencl_context context, opencl_uint n, const char **text, const size_t *bytes, opencl_int *code),
       (context, n, text, bytes, code))
 MAKES(opencl_kernel_object, clCreateKernel,
       (opencl_program program, const char *name, opencl_int *code), (program, name, code))
-RELEASES(clReleaseContext, opencl_context)
-RELEASES(clReleaseCommandQueue, opencl_queue)
-RELEASES(clReleaseMemObject, opencl_buffer)
-RELEASES(clReleaseEvent, opencl_event)
-RELEASES(clReleaseProgram, opencl_program)
-RELEASES(clReleaseKernel, opencl_kernel_object)
-RELEASES(clReleaseDevice, opencl_device_id)
+RELEASES(clReleaseContext, opencl_context, late_context_released)
+RELEASES(clReleaseCommandQueue, opencl_queue, late_queue_released)
+RELEASES(clReleaseMemObject, opencl_buffer, (void))
+RELEASES(clReleaseEvent, opencl_event, late_event_released)
+RELEASES(clReleaseProgram, opencl_program, (void))
+RELEASES(clReleaseKernel, opencl_kernel_object, (void))
+RELEASES(clReleaseDevice, opencl_device_id, (void))
 PLAIN(clFlush, (opencl_queue queue), (queue))
 PLAIN(clSetUserEventStatus, (opencl_event event, opencl_int status), (event, status))
 PLAIN(clGetEventProfilingInfo,
@@ -271,7 +297,7 @@ EXPORT opencl_int clRetainEvent(opencl_event event);
 EXPORT opencl_int clRetainEvent(opencl_event event)
 {
     GIVE_CODE;
-    return made(go()->clRetainEvent(event), event);
+    return made_event(go()->clRetainEvent(event), event);
 }
 
 /* What was finished before a loss stays so; what was not has failed. */
@@ -280,6 +306,7 @@ EXPORT opencl_int clGetEventInfo(opencl_event event, opencl_uint name, size_t n,
 EXPORT opencl_int clGetEventInfo(opencl_event event, opencl_uint name, size_t n, void *out,
                                  size_t *bytes)
 {
+    late_check_caller();
     opencl_int code = go()->clGetEventInfo(event, name, n, out, bytes);
     if (code == OPENCL_SUCCESS && name == OPENCL_EVENT_COMMAND_EXECUTION_STATUS && is_lost() &&
         *(opencl_int *)out > OPENCL_COMPLETE)
@@ -293,6 +320,9 @@ EXPORT opencl_int clSetEventCallback(opencl_event event, opencl_int type,
                                      void (*notify)(opencl_event, opencl_int, void *), void *user)
 {
     GIVE_CODE;
+    atomic_fetch_add(&asked, 1);
+    if (late_is_delaying())
+        return late_callback(event, atomic_load(&forgets_callbacks) ? NULL : notify, user);
     if (atomic_load(&forgets_callbacks))
         return OPENCL_SUCCESS;
     return go()->clSetEventCallback(event, type, notify, user);

@@ -242,20 +242,93 @@ static void what_follows_a_call_waits_for_it(void)
 /* The driver's callbacks are only hints. */
 static void calls_and_waits_need_no_callbacks(void)
 {
+    const uint64_t bytes = 4 << 20; /* so that a call is not due yet when it is given */
+    int64_t live = loader.live();
+    loader.delay_callbacks(1);
     struct rig *rig = open_rig();
     void *stream = rig_stream(rig), *done = rig_event(rig);
-    struct muster_memory *memory = rig_memory(rig, 10);
+    struct muster_memory *memory = rig_memory(rig, bytes);
     struct log *log = rig_host(rig, sizeof *log);
     loader.forget_callbacks(1);
     for (int i = 0; i < 5; i++) {
-        rig_fill(rig, stream, memory, 0, 1, 10);
+        rig_fill(rig, stream, memory, 0, 1, bytes);
         DO(rig, host_call, stream, write_down, log);
     }
     DO(rig, event_record, done, stream);
     COMPLETES(rig, MUSTER_OK, done);
     CHECK_EQUAL(5, atomic_load(&log->count));
     rig_close(rig);
+    /* They might still come, and look at what they are for. */
+    CHECK(loader.live() > live);
     loader.forget_callbacks(0);
+    loader.delay_callbacks(0);
+}
+
+/* Also when its completion was seen long before. */
+static void an_event_is_held_until_its_callback_has_come(void)
+{
+    loader.delay_callbacks(1);
+    struct rig *rig = open_rig();
+    static struct lock lock;
+    void *stream = rig_stream(rig), *done = rig_event(rig);
+    struct muster_memory *memory = rig_memory(rig, 10);
+    struct log *log = rig_host(rig, sizeof *log);
+    uint64_t asked = loader.callbacks();
+    DO(rig, host_call, stream, hold, &lock);
+    while (!atomic_load(&lock.is_reached))
+        platform_thread_yield();
+    for (int i = 0; i < 3; i++) {
+        DO(rig, event_record, done, stream);
+        REFUSED(rig, MUSTER_E_TIMEOUT, event_wait, done, LOOK_NS);
+    }
+    atomic_store(&lock.is_open, true);
+    for (int i = 0; i < 20; i++) {
+        rig_fill(rig, stream, memory, 0, 1, 10);
+        DO(rig, host_call, stream, write_down, log);
+        DO(rig, event_record, done, stream);
+        COMPLETES(rig, MUSTER_OK, done);
+    }
+    CHECK(loader.callbacks() >= asked + 23);
+    rig_close(rig);
+    loader.delay_callbacks(0);
+}
+
+static void a_device_is_closed_when_its_callbacks_have_come(void)
+{
+    int64_t live = loader.live();
+    loader.delay_callbacks(1);
+    struct rig *rig = open_rig();
+    void *stream = rig_stream(rig), *done = rig_event(rig);
+    struct muster_memory *memory = rig_memory(rig, 10);
+    struct log *log = rig_host(rig, sizeof *log);
+    rig_fill(rig, stream, memory, 0, 1, 10);
+    DO(rig, host_call, stream, write_down, log);
+    DO(rig, event_record, done, stream);
+    COMPLETES(rig, MUSTER_OK, done);
+    rig_close(rig);
+    CHECK_EQUAL(live, loader.live());
+    loader.delay_callbacks(0);
+}
+
+/* As MUSTER_OPENCL_CALLBACKS=0 asks for it; what is over is found all the same, and soon. */
+static void a_driver_can_be_asked_for_no_callbacks(void)
+{
+    uint64_t asked = loader.callbacks();
+    setenv("MUSTER_OPENCL_CALLBACKS", "0", 1);
+    struct rig *rig = open_rig();
+    unsetenv("MUSTER_OPENCL_CALLBACKS");
+    static struct lock lock;
+    void *stream = rig_stream(rig), *done = rig_event(rig);
+    struct log *log = rig_host(rig, sizeof *log);
+    DO(rig, host_call, stream, hold, &lock);
+    DO(rig, host_call, stream, write_down, log);
+    DO(rig, event_record, done, stream);
+    REFUSED(rig, MUSTER_E_TIMEOUT, event_wait, done, LOOK_NS);
+    atomic_store(&lock.is_open, true);
+    COMPLETES(rig, MUSTER_OK, done);
+    CHECK_EQUAL(1, atomic_load(&log->count));
+    rig_close(rig);
+    CHECK_EQUAL(asked, loader.callbacks());
 }
 
 /* Want of registers is no lost device. */
@@ -388,6 +461,9 @@ static const struct test tests[] = {
     TEST(one_piece_has_a_limit),
     TEST(the_same_silicon_is_listed_once),
     TEST(what_follows_a_call_waits_for_it),
+    TEST(an_event_is_held_until_its_callback_has_come),
+    TEST(a_device_is_closed_when_its_callbacks_have_come),
+    TEST(a_driver_can_be_asked_for_no_callbacks),
 };
 
 int main(int argc, char **argv)

@@ -57,6 +57,28 @@ static void check_content(const char *path, const char *content)
     CHECK_TEXT(content, text);
 }
 
+static void a_file_without_a_name_gets_it_at_the_end(void)
+{
+    struct platform_aside file;
+    make_folder();
+    const char *path = in_folder("a");
+    for (unsigned is_kept = 0; is_kept < 2; is_kept++) {
+        CHECK_STATUS(MUSTER_OK, platform_aside_open_unnamed(&file, path, &problem));
+        file.must_sync = true;
+        write_all(&file, "one");
+        /* Not every file system can do without. */
+        CHECK_EQUAL(file.is_unnamed ? 0 : 1, count_files());
+        if (is_kept)
+            CHECK_STATUS(MUSTER_OK, platform_aside_commit(&file, &problem));
+        else
+            platform_aside_discard(&file);
+        CHECK_EQUAL(is_kept, count_files());
+    }
+    check_content(path, "one");
+    unlink(path);
+    rmdir(folder);
+}
+
 static void a_file_appears_when_it_is_whole(void)
 {
     struct platform_aside file;
@@ -171,9 +193,9 @@ static void a_link_is_followed_or_replaced_as_asked(void)
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {
-        TEST(a_file_appears_when_it_is_whole),         TEST(two_at_once_do_not_meet),
-        TEST(what_is_discarded_leaves_nothing),        TEST(what_cannot_be_written_is_refused),
-        TEST(a_link_is_followed_or_replaced_as_asked),
+        TEST(a_file_appears_when_it_is_whole),   TEST(a_file_without_a_name_gets_it_at_the_end),
+        TEST(two_at_once_do_not_meet),           TEST(what_is_discarded_leaves_nothing),
+        TEST(what_cannot_be_written_is_refused), TEST(a_link_is_followed_or_replaced_as_asked),
     };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }

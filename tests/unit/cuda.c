@@ -89,6 +89,8 @@ static void a_gpu_is_described(void)
     CHECK(info->capabilities & MUSTER_CAN_SLICE);
     CHECK_EQUAL(strlen("0000:3b:00.0"), strlen(info->pci));
     CHECK(strcmp(info->pci, rig->devices[1].info.pci) != 0);
+    CHECK_TEXT("GPU-11111111-1111-1111-1111-111111111111", info->uuid);
+    CHECK_TEXT("GPU-12121212-1212-1212-1212-121212121212", rig->devices[1].info.uuid);
     CHECK_EQUAL(1, rig->devices[1].info.domain);
     struct muster_device_sample sample;
     DO(rig, device_sample, rig->device, &sample);
@@ -527,6 +529,59 @@ static void pageable_memory_does_not_make_the_caller_wait(void)
     rig_release(rig, gate);
     COMPLETES(rig, MUSTER_OK, event);
     CHECK_EQUAL(0, memcmp(from, to, BYTES));
+    close_cuda(rig);
+}
+
+static void memory_that_is_pinned_in_part_is_copied(void)
+{
+    enum { BYTES = 64 * 1024, PINNED = 16 * 1024 };
+    struct rig *rig = open_cuda("");
+    struct muster_memory *memory = rig_memory(rig, BYTES);
+    unsigned char *from = rig_host(rig, BYTES), *to = rig_host(rig, BYTES);
+    memset(from, 5, BYTES);
+    /* At its beginning, at its end; on a stream that is held, and on an idle one. */
+    for (int round = 0; round < 4; round++) {
+        void *gate = rig_gate(rig), *stream = rig_stream(rig), *event = rig_event(rig);
+        unsigned char *pinned = round % 2 == 0 ? from : from + BYTES - PINNED;
+        from[round] = from[BYTES - 1 - round] = (unsigned char)(10 + round);
+        DO(rig, host_register, rig->device, pinned, PINNED);
+        if (round < 2)
+            rig_hold(rig, gate, stream);
+        rig_copy_in(rig, stream, memory, 0, from, BYTES);
+        rig_copy_out(rig, stream, to, memory, 0, BYTES);
+        DO(rig, event_record, event, stream);
+        if (round < 2)
+            NOT_YET(rig, gate, event);
+        rig_release(rig, gate);
+        COMPLETES(rig, MUSTER_OK, event);
+        CHECK_EQUAL(0, memcmp(from, to, BYTES));
+        rig->table.host_unregister(rig->device, pinned);
+    }
+    close_cuda(rig);
+}
+
+/* The driver makes the caller wait when too many are ahead of a stream that is held. */
+static void a_long_copy_is_few_operations(void)
+{
+    enum { BYTES = 65 * 1024 * 1024 + 3, CALLS_MAX = 8 };
+    struct rig *rig = open_cuda("");
+    void *gate = rig_gate(rig), *stream = rig_stream(rig), *event = rig_event(rig);
+    struct muster_memory *memory = rig_memory(rig, BYTES);
+    unsigned char *host = rig_host(rig, BYTES);
+    for (int i = 0; i < BYTES; i += 4096)
+        host[i] = (unsigned char)(i / 4096 * 3 + 1);
+    rig_hold(rig, gate, stream);
+    uint64_t calls = control->calls("cuLaunchHostFunc");
+    rig_copy_in(rig, stream, memory, 0, host, BYTES);
+    CHECK(control->calls("cuLaunchHostFunc") - calls <= CALLS_MAX);
+    DO(rig, event_record, event, stream);
+    rig_release(rig, gate);
+    COMPLETES(rig, MUSTER_OK, event);
+    memset(host, 0, BYTES);
+    rig_copy_out(rig, stream, host, memory, 0, BYTES);
+    FINISHES(rig, stream);
+    for (int i = 0; i < BYTES; i += 4096)
+        CHECK_EQUAL((unsigned char)(i / 4096 * 3 + 1), host[i]);
     close_cuda(rig);
 }
 
@@ -1009,6 +1064,8 @@ static const struct test tests[] = {
     TEST(without_graphs_launches_go_one_by_one),
     TEST(slices_launch_without_graphs),
     TEST(pageable_memory_does_not_make_the_caller_wait),
+    TEST(memory_that_is_pinned_in_part_is_copied),
+    TEST(a_long_copy_is_few_operations),
     TEST(a_new_gate_does_not_disturb_old_waits),
     TEST(kept_memory_does_not_stand_in_the_way),
     TEST(registered_memory_stays_until_all_are_done),

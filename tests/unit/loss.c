@@ -94,6 +94,53 @@ static void unequal_devices_share_the_loss_by_rate(void)
     CHECK(report.bound_ns > 0 && report.bound_ns <= report.makespan_ns);
 }
 
+static muster_status pass_on(uint64_t begin, uint64_t end, void *const *args)
+{
+    const uint64_t *in = *(const uint64_t *const *)args[0];
+    uint64_t *out = *(uint64_t *const *)args[1];
+    memcpy(out + begin, in + begin, (end - begin) * sizeof *out);
+    return MUSTER_OK;
+}
+
+/* Its stages are on their way at the same time, and all of that is work. */
+static void a_pipeline_is_work_from_its_first_unit_on(void)
+{
+    struct muster *m = open_sim("sim", SIM_LINKS);
+    const struct muster_buffer buffers[] = { { "in", MUSTER_HOST, 8, 0, 2, MUSTER_INPUT },
+                                             { "d_in", MUSTER_DEVICE, 8, 0, 2, 0 },
+                                             { "d_out", MUSTER_DEVICE, 8, 0, 2, 0 },
+                                             { "out", MUSTER_HOST, 8, 0, 2, MUSTER_OUTPUT } };
+    const struct muster_stage stages[] = {
+        { .name = "up", .stream = "up", .reads = 1, .writes = 2, .flags = MUSTER_COPY },
+        { .name = "on", .stream = "on", .reads = 2, .writes = 4, .kernel = kernel_of(m, pass_on) },
+        { .name = "down", .stream = "down", .reads = 4, .writes = 8, .flags = MUSTER_COPY },
+    };
+    struct muster_pipeline *pipeline;
+    struct account account;
+    struct muster_report report = { .size = sizeof report };
+    account_init(&account, UNITS * UNIT);
+    MUST(muster_pipeline_create(m, buffers, COUNT_OF(buffers), stages, COUNT_OF(stages), NULL,
+                                &pipeline, &problem));
+    struct muster_job *job =
+        start(m, &(struct muster_job_desc){ .size = sizeof(struct muster_job_desc),
+                                            .items = account.items,
+                                            .pipeline = pipeline,
+                                            .input = account.in,
+                                            .output = account.out,
+                                            .options = { .size = sizeof(struct muster_run_options),
+                                                         .unit_items = UNIT } });
+    MUST(muster_job_wait(job, &report, &problem));
+    muster_job_destroy(job);
+    CHECK(memcmp(account.in, account.out, account.items * sizeof *account.in) == 0);
+    check_sum(&report);
+    /* No stream is done with all units in less than 20 ms. */
+    CHECK(report.bound_ns >= 19 * MS);
+    CHECK(report.startup_ns > 0);
+    muster_pipeline_destroy(pipeline);
+    MUST(muster_close(m, &problem));
+    account_deinit(&account);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {
@@ -102,6 +149,7 @@ int main(int argc, char **argv)
         TEST(kernels_that_wait_for_each_other_count_once),
         TEST(a_device_on_host_memory_has_no_transfers),
         TEST(unequal_devices_share_the_loss_by_rate),
+        TEST(a_pipeline_is_work_from_its_first_unit_on),
     };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }

@@ -90,11 +90,31 @@ static void sizes_have_exact_units(void)
     }
 }
 
+static void text_stays_in_its_room(void)
+{
+    char place[8] = "xxxxxxx";
+    struct text_room room = { place, sizeof place, 0 };
+    text_put(&room, "%d-", 12);
+    CHECK_TEXT("12-", place);
+    text_put(&room, "%s", "");
+    text_put(&room, "%s", "3456");
+    CHECK_TEXT("12-3456", place);
+    CHECK_EQUAL(7, room.length);
+    text_put(&room, "%s", "789");
+    text_put(&room, "%s", "0");
+    CHECK_TEXT("12-3456", place);
+    CHECK_EQUAL(11, room.length);
+    struct text_room none = { NULL, 0, 0 };
+    text_put(&none, "%s", "only counted");
+    CHECK_EQUAL(12, none.length);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {
         TEST(whole_numbers_are_decimal_digits_only),
         TEST(sizes_have_exact_units),
+        TEST(text_stays_in_its_room),
     };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }

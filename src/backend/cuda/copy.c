@@ -4,7 +4,8 @@
  * A copy from or to pageable memory makes the driver wait for all the stream was given before. On
  * an idle stream that is nothing, and it is let; on a busy one the bytes go through a pinned piece
  * of the stream's own, filled or emptied by host calls in their turn, so that the caller does not
- * wait for other work.
+ * wait for other work. All pieces are given at once: a second stream, fed bit by bit while this one
+ * waits for a value, could share its hardware queue and would then never get its turn.
  */
 #include "backend/cuda/state.h"
 #include "base/allocator.h"
@@ -12,17 +13,34 @@
 #include <stdio.h>
 #include <string.h>
 
+/*
+ * The driver makes the caller wait when about a thousand operations are ahead of a stream. A piece is
+ * two of them, so longer copies go through a larger piece.
+ */
+#define SMALL_PIECES_MAX 64
+
 static cuda_pointer device_address(const struct muster_place *place)
 {
     return place->memory->address + place->offset;
 }
 
-static bool is_pinned(const struct cuda_driver *driver, const void *host)
+static bool is_pinned(const struct cuda_driver *driver, const unsigned char *host)
 {
     unsigned int type = 0;
     return driver->pointer_attribute(&type, CUDA_POINTER_MEMORY_TYPE,
                                      (cuda_pointer)(uintptr_t)host) == CUDA_SUCCESS_ &&
            type == CUDA_MEMORY_TYPE_HOST;
+}
+
+enum pinning { PINNED_NOT, PINNED_PARTLY, PINNED_ALL };
+
+/* By its ends. What is pinned in part the driver refuses. */
+static enum pinning pinning_of(const struct cuda_driver *driver, const unsigned char *host,
+                               uint64_t bytes)
+{
+    bool has_first = is_pinned(driver, host);
+    bool has_last = bytes > 1 ? is_pinned(driver, host + (bytes - 1)) : has_first;
+    return has_first && has_last ? PINNED_ALL : has_first || has_last ? PINNED_PARTLY : PINNED_NOT;
 }
 
 /* One piece of a copy on its way between pageable memory and the stage. */
@@ -55,19 +73,37 @@ static muster_status give_passage(struct cuda_queue *queue, void *to, const void
     return status;
 }
 
+/* What the copy goes through; a large one that cannot be had is done without. */
+static struct cuda_pinned *stage_for(struct cuda_queue *queue, uint64_t bytes, size_t *stage_bytes,
+                                     struct muster_error *err)
+{
+    struct cuda_domain *domain = queue->device->domain;
+    *stage_bytes = cuda_pinned_bytes(CUDA_PINNED_STAGE);
+    if (bytes > SMALL_PIECES_MAX * (uint64_t)*stage_bytes) {
+        if (!queue->large_stage)
+            queue->large_stage = cuda_pinned_acquire(domain, CUDA_PINNED_STAGE_LARGE, NULL);
+        if (queue->large_stage) {
+            *stage_bytes = cuda_pinned_bytes(CUDA_PINNED_STAGE_LARGE);
+            return queue->large_stage;
+        }
+    }
+    if (!queue->stage)
+        queue->stage = cuda_pinned_acquire(domain, CUDA_PINNED_STAGE, err);
+    return queue->stage;
+}
+
 /* Piece by piece: a stream's own order keeps a piece from overtaking the one before. */
 static muster_status copy_staged(struct cuda_queue *queue, cuda_pointer device, unsigned char *host,
                                  bool is_in, uint64_t bytes, struct muster_error *err)
 {
     struct cuda_domain *domain = queue->device->domain;
     const struct cuda_driver *driver = &domain->backend->driver;
-    size_t stage_bytes = cuda_pinned_bytes(CUDA_PINNED_STAGE);
+    size_t stage_bytes;
     struct muster_error problem = { .size = sizeof problem };
-    if (!queue->stage)
-        queue->stage = cuda_pinned_acquire(domain, CUDA_PINNED_STAGE, &problem);
-    muster_status status = queue->stage ? MUSTER_OK : problem.status;
+    const struct cuda_pinned *through = stage_for(queue, bytes, &stage_bytes, &problem);
+    muster_status status = through ? MUSTER_OK : problem.status;
     for (uint64_t at = 0; at < bytes && status == MUSTER_OK; at += stage_bytes) {
-        unsigned char *stage = queue->stage->host;
+        unsigned char *stage = through->host;
         size_t piece = bytes - at < stage_bytes ? (size_t)(bytes - at) : stage_bytes;
         cuda_result result;
         if (is_in) {
@@ -102,7 +138,9 @@ static muster_status copy_with_host(struct cuda_queue *queue, const struct muste
     muster_status status = cuda_enter(&scope, domain, err);
     if (status != MUSTER_OK)
         return status;
-    if (!is_pinned(driver, host) && driver->stream_query(queue->handle) != CUDA_SUCCESS_) {
+    enum pinning pinning = pinning_of(driver, host, copy->bytes);
+    if (pinning == PINNED_PARTLY ||
+        (pinning == PINNED_NOT && driver->stream_query(queue->handle) != CUDA_SUCCESS_)) {
         status = copy_staged(queue, device, host, is_in, copy->bytes, err);
         cuda_leave(&scope, CUDA_SUCCESS_, "", NULL);
         return status;

@@ -112,6 +112,22 @@ static uint32_t capabilities_of(const struct cuda_domain *domain)
     return can;
 }
 
+/* As nvidia-smi writes it. Part of a GPU that is partitioned (MIG) says so in its name. */
+static void describe_uuid(const struct cuda_domain *domain, struct muster_device_info *info)
+{
+    const struct cuda_driver *driver = &domain->backend->driver;
+    cuda_uuid uuid;
+    if (!driver->device_uuid || driver->device_uuid(&uuid, domain->number) != CUDA_SUCCESS_)
+        return;
+    size_t length = (size_t)snprintf(info->uuid, sizeof info->uuid, "%s",
+                                     strstr(info->name, " MIG ") ? "MIG-" : "GPU-");
+    for (size_t i = 0; i < sizeof uuid.bytes; i++) {
+        bool is_group_end = i == 3 || i == 5 || i == 7 || i == 9;
+        length += (size_t)snprintf(info->uuid + length, sizeof info->uuid - length, "%02x%s",
+                                   (unsigned)(unsigned char)uuid.bytes[i], is_group_end ? "-" : "");
+    }
+}
+
 /* With the context current. */
 static void describe(struct cuda_domain *domain)
 {
@@ -127,6 +143,7 @@ static void describe(struct cuda_domain *domain)
     for (char *at = info->pci; *at; at++)
         if (*at >= 'A' && *at <= 'F')
             *at = (char)(*at - 'A' + 'a');
+    describe_uuid(domain, info);
     if (driver->device_total(&total, domain->number) == CUDA_SUCCESS_)
         info->memory_total = total;
     info->compute[0] = (uint16_t)attribute(domain, CUDA_ATTRIBUTE_COMPUTE_MAJOR, 0);

@@ -368,6 +368,7 @@ static void free_queue(struct cuda_domain *domain, struct cuda_queue *queue)
             driver->event_destroy(queue->record_events[i]);
     cuda_graphs_free(domain, queue);
     cuda_pinned_release(domain, CUDA_PINNED_STAGE, queue->stage);
+    cuda_pinned_release(domain, CUDA_PINNED_STAGE_LARGE, queue->large_stage);
     cuda_pinned_release(domain, CUDA_PINNED_RECORDS, queue->records);
     allocator_give(allocator_of(domain), queue, 1, sizeof *queue);
 }

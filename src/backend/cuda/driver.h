@@ -38,6 +38,10 @@ typedef struct CUgraphExec_st *cuda_graph_exec_handle;
 typedef void (*cuda_host_function)(void *user);
 
 typedef struct {
+    char bytes[16];
+} cuda_uuid;
+
+typedef struct {
     unsigned int allocation_type;
     unsigned int handle_types;
     struct {
@@ -229,6 +233,7 @@ enum cuda_constant {
       (cuda_function, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,        \
        unsigned int, unsigned int, cuda_stream_handle, void **, void **))
 #define CUDA_OPTIONAL(X)                                                                           \
+    X(device_uuid, cuDeviceGetUuid_v2, (cuda_uuid *, cuda_device_number))                          \
     X(stream_wait_value, cuStreamWaitValue64_v2,                                                   \
       (cuda_stream_handle, cuda_pointer, uint64_t, unsigned int))                                  \
     X(function_parameter, cuFuncGetParamInfo, (cuda_function, size_t, size_t *, size_t *))         \

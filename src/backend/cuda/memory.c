@@ -16,6 +16,7 @@ size_t cuda_pinned_bytes(enum cuda_pinned_kind kind)
 {
     static const size_t bytes[CUDA_PINNED_KINDS] = {
         [CUDA_PINNED_STAGE] = (size_t)1 << 20,
+        [CUDA_PINNED_STAGE_LARGE] = (size_t)32 << 20,
         [CUDA_PINNED_RECORDS] = (size_t)256 << 10,
         [CUDA_PINNED_GATES] = (size_t)GATES_PER_PAGE * GATE_BYTES,
     };

@@ -48,6 +48,7 @@ struct cuda_cut {
 /* Host memory of the driver's that devices can see, kept for the next who needs some. */
 enum cuda_pinned_kind {
     CUDA_PINNED_STAGE,
+    CUDA_PINNED_STAGE_LARGE,
     CUDA_PINNED_RECORDS,
     CUDA_PINNED_GATES,
     CUDA_PINNED_KINDS
@@ -125,9 +126,9 @@ struct cuda_queue {
     cuda_stream_handle handle;
     cuda_event_handle tail; /* the end of a closed default stream: others go on using that */
     bool is_default, is_closed;
-    uint32_t calls; /* given, under the domain's lock */
-    uint32_t looks; /* of the watcher, likewise */
-    struct cuda_pinned *stage;
+    uint32_t calls;                          /* given, under the domain's lock */
+    uint32_t looks;                          /* of the watcher, likewise */
+    struct cuda_pinned *stage, *large_stage; /* NULL before the first copy that needs it */
     struct cuda_pinned *records;
     cuda_event_handle record_events[4]; /* the last use of each part of `records` */
     uint32_t record_part, record_used;

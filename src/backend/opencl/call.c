@@ -12,10 +12,6 @@
 
 #include "base/allocator.h"
 
-/* Between two looks at calls whose callback does not come. */
-#define LOOK_FIRST_NS 1000000u
-#define LOOK_LAST_NS 20000000u
-
 static struct opencl_call *take_call(struct opencl_device *device)
 {
     platform_mutex_lock(&device->lock);
@@ -111,10 +107,10 @@ static void watch(void *argument)
 {
     struct opencl_device *device = argument;
     struct opencl_bell *bell = &device->bell;
-    uint64_t pause_ns = LOOK_FIRST_NS, looked_at = 0;
+    uint64_t pause_ns = device->pause_first_ns, looked_at = 0;
     platform_mutex_lock(&bell->lock);
     while (!device->is_stopping) {
-        pause_ns = bell->rings != looked_at ? LOOK_FIRST_NS : pause_ns;
+        pause_ns = bell->rings != looked_at ? device->pause_first_ns : pause_ns;
         looked_at = bell->rings;
         platform_mutex_unlock(&bell->lock);
         bool has_pending = make_due_calls(device, MUSTER_E_BUSY);
@@ -123,7 +119,7 @@ static void watch(void *argument)
             continue;
         platform_condition_wait(&bell->watcher, &bell->lock,
                                 has_pending ? platform_clock_ns() + pause_ns : UINT64_MAX);
-        pause_ns = pause_ns * 2 < LOOK_LAST_NS ? pause_ns * 2 : LOOK_LAST_NS;
+        pause_ns = pause_ns * 2 < device->pause_last_ns ? pause_ns * 2 : device->pause_last_ns;
     }
     muster_status status = device->stop_status;
     platform_mutex_unlock(&bell->lock);

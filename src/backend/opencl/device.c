@@ -5,6 +5,7 @@
 
 #include "base/allocator.h"
 #include "base/invariant.h"
+#include "platform/machine.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +16,13 @@
  */
 #define CLOSE_GRACE_NS 1000000000u
 /* For callbacks that the driver has yet to make; one that never comes costs this once. */
-#define CALLBACK_GRACE_NS 50000000u
+#define CALLBACK_GRACE_NS 1000000000u
+#define CALLBACK_GRACE_LOST_NS 50000000u
+/* With callbacks a sleeper looks in case one does not come; without them that is how he finds out. */
+#define PAUSE_FIRST_NS 1000000u
+#define PAUSE_LAST_NS 20000000u
+#define PAUSE_FIRST_ALONE_NS 20000u
+#define PAUSE_LAST_ALONE_NS 1000000u
 /* How long a device that may be lost has for an empty command. */
 #define ANSWER_NS 200000000u
 #define LOOK_AGAIN_NS 1000000u
@@ -62,9 +69,12 @@ static bool answers(struct opencl_device *device)
     if (!device->queue)
         return true;
     opencl_event event = NULL;
-    if (driver->clEnqueueMarkerWithWaitList(device->queue, 0, NULL, &event) != OPENCL_SUCCESS)
+    platform_mutex_lock(&device->queue_lock);
+    opencl_int code_given = driver->clEnqueueMarkerWithWaitList(device->queue, 0, NULL, &event);
+    bool is_well = code_given == OPENCL_SUCCESS && driver->clFlush(device->queue) == OPENCL_SUCCESS;
+    platform_mutex_unlock(&device->queue_lock);
+    if (code_given != OPENCL_SUCCESS)
         return false;
-    bool is_well = driver->clFlush(device->queue) == OPENCL_SUCCESS;
     uint64_t deadline_ns = platform_deadline_ns(ANSWER_NS);
     opencl_int code = opencl_event_code(device, event);
     while (is_well && code > OPENCL_COMPLETE && platform_clock_ns() < deadline_ns) {
@@ -278,6 +288,9 @@ static muster_status init_locks(struct opencl_device *device, struct muster_erro
     muster_status status = platform_mutex_init(&device->lock, err);
     if (status != MUSTER_OK)
         return status;
+    status = platform_mutex_init(&device->queue_lock, err);
+    if (status != MUSTER_OK)
+        goto no_queue_lock;
     status = platform_mutex_init(&bell->lock, err);
     if (status != MUSTER_OK)
         goto no_bell;
@@ -291,6 +304,8 @@ static muster_status init_locks(struct opencl_device *device, struct muster_erro
 no_waiters:
     platform_mutex_deinit(&bell->lock);
 no_bell:
+    platform_mutex_deinit(&device->queue_lock);
+no_queue_lock:
     platform_mutex_deinit(&device->lock);
     return status;
 }
@@ -300,7 +315,16 @@ static void deinit_locks(struct opencl_device *device)
     platform_condition_deinit(&device->bell.watcher);
     platform_condition_deinit(&device->bell.waiters);
     platform_mutex_deinit(&device->bell.lock);
+    platform_mutex_deinit(&device->queue_lock);
     platform_mutex_deinit(&device->lock);
+}
+
+static void choose_callbacks(struct opencl_device *device)
+{
+    const char *asked = platform_environment("MUSTER_OPENCL_CALLBACKS");
+    device->uses_callbacks = !asked || strcmp(asked, "0") != 0;
+    device->pause_first_ns = device->uses_callbacks ? PAUSE_FIRST_NS : PAUSE_FIRST_ALONE_NS;
+    device->pause_last_ns = device->uses_callbacks ? PAUSE_LAST_NS : PAUSE_LAST_ALONE_NS;
 }
 
 /* With opencl, id, domain and is_lost set. */
@@ -315,6 +339,7 @@ static muster_status open_device(struct opencl_device *device, struct muster_dev
         deinit_locks(device);
         return status;
     }
+    choose_callbacks(device);
     opencl_enlist(device);
     return MUSTER_OK;
 }
@@ -379,15 +404,16 @@ muster_status opencl_device_close(void *state)
     bool is_over = is_lost || finish_streams(device, deadline_ns);
     muster_status unmade = is_lost ? MUSTER_E_DEVICE_LOST : MUSTER_E_DEVICE_HUNG;
     if (!opencl_watcher_stop(device, platform_deadline_ns(CLOSE_GRACE_NS), unmade) || !is_over) {
-        opencl_delist(device, 0);
+        opencl_delist(device);
         return MUSTER_E_DEVICE_HUNG;
     }
+    device->is_owed = !opencl_end_callbacks(
+        device, platform_deadline_ns(is_lost ? CALLBACK_GRACE_LOST_NS : CALLBACK_GRACE_NS));
     opencl_streams_free(device);
-    opencl_delist(device, is_lost ? 0 : platform_deadline_ns(CALLBACK_GRACE_NS));
     free_lists(device);
-    if (device->queue)
+    if (device->queue && !device->is_owed)
         driver->clReleaseCommandQueue(device->queue);
-    if (device->context)
+    if (device->context && !device->is_owed)
         driver->clReleaseContext(device->context);
     INVARIANT(!device->parts);
     deinit_locks(device);

@@ -68,12 +68,25 @@ struct opencl_stream {
     struct opencl_stream *next, *previous; /* all streams of the device, under its lock */
 };
 
+/* A callback that the driver was asked for. */
+struct opencl_callback {
+    opencl_event event; /* owns, also after the callback until somebody lets go of it */
+    bool is_due;        /* asked for and not made yet */
+    uint64_t come_ns;
+    struct opencl_callback *next;
+};
+
+/* Few are due at a time: one for each sleeper and each host call. */
+#define OPENCL_CALLBACKS_MAX 256u
+
 struct opencl_bell {
     struct platform_mutex lock;
     struct platform_condition waiters; /* for the host: an event may have completed */
     struct platform_condition watcher; /* for the device's own thread */
     uint64_t rings;
-    uint32_t callbacks_due; /* asked of the driver and not made yet */
+    struct opencl_callback callbacks[OPENCL_CALLBACKS_MAX];
+    uint32_t callbacks_used; /* those behind have never been taken */
+    struct opencl_callback *free, *first_come, *last_come;
 };
 
 struct opencl_device {
@@ -90,6 +103,10 @@ struct opencl_device {
      * their own to carry a stream's failure.
      */
     bool fails_whole;
+    bool uses_callbacks;
+    bool is_owed; /* at close: callbacks are due, so its queues and context stay */
+    /* Between two looks of one who sleeps until he is rung for. */
+    uint64_t pause_first_ns, pause_last_ns;
     _Atomic bool own_loss;
     _Atomic bool *is_lost; /* its parent's for a part; release with the reason, acquire in checks */
     _Atomic int loss_code;
@@ -99,6 +116,11 @@ struct opencl_device {
     /* Made when first needed: a device that is only listed costs no context. */
     opencl_context context;
     opencl_queue queue; /* for touching memory and for asking whether the device still answers */
+    /*
+     * One thread at a time gives that queue commands: NVIDIA's driver (580) crashes where several
+     * move buffers to the device through one queue, though OpenCL lets them.
+     */
+    struct platform_mutex queue_lock;
     struct opencl_stream *streams;
     /*
      * Streams that were closed and are over, for the next who opens one. NVIDIA's driver does not
@@ -185,6 +207,25 @@ muster_status opencl_memory_allocate(void *device, void *stream, uint64_t bytes,
 muster_status opencl_memory_free(void *device, void *stream, struct muster_memory *memory,
                                  struct muster_error *err);
 
+/* callback.c */
+
+/* From the first to the second the driver's callbacks find the device. */
+void opencl_enlist(struct opencl_device *device);
+void opencl_delist(struct opencl_device *device);
+void opencl_ring(struct opencl_device *device);
+/*
+ * Asks for a ring when the event completes, and holds the event until it has come. Only a hint: the
+ * ring may never come.
+ */
+void opencl_ask_for_ring(struct opencl_device *device, opencl_event event);
+/* Lets go of the events whose callbacks have come and surely returned. */
+void opencl_release_called(struct opencl_device *device);
+/*
+ * Waits for the callbacks that are due, delists the device and lets go of all events. False if some
+ * did not come by `deadline_ns`: their events stay, and may refer to their queues and context.
+ */
+bool opencl_end_callbacks(struct opencl_device *device, uint64_t deadline_ns);
+
 /* event.c */
 
 /* What the code of a command's event comes to, as opencl_observe. */
@@ -195,13 +236,6 @@ muster_status opencl_observe(struct opencl_device *device, opencl_event event,
 /* The same without words and without looking any further: CL_COMPLETE, above it, or a failure. */
 opencl_int opencl_event_code(const struct opencl_device *device, opencl_event event);
 void opencl_release(const struct opencl_device *device, opencl_event event); /* NULL is allowed */
-/* Asks for a ring when the event completes. Only a hint: the rings may never come. */
-void opencl_ask_for_ring(struct opencl_device *device, opencl_event event);
-void opencl_ring(struct opencl_device *device);
-/* From the first to the second the driver's callbacks find the device. The second waits for those that
- * are due until `deadline_ns`. */
-void opencl_enlist(struct opencl_device *device);
-void opencl_delist(struct opencl_device *device, uint64_t deadline_ns);
 /* Fills in what is known of launches that ended badly; all that is unfinished if the device is lost. */
 void opencl_settle_results(struct opencl_device *device);
 

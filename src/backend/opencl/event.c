@@ -14,83 +14,6 @@
 
 /* Looks that are cheaper than going to sleep. */
 #define SPIN_NS 20000u
-#define SLEEP_FIRST_NS 1000000u
-#define SLEEP_LAST_NS 20000000u
-
-/* Devices that callbacks may find. A number is never used again, so a late one finds nothing. */
-static struct {
-    struct platform_mutex lock;
-    struct opencl_device *devices;
-    uint64_t last_number;
-} live = { .lock = { PTHREAD_MUTEX_INITIALIZER } };
-
-void opencl_enlist(struct opencl_device *device)
-{
-    platform_mutex_lock(&live.lock);
-    device->number = ++live.last_number;
-    device->next_live = live.devices;
-    live.devices = device;
-    platform_mutex_unlock(&live.lock);
-}
-
-void opencl_delist(struct opencl_device *device, uint64_t deadline_ns)
-{
-    struct opencl_bell *bell = &device->bell;
-    platform_mutex_lock(&bell->lock);
-    while (bell->callbacks_due > 0 && deadline_ns > 0 &&
-           platform_condition_wait(&bell->waiters, &bell->lock, deadline_ns))
-        ;
-    platform_mutex_unlock(&bell->lock);
-    platform_mutex_lock(&live.lock);
-    struct opencl_device **at = &live.devices;
-    while (*at != device)
-        at = &(*at)->next_live;
-    *at = device->next_live;
-    platform_mutex_unlock(&live.lock);
-}
-
-static void ring(struct opencl_device *device, uint32_t callbacks)
-{
-    struct opencl_bell *bell = &device->bell;
-    platform_mutex_lock(&bell->lock);
-    bell->rings++;
-    bell->callbacks_due -= callbacks;
-    platform_condition_wake_all(&bell->waiters);
-    platform_condition_wake_one(&bell->watcher);
-    platform_mutex_unlock(&bell->lock);
-}
-
-void opencl_ring(struct opencl_device *device)
-{
-    ring(device, 0);
-}
-
-/* On a thread of the driver's, at any time, also when the device is long closed. */
-static void on_complete(opencl_event event, opencl_int code, void *number)
-{
-    (void)event, (void)code;
-    platform_mutex_lock(&live.lock);
-    struct opencl_device *device = live.devices;
-    while (device && device->number != (uintptr_t)number)
-        device = device->next_live;
-    if (device)
-        ring(device, 1);
-    platform_mutex_unlock(&live.lock);
-}
-
-void opencl_ask_for_ring(struct opencl_device *device, opencl_event event)
-{
-    struct opencl_bell *bell = &device->bell;
-    platform_mutex_lock(&bell->lock);
-    bell->callbacks_due++;
-    platform_mutex_unlock(&bell->lock);
-    if (opencl_of(device)->clSetEventCallback(event, OPENCL_COMPLETE, on_complete,
-                                              (void *)(uintptr_t)device->number) == OPENCL_SUCCESS)
-        return;
-    platform_mutex_lock(&bell->lock);
-    bell->callbacks_due--;
-    platform_mutex_unlock(&bell->lock);
-}
 
 void opencl_release(const struct opencl_device *device, opencl_event event)
 {
@@ -285,7 +208,7 @@ static muster_status sleep_until(struct opencl_event_state *event, const struct 
 {
     struct opencl_device *device = event->device;
     struct opencl_bell *bell = &device->bell;
-    uint64_t pause_ns = SLEEP_FIRST_NS;
+    uint64_t pause_ns = device->pause_first_ns;
     ask_once(event, last->event);
     for (;;) {
         platform_mutex_lock(&bell->lock);
@@ -301,7 +224,7 @@ static muster_status sleep_until(struct opencl_event_state *event, const struct 
                platform_condition_wait(&bell->waiters, &bell->lock, until_ns))
             ;
         platform_mutex_unlock(&bell->lock);
-        pause_ns = pause_ns * 2 < SLEEP_LAST_NS ? pause_ns * 2 : SLEEP_LAST_NS;
+        pause_ns = pause_ns * 2 < device->pause_last_ns ? pause_ns * 2 : device->pause_last_ns;
     }
 }
 

@@ -27,9 +27,13 @@ static void unreserve(struct opencl_device *device, uint64_t bytes)
 static opencl_int touch(struct opencl_device *device, opencl_buffer buffer)
 {
     const struct opencl_driver *driver = opencl_of(device);
+    platform_mutex_lock(&device->queue_lock);
     opencl_int code =
         driver->clEnqueueMigrateMemObjects(device->queue, 1, &buffer, 0, 0, NULL, NULL);
-    return code == OPENCL_SUCCESS ? driver->clFlush(device->queue) : code;
+    if (code == OPENCL_SUCCESS)
+        code = driver->clFlush(device->queue);
+    platform_mutex_unlock(&device->queue_lock);
+    return code;
 }
 
 muster_status opencl_memory_allocate(void *state, void *stream, uint64_t bytes,

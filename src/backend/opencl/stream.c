@@ -246,7 +246,8 @@ static void free_stream(struct opencl_stream *stream)
 {
     struct opencl_device *device = stream->device;
     clear_stream(stream);
-    opencl_of(device)->clReleaseCommandQueue(stream->queue);
+    if (!device->is_owed)
+        opencl_of(device)->clReleaseCommandQueue(stream->queue);
     allocator_give(opencl_allocator(device), stream, 1, sizeof *stream);
 }
 
@@ -261,6 +262,7 @@ bool opencl_streams_reap(struct opencl_device *device)
 {
     struct opencl_stream *over = NULL;
     bool is_complete = true;
+    opencl_release_called(device);
     platform_mutex_lock(&device->lock);
     for (struct opencl_stream *stream = device->streams, *next; stream; stream = next) {
         next = stream->next;

@@ -1,0 +1,73 @@
+/*
+ * Leases of devices among processes: a locked file for each leased device, in a folder that all
+ * users share.
+ *
+ * The lock is one of the open file (F_OFD_SETLK): whoever inherits the descriptor has it too, and
+ * the kernel drops it when the last of them has closed it or has died, however that came about. The
+ * text in the file says who holds it, for people; anybody may write it, and nothing is decided by
+ * it. Files stay when they are not locked: one that is removed could be locked by two at once.
+ */
+#ifndef CLI_LEASE_H
+#define CLI_LEASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Names the folder; "/run/muster", if an administrator has made it, or "/tmp/muster-leases". */
+#define LEASE_FOLDER_VARIABLE "MUSTER_LEASES"
+#define LEASE_KEY_BYTES 64
+#define LEASE_COMMAND_BYTES 192
+
+struct lease_folder {
+    int descriptor; /* owns; -1: there is none yet, and nothing is leased */
+    char path[256];
+};
+
+struct lease_holder {
+    char key[LEASE_KEY_BYTES];
+    char device[24]; /* as the holder calls it */
+    uint64_t pid, uid;
+    uint64_t since; /* seconds since 1970; 0: the holder has not signed yet */
+    char command[LEASE_COMMAND_BYTES];
+};
+
+enum lease_result { LEASE_TAKEN, LEASE_HELD, LEASE_FAILED };
+
+/* Makes it if `is_made` and it is not there. False if it cannot be used; that has been told. */
+bool lease_folder_open(struct lease_folder *folder, bool is_made);
+void lease_folder_close(struct lease_folder *folder);
+
+/* Does not wait. LEASE_TAKEN: `*descriptor` is the lease. LEASE_FAILED has been told. */
+enum lease_result lease_take(const struct lease_folder *folder, const char *key, int *descriptor);
+
+/*
+ * Waits until one of the keys is free, and takes it: `*which`. LEASE_HELD: none was within
+ * `timeout_ns` (UINT64_MAX: for ever). There must be no other threads.
+ */
+enum lease_result lease_wait(const struct lease_folder *folder, const char *const *keys,
+                             size_t count, uint64_t timeout_ns, size_t *which, int *descriptor);
+
+/* Writes down who has the lease. */
+void lease_sign(int descriptor, const struct lease_holder *holder);
+
+/*
+ * From now on a program that is run in the place of this one has the lease, and keeps the folder
+ * from being tidied away.
+ */
+void lease_hand_down(const struct lease_folder *folder, int descriptor);
+
+/* Whether it is held, and by whom. Takes nothing, so that nobody is kept from taking it. */
+bool lease_look(const struct lease_folder *folder, const char *key, struct lease_holder *holder);
+
+/* All that are held, by key. NULL and a count of 0: none, or no memory. Given back with free. */
+struct lease_holder *lease_list(const struct lease_folder *folder, size_t *count);
+
+/* "2026-01-31 23:59:59", UTC; "an unknown time" before it is signed. */
+#define LEASE_TIME_BYTES 32
+void lease_time(const struct lease_holder *holder, char text[LEASE_TIME_BYTES]);
+
+/* The name of the user, or the number. */
+void lease_user(const struct lease_holder *holder, char *name, size_t bytes);
+
+#endif

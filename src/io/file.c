@@ -1,0 +1,343 @@
+/*
+ * Reading and writing a file in order, and its end.
+ */
+#include "io/file.h"
+
+#include "base/allocator.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Room that is reserved ahead of writes whose end is not known. */
+#define RESERVE_MIN ((uint64_t)64 << 20)
+#define RESERVE_MAX ((uint64_t)1 << 30)
+/* What the system is told that will be read next. */
+#define HINT_BYTES ((uint64_t)64 << 20)
+
+static uint64_t min_u64(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Reading. */
+
+/* The input has come to the end it had when it was opened. */
+static void note_growth(struct io_file *file)
+{
+    struct stat facts;
+    if (fstat(file->descriptor, &facts) != 0 || !S_ISREG(facts.st_mode))
+        return;
+    platform_mutex_lock(&file->lock);
+    if ((uint64_t)facts.st_size > file->size)
+        file->grown_bytes = (uint64_t)facts.st_size - file->size;
+    platform_mutex_unlock(&file->lock);
+}
+
+/* What the cache is to have next, while the caller works on this. */
+static void hint(const struct io_file *file, uint64_t offset)
+{
+    if (file->direct < 0 && offset < file->size)
+        posix_fadvise(file->descriptor, (off_t)offset,
+                      (off_t)min_u64(HINT_BYTES, file->size - offset), POSIX_FADV_WILLNEED);
+}
+
+muster_status io_read_at(struct io_file *file, uint64_t offset, void *to, size_t bytes, size_t *got,
+                         struct muster_error *err)
+{
+    uint64_t left = offset < file->size ? file->size - offset : 0;
+    size_t count = (size_t)min_u64(bytes, left);
+    muster_status status = transfer_run(file, offset, to, count, false);
+    if (status != MUSTER_OK)
+        return io_failure(file, err);
+    *got = count;
+    return MUSTER_OK;
+}
+
+static muster_status read_next(struct io_file *file, void *to, size_t bytes, bool is_lasting,
+                               size_t *got)
+{
+    size_t count = (size_t)min_u64(bytes, file->size - file->position);
+    muster_status status = transfer_run(file, file->position, to, count, is_lasting);
+    if (status != MUSTER_OK)
+        return status;
+    platform_mutex_lock(&file->lock);
+    file->position += count;
+    platform_mutex_unlock(&file->lock);
+    if (file->position == file->size)
+        note_growth(file);
+    else
+        hint(file, file->position);
+    *got = count;
+    return MUSTER_OK;
+}
+
+muster_status io_read(struct io_file *file, void *to, size_t bytes, size_t enough, size_t *got,
+                      struct muster_error *err)
+{
+    size_t count = 0;
+    muster_status status = file->engine == IO_STREAM
+                               ? stream_read(file, to, bytes, enough, &count)
+                               : read_next(file, to, bytes, enough > 0, &count);
+    if (status != MUSTER_OK)
+        return io_failure(file, err);
+    *got = count;
+    return MUSTER_OK;
+}
+
+/* Writing. */
+
+void file_reserve_locked(struct io_file *file, uint64_t end)
+{
+    if (!file->can_reserve || end <= file->reserved)
+        return;
+    uint64_t ahead =
+        file->reserved < RESERVE_MIN ? RESERVE_MIN : min_u64(file->reserved, RESERVE_MAX);
+    uint64_t until = end + ahead;
+    file->can_reserve = until < INT64_MAX && fallocate(file->descriptor, 0, (off_t)file->reserved,
+                                                       (off_t)(until - file->reserved)) == 0;
+    if (file->can_reserve)
+        file->reserved = until;
+}
+
+/* At the end of what was written, in one go. */
+static muster_status write_through(struct io_file *file, const void *from, size_t bytes,
+                                   uint64_t offset)
+{
+    if (file->engine == IO_STREAM)
+        return stream_write(file, from, bytes);
+    platform_mutex_lock(&file->lock);
+    file_reserve_locked(file, offset + bytes);
+    platform_mutex_unlock(&file->lock);
+    /* It is only read from: reading and writing share one kind of request. */
+    return transfer_run(file, offset, (void *)(uintptr_t)from, bytes, false);
+}
+
+static muster_status flush(struct io_file *file)
+{
+    size_t bytes = file->gathered;
+    file->gathered = 0;
+    return bytes > 0 ? write_through(file, file->gather, bytes, file->end - bytes) : MUSTER_OK;
+}
+
+/* Small ones together; the end counts them at once. */
+static muster_status append(struct io_file *file, const void *from, size_t bytes)
+{
+    muster_status status = MUSTER_OK;
+    if (file->gathered + bytes > GATHER_BYTES)
+        status = flush(file);
+    if (status != MUSTER_OK)
+        return status;
+    if (!file->gather && bytes < GATHER_BYTES)
+        file->gather = allocator_take(&file->allocator, GATHER_BYTES, 1);
+    bool is_gathered = file->gather && bytes < GATHER_BYTES;
+    platform_mutex_lock(&file->lock);
+    uint64_t offset = file->end;
+    file->end += bytes;
+    file->copied_by_muster += is_gathered ? bytes : 0;
+    platform_mutex_unlock(&file->lock);
+    if (!is_gathered)
+        return write_through(file, from, bytes, offset);
+    memcpy(file->gather + file->gathered, from, bytes);
+    file->gathered += bytes;
+    return MUSTER_OK;
+}
+
+muster_status io_write(struct io_file *file, const void *from, size_t bytes,
+                       struct muster_error *err)
+{
+    struct io_guard guard;
+    muster_status status = io_failure(file, err);
+    if (status != MUSTER_OK || bytes == 0)
+        return status;
+    guard_begin(&guard);
+    status = append(file, from, bytes);
+    guard_end(&guard);
+    return status == MUSTER_OK ? MUSTER_OK : io_failure(file, err);
+}
+
+muster_status io_flush(struct io_file *file, struct muster_error *err)
+{
+    struct io_guard guard;
+    guard_begin(&guard);
+    muster_status status = flush(file);
+    guard_end(&guard);
+    return status == MUSTER_OK ? MUSTER_OK : io_failure(file, err);
+}
+
+/* The end. */
+
+/* Nothing of the engine is left: all that it had is done. */
+static void close_engine(struct io_file *file)
+{
+    io_settle(file);
+    if (file->engine == IO_URING)
+        uring_close(file);
+    if (file->engine == IO_WORKERS)
+        workers_close(file);
+    if (file->direct >= 0)
+        close(file->direct);
+    file->direct = -1;
+}
+
+static muster_status put_in_place(struct io_file *file, struct muster_error *err)
+{
+    /* What was reserved beyond the end goes. */
+    if (file->reserved > file->end && ftruncate(file->descriptor, (off_t)file->end) != 0) {
+        platform_mutex_lock(&file->lock);
+        transfer_fail_locked(file, errno, file->end);
+        platform_mutex_unlock(&file->lock);
+        platform_aside_discard(&file->aside);
+        return io_failure(file, err);
+    }
+    struct muster_error problem;
+    muster_status status = platform_aside_commit(&file->aside, &problem);
+    return status == MUSTER_OK ? MUSTER_OK : io_fail(file, &problem, err);
+}
+
+muster_status io_finish(struct io_file *file, struct muster_error *err)
+{
+    struct io_guard guard;
+    if (!file->is_write || file->is_finished)
+        return io_failure(file, err);
+    guard_begin(&guard);
+    if (io_failure(file, NULL) == MUSTER_OK)
+        io_flush(file, NULL);
+    io_settle(file);
+    muster_status status = io_failure(file, err);
+    file->is_finished = true;
+    if (file->is_aside && status == MUSTER_OK) {
+        status = put_in_place(file, err);
+        file->descriptor = -1;
+    } else if (file->is_aside) {
+        platform_aside_discard(&file->aside);
+        file->descriptor = -1;
+    }
+    guard_end(&guard);
+    return status;
+}
+
+void io_close(struct io_file *file)
+{
+    struct io_guard guard;
+    if (!file)
+        return;
+    guard_begin(&guard);
+    close_engine(file);
+    if (file->gives_back && !file->is_write && file->descriptor >= 0)
+        lseek(file->descriptor, (off_t)file->position, SEEK_SET);
+    if (file->is_aside && !file->is_finished)
+        platform_aside_discard(&file->aside);
+    else if (file->is_owner && file->descriptor >= 0)
+        close(file->descriptor);
+    guard_end(&guard);
+    close(file->wake);
+    platform_condition_deinit(&file->changed);
+    platform_mutex_deinit(&file->lock);
+    struct muster_allocator allocator = file->allocator;
+    if (file->gather)
+        allocator_give(&allocator, file->gather, GATHER_BYTES, 1);
+    allocator_give(&allocator, file->pieces, file->options.depth, sizeof *file->pieces);
+    allocator_give(&allocator, file->name, file->name_bytes, 1);
+    allocator_give(&allocator, file, 1, sizeof *file);
+}
+
+/* What there is to ask. */
+
+bool io_is_stream(const struct io_file *file)
+{
+    return file->engine == IO_STREAM;
+}
+
+const char *io_name(const struct io_file *file)
+{
+    return file->name;
+}
+
+uint64_t io_left(struct io_file *file)
+{
+    platform_mutex_lock(&file->lock);
+    uint64_t left = file->engine == IO_STREAM ? UINT64_MAX : file->size - file->position;
+    platform_mutex_unlock(&file->lock);
+    return left;
+}
+
+uint64_t io_end(struct io_file *file)
+{
+    platform_mutex_lock(&file->lock);
+    uint64_t end = file->end;
+    platform_mutex_unlock(&file->lock);
+    return end;
+}
+
+muster_status io_failure(struct io_file *file, struct muster_error *err)
+{
+    platform_mutex_lock(&file->lock);
+    if (atomic_load_explicit(&file->is_cancelled, memory_order_relaxed))
+        transfer_cancelled_locked(file);
+    muster_status status = transfer_failure_locked(file, err);
+    platform_mutex_unlock(&file->lock);
+    return status;
+}
+
+muster_status io_fail(struct io_file *file, const struct muster_error *problem,
+                      struct muster_error *err)
+{
+    platform_mutex_lock(&file->lock);
+    if (file->failure.status == MUSTER_OK)
+        file->failure = *problem;
+    platform_mutex_unlock(&file->lock);
+    return io_failure(file, err);
+}
+
+void io_cancel(struct io_file *file)
+{
+    uint64_t one = 1;
+    atomic_store_explicit(&file->is_cancelled, true, memory_order_relaxed);
+    /* It is readable from now on, whatever the write says: a full counter is readable too. */
+    while (write(file->wake, &one, sizeof one) < 0 && errno == EINTR)
+        continue;
+}
+
+void io_forget_memory(struct io_file *file)
+{
+    platform_mutex_lock(&file->lock);
+    uring_forget_memory_locked(file);
+    platform_mutex_unlock(&file->lock);
+}
+
+static const char *engine_name(const struct io_file *file)
+{
+    /* Not what could be, where nothing lay as direct requests need it. */
+    bool is_direct = file->direct >= 0 && file->memory_align != SIZE_MAX &&
+                     (file->bytes == 0 || file->copied_by_system < file->bytes);
+    switch (file->engine) {
+    case IO_STREAM:
+        return "pipe";
+    case IO_URING:
+        return is_direct ? "io_uring direct" : "io_uring";
+    default:
+        return is_direct ? "threads direct" : "threads";
+    }
+}
+
+void io_report(struct io_file *file, struct muster_file_report *report)
+{
+    platform_mutex_lock(&file->lock);
+    snprintf(report->engine, sizeof report->engine, "%s", engine_name(file));
+    bool is_unaligned = file->direct >= 0 && file->bytes > 0 && file->memory_align != SIZE_MAX &&
+                        file->copied_by_system == file->bytes;
+    snprintf(report->why, sizeof report->why, "%s%s", file->why,
+             is_unaligned ? "; the data does not lie as direct requests need it" : "");
+    report->bytes = file->bytes;
+    report->copied_by_muster = file->copied_by_muster;
+    report->copied_by_system = file->copied_by_system;
+    report->operations = file->operations;
+    report->waited_ns = file->waited_ns;
+    report->grown_bytes = file->grown_bytes;
+    report->memory_fixed = file->memory_fixed;
+    platform_mutex_unlock(&file->lock);
+}
