@@ -238,11 +238,11 @@ static bool print_end(void *user, size_t input, uint64_t lines)
     return !output_failed(printing->out);
 }
 
-static void tell_trouble(void *user, const char *path, int error)
+static void tell_trouble(void *user, const char *path, const char *why)
 {
     struct printing *printing = user;
     atomic_store(&printing->is_troubled, true);
-    message_error("%s: %s", path, strerror(error));
+    message_error("%s: %s", path, why);
 }
 
 static void print_report(struct printing *printing, const struct muster_report *report)

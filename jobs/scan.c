@@ -132,7 +132,8 @@ static muster_status set_up(struct scan *scan, const struct words *words, struct
     bool has_all_lines = words->has_empty && scan->options.want != FINDER_MATCHES;
     if (!automaton_init(&scan->automaton, has_all_lines ? &none : words))
         return no_memory(err, "the automaton of the words");
-    if (!inputs_init(&scan->inputs, scan->options.paths, scan->options.path_count, SCAN_ITEM))
+    if (!inputs_init(&scan->inputs, scan->m, scan->options.paths, scan->options.path_count,
+                     SCAN_ITEM))
         return no_memory(err, "the list of inputs");
     scan->inputs.trouble = scan->options.trouble;
     scan->inputs.user = scan->options.user;

@@ -30,7 +30,7 @@ struct scan_options {
      */
     bool (*end)(void *user, size_t input, uint64_t lines);
     /* An input cannot be read, or not to its end. Called on another thread than the two above. */
-    void (*trouble)(void *user, const char *path, int error);
+    void (*trouble)(void *user, const char *path, const char *why);
     void *user;
 };
 

@@ -171,6 +171,23 @@ def many_words(bench):
         bench.same("100,000 words", [*mode, "-f", "words", "text"])
 
 
+def large_files(bench):
+    """Large enough to be read by requests side by side, and beginning anywhere in a job's memory."""
+    random_ = random.Random(SEED)
+    part = random_text(random_, b"abcdefgh  ", 100003, 0.02)
+    bench.write("words", b"abcd\nhgfe\nbad\n")
+    bench.write("small", part[:1000])
+    bench.write("large", part * 90)
+    for mode in [["-c"], ["-bo"]]:
+        bench.same("large files", [*mode, "-f", "words", "small", "large", "small", "large"])
+    with open(os.path.join(bench.folder, "large"), "rb") as file:
+        file.seek(5000)
+        code, out, err = bench.muster("--devices", "cpu", "-c", "-f", "words", stdin=file)
+    with open(os.path.join(bench.folder, "large"), "rb") as file:
+        file.seek(5000)
+        bench.check.equal("from the middle", (code, out), bench.grep("-c", "-f", "words", stdin=file)[:2])
+
+
 def real_text(bench):
     """Every source file of the tree, by name, with words that are in them and some that are not."""
     names = sorted(os.path.join(base, name) for base, _, files in os.walk(os.path.join(ROOT, "src")) for name in files)
@@ -281,7 +298,7 @@ def on_a_gpu(bench):
 check = Check()
 check.muster = os.path.abspath(check.muster)
 print(f"seed {SEED}")
-for part in [awkward, at_random, standard_input, many_words, real_text, trouble, reports, lost_half_way, on_a_gpu]:
+for part in [awkward, at_random, standard_input, many_words, large_files, real_text, trouble, reports, lost_half_way, on_a_gpu]:
     with tempfile.TemporaryDirectory() as folder:
         part(Bench(check, folder))
 check.finish()
