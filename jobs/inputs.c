@@ -46,6 +46,13 @@ void inputs_deinit(struct inputs *inputs)
     inputs->rest = NULL;
 }
 
+/* What is in the system's cache is copied from there by this thread alone either way, sooner by read. */
+static bool is_direct(struct muster_file *file)
+{
+    struct muster_file_report report = { .size = sizeof report };
+    return muster_file_report(file, &report, NULL) == MUSTER_OK && strstr(report.engine, "direct");
+}
+
 /* Both give whether it went well, and else say why not. */
 static bool open_current(struct inputs *inputs, struct muster_error *why)
 {
@@ -66,7 +73,13 @@ static bool open_current(struct inputs *inputs, struct muster_error *why)
     const struct muster_file_options options = { .size = sizeof options,
                                                  .descriptor = inputs->descriptor,
                                                  .item_bytes = 1 };
-    return muster_file_read_open(inputs->m, NULL, &options, &inputs->file, why) == MUSTER_OK;
+    if (muster_file_read_open(inputs->m, NULL, &options, &inputs->file, why) != MUSTER_OK)
+        return false;
+    if (is_direct(inputs->file))
+        return true;
+    muster_file_close(inputs->file);
+    inputs->file = NULL;
+    return true;
 }
 
 /* What follows in the current input, straight to where it is wanted; 0 bytes: it has ended. */

@@ -179,6 +179,13 @@ def large_files(bench):
     bench.write("small", part[:1000])
     bench.write("large", part * 90)
     for mode in [["-c"], ["-bo"]]:
+        # What the system has not in its cache is read past it, where the file system can do that.
+        with open(os.path.join(bench.folder, "large"), "rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        answer = bench.muster("--devices", "cpu", *mode, "-f", "words", "small", "large", "small", "large")
+        expected = bench.grep(*mode, "-f", "words", "small", "large", "small", "large")
+        bench.check.true(f"{mode}: large files that are not cached", answer[:2] == expected[:2], answer[2])
         bench.same("large files", [*mode, "-f", "words", "small", "large", "small", "large"])
     with open(os.path.join(bench.folder, "large"), "rb") as file:
         file.seek(5000)
