@@ -305,6 +305,7 @@ static enum exit_code run_job(struct muster *m, struct printing *printing, struc
         .is_numbered = values[LINE_NUMBER].given && !has_counts,
         .paths = printing->paths,
         .path_count = printing->path_count,
+        .output = has_counts ? 0 : STDOUT_FILENO,
         .run = { .unit_items = values[UNIT].number },
         .hit = print_hit,
         .end = print_end,

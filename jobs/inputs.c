@@ -53,6 +53,13 @@ static bool is_direct(struct muster_file *file)
     return muster_file_report(file, &report, NULL) == MUSTER_OK && strstr(report.engine, "direct");
 }
 
+static bool is_output(const struct inputs *inputs, const struct stat *facts)
+{
+    struct stat output;
+    return inputs->output > 0 && fstat(inputs->output, &output) == 0 &&
+           output.st_dev == facts->st_dev && output.st_ino == facts->st_ino;
+}
+
 /* Both give whether it went well, and else say why not. */
 static bool open_current(struct inputs *inputs, struct muster_error *why)
 {
@@ -67,6 +74,10 @@ static bool open_current(struct inputs *inputs, struct muster_error *why)
         return false;
     }
     inputs->is_regular = fstat(inputs->descriptor, &facts) == 0 && S_ISREG(facts.st_mode);
+    if (inputs->is_regular && is_output(inputs, &facts)) {
+        snprintf(why->text, sizeof why->text, "the input is also the output");
+        return false;
+    }
     /* Standard input may be read from its middle. */
     if (!inputs->is_regular || is_standard || facts.st_size < LARGE_BYTES)
         return true;

@@ -24,6 +24,7 @@ struct inputs {
     /* Told of what cannot be read, on the reading thread; reading goes on with the next. */
     void (*trouble)(void *user, const char *path, const char *why);
     void *user;
+    int output; /* a file that grows by what is found, and so is not read; 0: none */
     /* The reading thread's own. */
     size_t current;
     int descriptor;           /* -1: none is open */

@@ -137,6 +137,7 @@ static muster_status set_up(struct scan *scan, const struct words *words, struct
         return no_memory(err, "the list of inputs");
     scan->inputs.trouble = scan->options.trouble;
     scan->inputs.user = scan->options.user;
+    scan->inputs.output = scan->options.output;
     scan->finder = (struct finder){ .want = scan->options.want,
                                     .is_numbered = scan->options.is_numbered,
                                     .has_empty = words->has_empty,

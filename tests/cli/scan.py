@@ -238,6 +238,10 @@ def trouble(bench):
         done = subprocess.run([check.muster, "scan", "--devices", "cpu", "-e", "o", "text"], cwd=bench.folder, stdout=full,
                               stderr=subprocess.PIPE, timeout=TIME_LIMIT_S)
     check.true("a full disk is told", done.returncode == 1 and b"No space left" in done.stderr, done.stderr)
+    with open(os.path.join(bench.folder, "text"), "ab") as itself:
+        done = subprocess.run([check.muster, "scan", "--devices", "cpu", "-e", "o", "text"], cwd=bench.folder, stdout=itself,
+                              stderr=subprocess.PIPE, timeout=TIME_LIMIT_S)
+    check.true("an input that is the output", done.returncode == 2 and b"also the output" in done.stderr, done.stderr)
     bench.write("long", b"foo\n" * 500000)
     process = subprocess.Popen([check.muster, "scan", "--devices", "cpu", "-e", "foo", "long"], cwd=bench.folder,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
