@@ -277,9 +277,10 @@ static bool must_stage(const struct line *line)
     uint32_t input = line->pipeline->input;
     if (!job->desc.input || job->desc.items == 0 || line->lane->uses_host_memory)
         return false;
-    return !host_memory_is_pinned(line->lane->device, job->desc.input,
-                                  (size_t)job->desc.items *
-                                      line->pipeline->buffers[input].bytes_per_item);
+    const struct run_device *device = line->lane->device;
+    return !device->backend->table.host_is_fast(device->state, job->desc.input,
+                                                (size_t)job->desc.items *
+                                                    line->pipeline->buffers[input].bytes_per_item);
 }
 
 muster_status line_set_up(struct run_lane *lane, struct muster_error *err)
