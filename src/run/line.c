@@ -647,6 +647,7 @@ static void begin_host_step(struct line_unit *unit)
     count_waits(unit, unit->next);
     unit->work = (struct work){ .run = run_host_step, .user = unit };
     atomic_store_explicit(&unit->host_state, HOST_RUNNING, memory_order_relaxed);
+    unit->line->host_steps++;
     workers_give(unit->line->job->workers, &unit->work);
 }
 
@@ -667,6 +668,7 @@ static bool move_host_step(struct line_unit *unit)
     if (state == HOST_RUNNING)
         return false;
     if (state == HOST_RETURNED) {
+        unit->line->host_steps--;
         end_host_step(unit);
         return true;
     }
@@ -805,6 +807,20 @@ static void renew_streams(struct line *line)
     line->must_renew = false;
 }
 
+/* Host stages are the user's code: however long they take, the device is not to blame. */
+static void note_host_steps_locked(struct line *line)
+{
+    struct muster_job *job = line->job;
+    bool is_held_up = line->host_steps > 0;
+    uint64_t due_ns = job_look_due(job->core);
+    if (is_held_up == line->is_held_up)
+        return;
+    line->is_held_up = is_held_up;
+    job_lane_held_up(job->core, line->lane->index, is_held_up, platform_clock_ns());
+    if (job_look_due(job->core) < due_ns)
+        job_wake_locked(job);
+}
+
 /* Called with the lock. Looks on for a while, or sleeps until there is news or it is time to look. */
 static void wait_locked(struct line *line)
 {
@@ -848,6 +864,7 @@ void line_run(struct run_lane *lane)
             has_moved = true;
         }
         run_lock(job->m);
+        note_host_steps_locked(line);
         if (is_oldest_over)
             finish_locked(line);
         if (is_oldest_over || has_moved) {

@@ -152,6 +152,8 @@ struct line {
     bool is_over;            /* the job: units in flight are not wanted any more */
     bool must_renew;         /* a stream failed: when nothing is in flight they are all left */
     bool awaits_device;      /* something was asked of the device and is not there yet */
+    uint32_t host_steps;     /* that workers have, or are about to have */
+    bool is_held_up;         /* by them, as the core knows */
     uint64_t moved_ns;       /* when something last went on */
     uint64_t unit_ns;        /* how long a unit took, lately */
     uint64_t terminal;       /* bit for each step whose arrival ends a unit */
