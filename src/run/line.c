@@ -817,7 +817,12 @@ static void note_host_steps_locked(struct line *line)
         return;
     line->is_held_up = is_held_up;
     job_lane_held_up(job->core, line->lane->index, is_held_up, platform_clock_ns());
-    if (job_look_due(job->core) < due_ns)
+    /* A runtime that closes did not wait for the device all that time either. */
+    if (!is_held_up && job->has_given_up) {
+        job->has_given_up = false;
+        job->give_up_ns = platform_deadline_ns(job->m->options.close_ns / 2);
+    }
+    if (job_look_due(job->core) < due_ns || job->give_up_ns < UINT64_MAX)
         job_wake_locked(job);
 }
 
@@ -840,6 +845,23 @@ static void wait_locked(struct line *line)
     uint64_t pause_ns = line->unit_ns / SLEEPS_PER_UNIT;
     pause_ns = pause_ns < SLEEP_MIN_NS ? SLEEP_MIN_NS : least(pause_ns, SLEEP_MAX_NS);
     platform_condition_wait(&job->changed, &job->m->lock, now_ns + pause_ns);
+}
+
+/* Streams must not wait for a lane that has left: no step that would have opened a gate comes any more. */
+static void release_gates(struct line *line)
+{
+    for (uint32_t i = 0; i < line->plan->edge_count; i++)
+        if (line->gates[i])
+            table_of(line)->gate_publish(line->gates[i], line->next, NULL);
+}
+
+/* Whether the lane leaves its device to itself. What workers have is seen to its end. */
+static bool may_leave_locked(struct line *line)
+{
+    struct muster_job *job = line->job;
+    if (!job->must_leave || line->host_steps > 0)
+        return false;
+    return lane_may_leave_locked(line->lane);
 }
 
 void line_run(struct run_lane *lane)
@@ -871,11 +893,15 @@ void line_run(struct run_lane *lane)
             line->moved_ns = platform_clock_ns();
             continue;
         }
-        if (job->must_leave && lane_may_leave_locked(lane))
+        if (may_leave_locked(line))
             break;
         if (job->changes == seen)
             wait_locked(line);
     }
+    run_unlock(job->m);
+    if (line->oldest < line->next)
+        release_gates(line);
+    run_lock(job->m);
     job->lanes_inside--;
     job_wake_locked(job);
     run_unlock(job->m);
