@@ -1009,7 +1009,8 @@ void jobs_free_left(struct muster *m, bool all)
     run_lock(m);
     for (struct muster_job **at = &m->jobs_left; *at;) {
         struct muster_job *job = *at;
-        if (job->outstanding > 0 && !all) {
+        /* Of a pipeline's job it is found out by asking the device. */
+        if (job->outstanding > 0 && !job->pipeline && !all) {
             at = &job->next;
             continue;
         }
@@ -1024,6 +1025,13 @@ void jobs_free_left(struct muster *m, bool all)
         /* At the end the runtime itself has given back what its devices had. */
         if (!all)
             tear_down(job);
+        if (!all && job->outstanding > 0) {
+            run_lock(m);
+            job->next = m->jobs_left;
+            m->jobs_left = job;
+            run_unlock(m);
+            continue;
+        }
         platform_condition_deinit(&job->changed);
         free_job(job);
     }

@@ -154,6 +154,7 @@ void lane_tear_down(struct run_lane *lane)
     struct muster_job *job = lane->job;
     struct muster *m = job->m;
     uint32_t depth = job->core_options.depth;
+    line_settle(lane);
     /* A device that still works in one of the slots keeps them all, until it comes back. */
     run_lock(m);
     bool is_kept = lane->slots && find_slot(lane, STAGE_RUNNING);

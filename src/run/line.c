@@ -311,6 +311,24 @@ muster_status line_set_up(struct run_lane *lane, struct muster_error *err)
     return status;
 }
 
+void line_settle(struct run_lane *lane)
+{
+    struct line *line = lane->line;
+    if (!line || line->oldest == line->next)
+        return;
+    for (uint32_t i = 0; i < line->pipeline->declaration.stream_count; i++) {
+        muster_status status = table_of(line)->stream_query(line->streams[i]->state, NULL);
+        if (status != MUSTER_OK && !run_is_over(status))
+            return;
+    }
+    run_lock(line->job->m);
+    for (; line->oldest < line->next; line->oldest++) {
+        unit_at(line, line->oldest)->slot->stage = STAGE_FREE;
+        line->job->outstanding--;
+    }
+    run_unlock(line->job->m);
+}
+
 void line_tear_down(struct run_lane *lane)
 {
     struct line *line = lane->line;

@@ -168,6 +168,11 @@ struct line {
 
 muster_status line_set_up(struct run_lane *lane, struct muster_error *err);
 void line_run(struct run_lane *lane);
+/*
+ * After the lane has left: if its device has come to the end of what it was given meanwhile, its slots
+ * are free. Nobody else looks.
+ */
+void line_settle(struct run_lane *lane);
 /* Nothing of it is under way. */
 void line_tear_down(struct run_lane *lane);
 void line_free(struct run_lane *lane);
