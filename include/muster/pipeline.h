@@ -131,7 +131,7 @@ MUSTER_API muster_status muster_pipeline_print(const struct muster_pipeline *pip
                                                size_t capacity, size_t *needed,
                                                struct muster_error *err);
 
-/* No job may be using it. NULL is allowed. */
+/* Its jobs must be over; they need not be destroyed. NULL is allowed. */
 MUSTER_API void muster_pipeline_destroy(struct muster_pipeline *pipeline);
 
 enum muster_edge_kind {

@@ -529,6 +529,7 @@ static void free_job(struct muster_job *job)
     allocator_give(&m->allocator, job->free_buffers, job->buffer_count, sizeof *job->free_buffers);
     if (job->core)
         allocator_give(&m->allocator, job->core, job_bytes(&job->core_options), 1);
+    pipeline_let_go(job->pipeline);
     allocator_give(&m->allocator, job, 1, sizeof *job);
 }
 
@@ -839,9 +840,11 @@ static muster_status describe(struct muster_job *job, struct muster *m,
     if (status != MUSTER_OK)
         return status;
     job->desc = *desc;
-    job->pipeline = desc->pipeline;
     copy_args(job, desc);
-    return find_policy(job, err);
+    status = find_policy(job, err);
+    if (status == MUSTER_OK)
+        job->pipeline = pipeline_hold(desc->pipeline);
+    return status;
 }
 
 muster_status muster_start(struct muster *m, const struct muster_job_desc *desc,
@@ -857,6 +860,7 @@ muster_status muster_start(struct muster *m, const struct muster_job_desc *desc,
     if (status == MUSTER_OK)
         status = platform_condition_init(&job->changed, err);
     if (status != MUSTER_OK) {
+        pipeline_let_go(job->pipeline);
         allocator_give(&m->allocator, job, 1, sizeof *job);
         return status;
     }

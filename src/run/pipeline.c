@@ -439,8 +439,32 @@ void muster_pipeline_destroy(struct muster_pipeline *pipeline)
     while (*at != pipeline)
         at = &(*at)->next;
     *at = pipeline->next;
+    pipeline->is_gone = true;
+    bool is_last = pipeline->jobs == 0;
     run_unlock(m);
-    free_pipeline(pipeline);
+    if (is_last)
+        free_pipeline(pipeline);
+}
+
+struct muster_pipeline *pipeline_hold(struct muster_pipeline *pipeline)
+{
+    if (!pipeline)
+        return NULL;
+    run_lock(pipeline->m);
+    pipeline->jobs++;
+    run_unlock(pipeline->m);
+    return pipeline;
+}
+
+void pipeline_let_go(struct muster_pipeline *pipeline)
+{
+    if (!pipeline)
+        return;
+    run_lock(pipeline->m);
+    bool is_last = --pipeline->jobs == 0 && pipeline->is_gone;
+    run_unlock(pipeline->m);
+    if (is_last)
+        free_pipeline(pipeline);
 }
 
 void pipelines_destroy_all(struct muster *m)

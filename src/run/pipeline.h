@@ -41,8 +41,13 @@ struct muster_pipeline {
     bool may_merge;      /* several of the caller's units may be handled as one */
     bool has_host_steps; /* stages on "host" */
     uint32_t slots_max;
-    uint32_t jobs; /* that use it */
+    uint32_t jobs; /* that have it */
+    bool is_gone;  /* for its user: the last of them frees it */
 };
+
+/* A job has it until it is freed itself, which may be after its user has destroyed it. NULL is allowed. */
+struct muster_pipeline *pipeline_hold(struct muster_pipeline *pipeline);
+void pipeline_let_go(struct muster_pipeline *pipeline);
 
 /* The plan for a device; NULL and why not, if there is none. */
 const struct pipe_plan *pipeline_plan(const struct muster_pipeline *pipeline,
