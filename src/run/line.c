@@ -584,11 +584,27 @@ static muster_status do_parts(struct line_unit *unit, uint32_t step, uint32_t fi
     return unit_call(unit, step, first_part, part_count, err);
 }
 
+/* Whether one copy moves all parts: they lie alike at both ends, and none has a size of its own. */
+static bool copies_once(const struct line_unit *unit, const struct muster_stage *stage)
+{
+    const struct muster_job *job = unit->line->job;
+    uint32_t from = (uint32_t)__builtin_ctzll(stage->reads);
+    uint32_t to = (uint32_t)__builtin_ctzll(stage->writes);
+    uint32_t part = 0;
+    if (job->strides[from] != job->strides[to])
+        return false;
+    while (part < unit->part_count && *line_bytes(unit, from, part) == SIZE_MAX)
+        part++;
+    return part == unit->part_count;
+}
+
 /* Does the step: once for all parts, or for one after the other. */
 static muster_status do_step(struct line_unit *unit, uint32_t step, struct muster_error *err)
 {
     const struct muster_pipeline *pipeline = unit->line->pipeline;
-    bool is_once = pipeline->stages[step - 1].every > 1 || pipeline->may_merge;
+    const struct muster_stage *stage = &pipeline->stages[step - 1];
+    bool is_once = (stage->every > 1 || pipeline->may_merge) &&
+                   (!(stage->flags & MUSTER_COPY) || copies_once(unit, stage));
     muster_status status = MUSTER_OK;
     if (is_once)
         return do_parts(unit, step, 0, unit->part_count, err);
