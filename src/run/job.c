@@ -341,21 +341,30 @@ static struct muster_kernel *find_without_form(const struct muster_job *job,
     return without;
 }
 
+/* Whether it can run the job, if it is there. */
+static bool is_able(const struct muster_job *job, const struct run_device *device)
+{
+    if (find_without_form(job, device))
+        return false;
+    return !job->pipeline ||
+           pipeline_plan(job->pipeline, device, job->desc.options.depth == 1, NULL);
+}
+
 static bool takes_part_locked(const struct muster_job *job, const struct run_device *device)
 {
     const char *devices = job->desc.options.devices;
-    if (device_check_locked(device, NULL) != MUSTER_OK || find_without_form(job, device))
+    if (device_check_locked(device, NULL) != MUSTER_OK || !is_able(job, device))
         return false;
     return !devices || run_list_names(devices, device->info.id);
 }
 
-/* A device that would take part if it could run the kernel; NULL if there is none. */
+/* A device that would take part if it could run the job; NULL if there is none. */
 static const struct run_device *find_unable_locked(const struct muster_job *job)
 {
     const char *devices = job->desc.options.devices;
     for (uint32_t i = 0; i < job->m->device_count; i++) {
         const struct run_device *device = job->m->devices[i];
-        if (device_check_locked(device, NULL) == MUSTER_OK && find_without_form(job, device) &&
+        if (device_check_locked(device, NULL) == MUSTER_OK && !is_able(job, device) &&
             (!devices || run_list_names(devices, device->info.id)))
             return device;
     }
@@ -423,7 +432,11 @@ static muster_status find_devices(struct muster_job *job, struct muster_error *e
     if (status != MUSTER_OK || job->lane_count > 0)
         return status;
     if (unable) {
-        kernel_explain_no_form(find_without_form(job, unable), unable, &problem);
+        struct muster_kernel *without = find_without_form(job, unable);
+        if (without)
+            kernel_explain_no_form(without, unable, &problem);
+        else
+            pipeline_plan(job->pipeline, unable, job->desc.options.depth == 1, &problem);
         return muster_error_fill(err, MUSTER_E_NO_DEVICE, 0, problem.fix,
                                  "no device can run the job: %s", problem.text);
     }

@@ -479,11 +479,11 @@ const struct pipe_plan *pipeline_plan(const struct muster_pipeline *pipeline,
                                       const struct run_device *device, bool is_one_by_one,
                                       struct muster_error *err)
 {
-    const uint32_t gates = MUSTER_CAN_WAIT_VALUE;
-    enum pipeline_plan_kind kind = is_one_by_one                       ? PLAN_ONE_BY_ONE
-                                   : device->info.capabilities & gates ? PLAN_WITH_GATES
-                                                                       : PLAN_WITHOUT_GATES;
-    if (pipeline->plans[kind] && (kind == PLAN_WITH_GATES || !pipeline->plans[kind]->needs_gates))
+    bool has_gates = device->info.capabilities & MUSTER_CAN_WAIT_VALUE;
+    enum pipeline_plan_kind kind = is_one_by_one ? PLAN_ONE_BY_ONE
+                                   : has_gates   ? PLAN_WITH_GATES
+                                                 : PLAN_WITHOUT_GATES;
+    if (pipeline->plans[kind] && (has_gates || !pipeline->plans[kind]->needs_gates))
         return pipeline->plans[kind];
     if (pipeline->plans[kind])
         muster_error_fill(err, MUSTER_E_NOT_SUPPORTED, 0, "ask for another schedule, or for none",
