@@ -907,8 +907,13 @@ void line_run(struct run_lane *lane)
             kernel_prepare(job->pipeline->stages[i].kernel, lane->device);
     run_lock(job->m);
     for (;;) {
-        uint64_t seen = job->changes;
+        uint64_t seen = job->changes, due_ns = job_look_due(job->core);
         bool has_moved = claim_locked(line);
+        /* A claim that got nothing may have brought the next look forward: the conductor's matter. */
+        if (job_look_due(job->core) < due_ns) {
+            job_wake_locked(job);
+            seen = job->changes;
+        }
         line->is_over = job_state(job->core) != JOB_RUNNING;
         run_unlock(job->m);
         has_moved = move_units(line) || has_moved;
