@@ -257,6 +257,11 @@ static muster_status lay_out(struct muster_job *job, struct muster_error *err)
 {
     bool fits = true;
     job->window = find_window(job);
+    if (job->pipeline && job->window > 0 &&
+        job->window < least(job->pipeline->every, job->desc.items))
+        return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, "use a larger window",
+                                 "a stage takes %u units together, and the window holds %llu items",
+                                 job->pipeline->every, (unsigned long long)job->window);
     if (job->pipeline)
         pipeline_plan_units(job);
     else
