@@ -65,7 +65,12 @@ struct muster_unit;
  * - a callback on a stream, which only enqueues on that stream and joins what it forks
  *   (muster_unit_launch, muster_unit_native), and touches what the stage declares and nothing else;
  * - a callback on "host": runs on a thread of Muster's when what it reads has arrived, may take its
- *   time, and reaches host buffers only. The stages behind it are enqueued when it returns.
+ *   time, and reaches host buffers only. The stages behind it are enqueued when it returns. Units run
+ *   beside each other and in any order, unless the stage has MUSTER_CARRIES.
+ * A callback that fails fails its unit: MUSTER_E_FAILED has it run again, from the first stage and
+ * maybe elsewhere, and so has anything that a device or its driver says; what else a host stage says
+ * will stand. Where nothing is carried a unit may also be run on two devices at a time, of which one
+ * result counts (no_copies, tries in the job's options).
  */
 struct muster_stage {
     const char *name;

@@ -690,8 +690,10 @@ static void end_host_step(struct line_unit *unit)
     atomic_store_explicit(&unit->host_state, HOST_IDLE, memory_order_relaxed);
     count_records(unit, unit->next);
     publish(unit, unit->next);
-    if (unit->step_status < MUSTER_OK)
+    if (unit->step_status < MUSTER_OK) {
+        unit->slot->is_refused = unit->slot->given == MUSTER_OK;
         void_unit(unit, unit->step_status, &unit->step_problem);
+    }
     unit->next++;
 }
 
@@ -782,6 +784,7 @@ static bool claim_locked(struct line *line)
     for (size_t i = 0; i < line->pipeline->declaration.buffer_count * line->job->parts_max; i++)
         unit->bytes[i] = SIZE_MAX;
     slot->given = slot->ended = slot->result = MUSTER_OK;
+    slot->is_refused = false;
     slot->marked = 0;
     return true;
 }
