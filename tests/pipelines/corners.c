@@ -244,9 +244,8 @@ static void come_back(bool is_gated)
     struct muster_report report;
     struct muster_job_desc desc = job_of(pipeline, 8);
     desc.options.timeout_ns = 20 * MS;
-    slow_choose(1, 200 * MS);
+    slow_choose(1, 100 * MS);
     CHECK_STATUS(MUSTER_E_DEVICE_HUNG, run(m, &desc, &report));
-    slow_choose(SLOW_NONE, 0);
     desc.options.timeout_ns = 0;
     muster_status status = run(m, &desc, &report);
     for (int ms = 0; ms < 3000 && status == MUSTER_E_CAPACITY; ms++) {
