@@ -152,7 +152,8 @@ struct muster_job_desc {
     muster_status *each_status;
     /*
      * Instead of a kernel and its arguments: what happens to each unit (pipeline.h). Borrowed until
-     * the job is over. Its input comes from the source, or from an array of all items.
+     * the job is over. Its input comes from the source, or from an array of all items. Where it
+     * carries something the job has one device: of those it may have, the one of the greatest weight.
      */
     struct muster_pipeline *pipeline;
     const void

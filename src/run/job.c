@@ -404,6 +404,18 @@ static void find_compilers(const struct muster_job *job)
             kernel_find_compilers(job->pipeline->stages[i].kernel);
 }
 
+/* The heaviest that takes part: where units cannot be shared, the first would be any. */
+static const struct run_device *find_heaviest_locked(const struct muster_job *job)
+{
+    const struct run_device *best = NULL;
+    for (uint32_t i = 0; i < job->m->device_count; i++) {
+        const struct run_device *device = job->m->devices[i];
+        if (takes_part_locked(job, device) && (!best || device->info.weight > best->info.weight))
+            best = device;
+    }
+    return best;
+}
+
 /* Pins the devices of the job; each has a lane. */
 static muster_status find_devices(struct muster_job *job, struct muster_error *err)
 {
@@ -419,10 +431,13 @@ static muster_status find_devices(struct muster_job *job, struct muster_error *e
     run_lock(m);
     status = check_devices_locked(job, err);
     uint32_t lanes_max = job->pipeline ? pipeline_lanes_max(job->pipeline) : MUSTER_JOB_DEVICES_MAX;
+    /* Host stages alone have no use for a device. */
+    bool is_one = job->pipeline && lanes_max == 1 && job->pipeline->declaration.stream_count > 0;
+    const struct run_device *only = is_one ? find_heaviest_locked(job) : NULL;
     for (uint32_t i = 0; status == MUSTER_OK && i < m->device_count && job->lane_count < lanes_max;
          i++) {
         struct run_device *device = m->devices[i];
-        if (!takes_part_locked(job, device))
+        if ((only && device != only) || !takes_part_locked(job, device))
             continue;
         struct run_lane *lane = &job->lanes[job->lane_count];
         *lane = (struct run_lane){

@@ -263,6 +263,41 @@ static void a_device_that_comes_back_gives_all_back(void)
     come_back(true);
 }
 
+/* What is carried stays on one device: not the first, but the one that is best at it. */
+static void what_is_carried_goes_to_the_heaviest_device(void)
+{
+    struct muster_options options = MUSTER_OPTIONS_INIT;
+    options.devices = "sim";
+    options.sim = "[{\"items_per_s\": 4e6, \"weight\": 1}, {\"items_per_s\": 8e6, \"weight\": 8},"
+                  " {\"items_per_s\": 4e6, \"weight\": 2}]";
+    struct muster *m = open_with(options);
+    const struct muster_buffer buffers[] = {
+        { "in", MUSTER_HOST, 4, 0, 0, MUSTER_INPUT },
+        { "dev", MUSTER_DEVICE, 4, 0, 0, 0 },
+        { "out", MUSTER_HOST, 4, 0, 0, MUSTER_OUTPUT },
+    };
+    const struct muster_stage stages[] = {
+        { .name = "in", .stream = "h2d", .reads = IN, .writes = DEV, .flags = MUSTER_COPY },
+        { .name = "out",
+          .stream = "d2h",
+          .reads = DEV,
+          .writes = OUT,
+          .flags = MUSTER_COPY | MUSTER_CARRIES },
+    };
+    struct muster_pipeline *pipeline =
+        make(m, buffers, COUNT_OF(buffers), stages, COUNT_OF(stages), MUSTER_SCHEDULE_AUTO);
+    struct muster_report report;
+    struct muster_job_desc desc = job_of(pipeline, ITEMS);
+    MUST(run(m, &desc, &report));
+    CHECK_EQUAL(1, report.device_count);
+    CHECK_TEXT("sim:1", report.devices[0].id);
+    desc.options.devices = "sim:0,sim:2";
+    MUST(run(m, &desc, &report));
+    CHECK_TEXT("sim:2", report.devices[0].id);
+    muster_pipeline_destroy(pipeline);
+    MUST(muster_close(m, &problem));
+}
+
 static muster_status refuse(struct muster_unit *unit, void *user)
 {
     (void)unit;
@@ -332,6 +367,7 @@ int main(int argc, char **argv)
         TEST(a_device_without_the_plan_takes_no_part),
         TEST(closing_while_a_host_stage_holds_a_gate),
         TEST(a_device_that_comes_back_gives_all_back),
+        TEST(what_is_carried_goes_to_the_heaviest_device),
         TEST(what_a_host_stage_refuses_is_not_tried_again),
         TEST(a_window_that_holds_no_batch),
     };
