@@ -298,6 +298,77 @@ static void what_is_carried_goes_to_the_heaviest_device(void)
     MUST(muster_close(m, &problem));
 }
 
+/* Fails once, for one item. */
+static atomic_uint kernel_failures;
+
+static muster_status add_one(uint64_t begin, uint64_t end, void *const *args)
+{
+    const uint32_t *from = *(void *const *)args[0];
+    uint32_t *to = *(void *const *)args[1];
+    for (uint64_t i = begin; i < end; i++) {
+        if (from[i] == input[8] && atomic_fetch_add(&kernel_failures, 1) == 0)
+            return MUSTER_E_FAILED;
+        to[i] = from[i] + 1;
+    }
+    return MUSTER_OK;
+}
+
+static muster_status check_sum(struct muster_unit *unit, void *user)
+{
+    struct muster_view view;
+    uint64_t begin, end;
+    atomic_uint *mistakes = user;
+    muster_unit_range(unit, &begin, &end);
+    muster_status status = muster_unit_view(unit, 3, &view, NULL);
+    for (uint64_t i = begin; status == MUSTER_OK && i < end; i++)
+        *mistakes += ((uint32_t *)view.host)[i - begin] != input[i] + 1;
+    return status;
+}
+
+/*
+ * A kernel is launched for each of four units that share all else. One of the launches fails: the
+ * others do not make up for it, and the host does not get to see what it left.
+ */
+static void a_launch_that_fails_among_others(void)
+{
+    static const char *const devices[] = { "cpu", "sim" };
+    for (size_t i = 0; i < COUNT_OF(devices); i++) {
+        struct muster *m = machine_open(devices[i]);
+        struct muster_kernel *kernel = kernel_of(m, add_one);
+        atomic_uint mistakes = 0;
+        const struct muster_buffer buffers[] = {
+            { "in", MUSTER_HOST, 4, 0, 0, MUSTER_INPUT },
+            { "dev", MUSTER_DEVICE, 4, 0, 0, 0 },
+            { "sum", MUSTER_DEVICE, 4, 0, 0, 0 },
+            { "out", MUSTER_HOST, 4, 0, 0, MUSTER_OUTPUT },
+        };
+        const struct muster_stage stages[] = {
+            { .name = "in", .stream = "h2d", .reads = 1, .writes = 2, .flags = MUSTER_COPY },
+            { .name = "add", .stream = "compute", .reads = 2, .writes = 4, .kernel = kernel },
+            { .name = "out", .stream = "d2h", .reads = 4, .writes = 8, .flags = MUSTER_COPY },
+            { .name = "check",
+              .stream = "host",
+              .reads = 8,
+              .run = check_sum,
+              .user = &mistakes,
+              .every = 4 },
+        };
+        struct muster_pipeline *pipeline =
+            make(m, buffers, COUNT_OF(buffers), stages, COUNT_OF(stages), MUSTER_SCHEDULE_AUTO);
+        struct muster_report report;
+        struct muster_job_desc desc = job_of(pipeline, ITEMS);
+        atomic_store(&kernel_failures, 0);
+        MUST(run(m, &desc, &report));
+        CHECK_EQUAL(1, report.retries);
+        CHECK_EQUAL(0, atomic_load(&mistakes));
+        for (size_t item = 0; item < ITEMS; item++)
+            CHECK_EQUAL(input[item] + 1, output[item]);
+        muster_pipeline_destroy(pipeline);
+        muster_kernel_destroy(kernel);
+        MUST(muster_close(m, &problem));
+    }
+}
+
 static muster_status refuse(struct muster_unit *unit, void *user)
 {
     (void)unit;
@@ -368,6 +439,7 @@ int main(int argc, char **argv)
         TEST(closing_while_a_host_stage_holds_a_gate),
         TEST(a_device_that_comes_back_gives_all_back),
         TEST(what_is_carried_goes_to_the_heaviest_device),
+        TEST(a_launch_that_fails_among_others),
         TEST(what_a_host_stage_refuses_is_not_tried_again),
         TEST(a_window_that_holds_no_batch),
     };
