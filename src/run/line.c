@@ -209,6 +209,27 @@ static void find_records(struct line *line)
     line->recording |= line->terminal;
 }
 
+/* Which steps of the same unit are over when each is begun or executed. */
+static void find_behind(struct line *line)
+{
+    const struct pipe_plan *plan = line->plan;
+    for (uint32_t s = 1; s < sink_of(line); s++) {
+        for (uint32_t i = 0; i < plan->edge_count; i++) {
+            const struct pipe_edge *edge = &plan->edges[i];
+            bool is_waited_for =
+                edge->kind == MUSTER_EDGE_EVENT || edge->kind == MUSTER_EDGE_ARRIVAL;
+            if (edge->to == s && edge->distance == 0 && is_waited_for)
+                line->behind[s] |= (uint64_t)1 << edge->from | line->behind[edge->from];
+        }
+        for (uint32_t t = 1; t < s; t++) {
+            bool is_queued =
+                !is_host(line, s) && !is_host(line, t) && stream_of(line, s) == stream_of(line, t);
+            if (is_host(line, t) || is_queued)
+                line->behind[s] |= (uint64_t)1 << t | line->behind[t];
+        }
+    }
+}
+
 static muster_status make_units(struct line *line, struct muster_error *err)
 {
     struct muster *m = line->job->m;
@@ -292,6 +313,7 @@ muster_status line_set_up(struct run_lane *lane, struct muster_error *err)
     line->depth = job->core_options.depth;
     line->is_staged = must_stage(line);
     find_records(line);
+    find_behind(line);
     muster_status status = MUSTER_OK;
     if (line->is_staged || line->pipeline->has_host_steps) {
         /* Lanes share them. */
@@ -697,6 +719,15 @@ static void end_host_step(struct line_unit *unit)
     unit->next++;
 }
 
+/* Among those that are over when the host step begins: others may be saying so right now. */
+static bool has_failed_kernel(const struct line_unit *unit, uint32_t step)
+{
+    uint64_t left = unit->line->behind[step];
+    while (left != 0 && unit->results[__builtin_ctzll(left)] == MUSTER_OK)
+        left &= left - 1;
+    return left != 0;
+}
+
 /* Going on with it: true if the next host step was begun, is over or is not needed. */
 static bool move_host_step(struct line_unit *unit)
 {
@@ -710,6 +741,8 @@ static bool move_host_step(struct line_unit *unit)
     }
     if (!may_go_on(unit, unit->next))
         return false;
+    /* What a kernel that failed has left is nothing for the user's code to look at. */
+    unit->is_void = unit->is_void || has_failed_kernel(unit, unit->next);
     if (unit->is_void) {
         unit->step_status = MUSTER_OK;
         count_waits(unit, unit->next);
@@ -813,7 +846,8 @@ static void finish_locked(struct line *line)
     slot->ended_ns = platform_clock_ns();
     line->unit_ns = slot->ended_ns - slot->kicked_ns;
     /* What was broken off because the job is over says nothing of the unit. */
-    slot->is_broken_off = unit->is_void && slot->given == MUSTER_OK && slot->ended == MUSTER_OK;
+    slot->is_broken_off = unit->is_void && slot->given == MUSTER_OK && slot->ended == MUSTER_OK &&
+                          slot->result == MUSTER_OK;
     note_bytes_locked(unit);
     line->oldest++;
     line->job->outstanding--;

@@ -163,6 +163,7 @@ struct line {
     uint64_t unit_ns;        /* how long a unit took, lately */
     uint64_t terminal;       /* bit for each step whose arrival ends a unit */
     uint64_t recording;      /* bit for each step that records */
+    uint64_t behind[PIPE_STEPS_MAX];       /* of each step: bits of those that are over by then */
     uint32_t segment_last[PIPE_STEPS_MAX]; /* the last device step of each segment; 0: none */
     void *gates[MUSTER_EDGES_MAX];         /* own; of gate edges */
     struct edge_count counts[MUSTER_EDGES_MAX];
