@@ -95,7 +95,7 @@ struct muster_run_options {
     const char *policy;
     uint64_t window_bytes; /* the window in bytes of results and supplied items; 0: any number */
     uint32_t kept_max;     /* results that the sink may keep at a time: muster_result_retain */
-    int account; /* not 0: a pipeline's stalls are measured, edge by edge (muster_job_edges) */
+    int account; /* not 0: a pipeline's stages are timed, and stalls edge by edge (docs/observe.md) */
 };
 
 struct muster_job;
@@ -110,6 +110,8 @@ struct muster_result {
     size_t output_count;
     const size_t *output_bytes;    /* of each output */
     const muster_status *statuses; /* of each item, where the job has `each_status`; else NULL */
+    /* The unit's items as the source gave them, not kept; NULL: no source, or a pipeline's job. */
+    const void *supplied;
     /* Muster's own. */
     struct muster_job *job;
     uint32_t buffer;

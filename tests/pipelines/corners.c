@@ -369,6 +369,33 @@ static void a_launch_that_fails_among_others(void)
     }
 }
 
+/* An edge over two units is not dead because several lanes had two units each. */
+static void edges_of_lanes_with_few_units_are_not_dead(void)
+{
+    struct muster *m = open_plain();
+    struct dawdle dawdle = { .at = UINT64_MAX };
+    struct muster_pipeline *pipeline = make_looked_at(m, &dawdle);
+    struct muster_edge_report edges[32];
+    struct muster_job *job;
+    size_t count, far = 0;
+    for (size_t i = 0; i < COUNT_OF(edges); i++)
+        edges[i].size = sizeof edges[i];
+    struct muster_job_desc desc = job_of(pipeline, 16);
+    desc.options.devices = "sim:0,sim:1";
+    desc.options.policy = "round-robin";
+    MUST(muster_start(m, &desc, &job, &problem));
+    MUST(muster_job_wait(job, NULL, &problem));
+    MUST(muster_job_edges(job, edges, COUNT_OF(edges), &count, &problem));
+    for (size_t i = 0; i < count; i++) {
+        CHECK(!edges[i].is_dead);
+        far += edges[i].distance == 2 && edges[i].waits == 0;
+    }
+    CHECK(far > 0);
+    muster_job_destroy(job);
+    muster_pipeline_destroy(pipeline);
+    MUST(muster_close(m, &problem));
+}
+
 static muster_status refuse(struct muster_unit *unit, void *user)
 {
     (void)unit;
@@ -439,6 +466,7 @@ int main(int argc, char **argv)
         TEST(closing_while_a_host_stage_holds_a_gate),
         TEST(a_device_that_comes_back_gives_all_back),
         TEST(what_is_carried_goes_to_the_heaviest_device),
+        TEST(edges_of_lanes_with_few_units_are_not_dead),
         TEST(a_launch_that_fails_among_others),
         TEST(what_a_host_stage_refuses_is_not_tried_again),
         TEST(a_window_that_holds_no_batch),
