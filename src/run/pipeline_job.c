@@ -226,16 +226,16 @@ muster_status muster_job_edges(struct muster_job *job, struct muster_edge_report
         if (out[i].size < sizeof *out)
             return run_bad_argument(err, "muster_job_edges", "out[i].size is not set");
         struct edge_count expected, sum = count_edge(job, plan, i, &expected);
-        out[i] =
-            (struct muster_edge_report){ .size = sizeof *out,
-                                         .kind = edge->kind,
-                                         .distance = edge->distance,
-                                         .records = sum.records,
-                                         .waits = sum.waits,
-                                         .stall_ns = sum.stall_ns,
-                                         .is_dead = sum.waits == 0 && sum.records > edge->distance,
-                                         .expected_records = expected.records,
-                                         .expected_waits = expected.waits };
+        out[i] = (struct muster_edge_report){ .size = sizeof *out,
+                                              .kind = edge->kind,
+                                              .distance = edge->distance,
+                                              .records = sum.records,
+                                              .waits = sum.waits,
+                                              .stall_ns = sum.stall_ns,
+                                              .is_dead = sum.records > 0 && sum.waits == 0 &&
+                                                         expected.waits > 0,
+                                              .expected_records = expected.records,
+                                              .expected_waits = expected.waits };
         snprintf(out[i].from, sizeof out[i].from, "%s", pipe_step_name(declaration, edge->from));
         snprintf(out[i].to, sizeof out[i].to, "%s", pipe_step_name(declaration, edge->to));
         if (edge->buffer != PIPE_NONE)
