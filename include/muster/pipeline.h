@@ -81,8 +81,9 @@ struct muster_stage {
     uint32_t flags;               /* enum muster_stage_flags, or-ed */
     struct muster_kernel *kernel; /* what it launches; devices that cannot run it take no part */
     /*
-     * Run once for so many units, which lie one behind the other in its buffers; the last may be
-     * fewer. The same number for all stages that have one; 0 or 1: once for each.
+     * Run once for so many units, which lie one behind the other in its buffers: a view's capacity
+     * divided by muster_unit_count apart, which is a multiple of 16 where a buffer has items and a
+     * fixed part. The last may be fewer. The same number for all stages that have one; 0 or 1: once for each.
      */
     uint32_t every;
 };

@@ -89,6 +89,16 @@ static uint64_t places(const struct muster_buffer *buffers, size_t count,
     return mask;
 }
 
+/* Those in which units that lie one behind the other have something between their items. */
+static uint64_t with_fixed_part(const struct muster_buffer *buffers, size_t count)
+{
+    uint64_t mask = 0;
+    for (size_t i = 0; i < count; i++)
+        if (buffers[i].bytes_fixed > 0 && !(buffers[i].flags & MUSTER_CARRIED))
+            mask |= (uint64_t)1 << i;
+    return mask;
+}
+
 static muster_status check_stage(const struct muster *m, const struct muster_stage *stage,
                                  size_t index, const struct muster_buffer *buffers,
                                  size_t buffer_count, struct muster_error *err)
@@ -124,6 +134,9 @@ static muster_status check_stage(const struct muster *m, const struct muster_sta
         wrong = "a kernel without a callback has device buffers only";
     else if (!stage->run && __builtin_popcountll(uses) > MUSTER_ARGS_MAX)
         wrong = "its kernel has too many buffers";
+    else if (!stage->run && stage->kernel && stage->every > 1 &&
+             (uses & with_fixed_part(buffers, buffer_count)))
+        wrong = "a kernel takes items that lie close: a callback is for units with a fixed part";
     if (wrong)
         return muster_error_fill(err, MUSTER_E_INVALID, 0, NULL, "stage '%s': %s", stage->name,
                                  wrong);

@@ -300,11 +300,16 @@ static void what_is_carried_goes_to_the_heaviest_device(void)
 
 /* Fails once, for one item. */
 static atomic_uint kernel_failures;
+static atomic_uint misplaced; /* arrays that it was given where no uint32_t can be */
 
 static muster_status add_one(uint64_t begin, uint64_t end, void *const *args)
 {
     const uint32_t *from = *(void *const *)args[0];
     uint32_t *to = *(void *const *)args[1];
+    if ((uintptr_t)from % sizeof *from != 0 || (uintptr_t)to % sizeof *to != 0) {
+        atomic_fetch_add(&misplaced, 1);
+        return MUSTER_E_INVALID;
+    }
     for (uint64_t i = begin; i < end; i++) {
         if (from[i] == input[8] && atomic_fetch_add(&kernel_failures, 1) == 0)
             return MUSTER_E_FAILED;
@@ -396,6 +401,50 @@ static void edges_of_lanes_with_few_units_are_not_dead(void)
     MUST(muster_close(m, &problem));
 }
 
+/* Units that share a slot begin where a device can work, though their sizes are odd. */
+static void units_of_odd_sizes_are_aligned(void)
+{
+    struct muster *m = machine_open("cpu");
+    struct muster_kernel *kernel = kernel_of(m, add_one);
+    const struct muster_buffer buffers[] = {
+        { "in", MUSTER_HOST, 4, 0, 0, MUSTER_INPUT },
+        { "dev", MUSTER_DEVICE, 4, 6, 0, 0 },
+        { "sum", MUSTER_DEVICE, 4, 6, 0, 0 },
+        { "out", MUSTER_HOST, 4, 0, 0, MUSTER_OUTPUT },
+    };
+    struct dawdle dawdle = { .at = UINT64_MAX };
+    struct muster_stage stages[] = {
+        { .name = "in", .stream = "h2d", .reads = 1, .writes = 2, .flags = MUSTER_COPY },
+        { .name = "add", .stream = "compute", .reads = 2, .writes = 4, .kernel = kernel },
+        { .name = "out", .stream = "d2h", .reads = 4, .writes = 8, .flags = MUSTER_COPY },
+        { .name = "look",
+          .stream = "host",
+          .reads = 8,
+          .run = dawdle_at,
+          .user = &dawdle,
+          .every = 4 },
+    };
+    struct muster_pipeline *pipeline =
+        make(m, buffers, COUNT_OF(buffers), stages, COUNT_OF(stages), MUSTER_SCHEDULE_AUTO);
+    struct muster_report report;
+    struct muster_job_desc desc = job_of(pipeline, ITEMS);
+    atomic_store(&kernel_failures, 1);
+    atomic_store(&misplaced, 0);
+    MUST(run(m, &desc, &report));
+    CHECK_EQUAL(0, atomic_load(&misplaced));
+    for (size_t item = 0; item < ITEMS; item++)
+        CHECK_EQUAL(input[item] + 1, output[item]);
+    muster_pipeline_destroy(pipeline);
+    /* All at once, a kernel would take what lies between units for items. */
+    stages[1].every = 4;
+    CHECK_STATUS(MUSTER_E_INVALID,
+                 muster_pipeline_create(m, buffers, COUNT_OF(buffers), stages, COUNT_OF(stages),
+                                        NULL, &pipeline, &problem));
+    CHECK_CONTAINS("fixed part", problem.text);
+    muster_kernel_destroy(kernel);
+    MUST(muster_close(m, &problem));
+}
+
 static muster_status refuse(struct muster_unit *unit, void *user)
 {
     (void)unit;
@@ -468,6 +517,7 @@ int main(int argc, char **argv)
         TEST(what_is_carried_goes_to_the_heaviest_device),
         TEST(edges_of_lanes_with_few_units_are_not_dead),
         TEST(a_launch_that_fails_among_others),
+        TEST(units_of_odd_sizes_are_aligned),
         TEST(what_a_host_stage_refuses_is_not_tried_again),
         TEST(a_window_that_holds_no_batch),
     };
