@@ -94,7 +94,7 @@ struct muster_run_options {
     const char *policy;
     uint64_t window_bytes; /* the window in bytes of results and supplied items; 0: any number */
     uint32_t kept_max;     /* results that the sink may keep at a time: muster_result_retain */
-    int account; /* not 0: a pipeline's stalls are measured, edge by edge (muster_job_edges) */
+    int account; /* not 0: a pipeline's stages are timed, and stalls edge by edge (docs/observe.md) */
 };
 
 struct muster_job;
