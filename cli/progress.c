@@ -77,6 +77,8 @@ static void put_spaces(struct pen *pen, unsigned count)
 /* Titles and ids come from files and drivers: nothing of them may steer the terminal. */
 static void put_text(struct pen *pen, const char *text, enum colour colour)
 {
+    if (!*text)
+        return;
     put_colour(pen, colour);
     while (*text) {
         uint32_t character;
@@ -142,10 +144,10 @@ static void format_rate(const struct progress *progress, double per_s, char text
     }
 }
 
-/* "0:07", "1:02:03" */
+/* "0:07", "1:02:03"; what has begun counts, so that no time is left only when none is. */
 static void format_clock(double seconds, char text[FIGURE_BYTES])
 {
-    unsigned s = seconds < LONGEST_SHOWN_S ? (unsigned)(seconds + 0.5) : LONGEST_SHOWN_S;
+    unsigned s = seconds < LONGEST_SHOWN_S ? (unsigned)(seconds + 0.999) : LONGEST_SHOWN_S;
     if (s >= 3600)
         snprintf(text, FIGURE_BYTES, "%u:%02u:%02u", s / 3600, s / 60 % 60, s % 60);
     else
@@ -332,7 +334,8 @@ static void format_device(const struct progress *progress, const struct progress
     put_right(pen, text, RATE_COLUMNS, PLAIN);
     put_spaces(pen, GAP);
     enum colour colour = format_remark(device, text);
-    put_right(pen, text, LEFT_COLUMNS, colour);
+    if (*text)
+        put_right(pen, text, LEFT_COLUMNS, colour);
 }
 
 /* How many devices have a line, where one may have to tell of the others. */

@@ -155,7 +155,9 @@ static void device_row(const void *rows, size_t index, char (*cells)[TABLE_CELL_
     format_amount(sum, device->items, cells[BYTES]);
     figure_share(device->items, items_done(&sum->all), cells[SHARE]);
     figure_count(device->units, cells[UNITS]);
-    figure_share(device->busy_ns, sum->all.makespan_ns, cells[BUSY]);
+    /* An attempt that came late may have ended after the job. */
+    figure_share(device->busy_ns < sum->all.makespan_ns ? device->busy_ns : sum->all.makespan_ns,
+                 sum->all.makespan_ns, cells[BUSY]);
     format_rate(sum, device->items, device->busy_ns, cells[RATE]);
     figure_count(device->retries, cells[RETRIES]);
     figure_count(device->late, cells[LATE]);
@@ -189,8 +191,8 @@ static void print_devices(const struct show_sum *sum, struct output *out)
 static void print_line(struct output *out, const char *name, const char *figure, const char *share,
                        const char *words)
 {
-    output_column(out, name, 9, false);
-    output_column(out, figure, 11, true);
+    output_column(out, name, 11, false);
+    output_column(out, figure, 10, true);
     output_column(out, share, *share || *words ? 9 : 0, true);
     output_text(out, *words ? "  " : "");
     /* Words of a file's engine may hold what a system said. */
@@ -221,7 +223,7 @@ static void print_times(const struct show_sum *sum, muster_status status, struct
     print_line(out, "time", figure, "", words);
     if (all->bound_ns == 0)
         return;
-    snprintf(words, sizeof words, "the kernels alone, on all devices; the time is %.4f of it",
+    snprintf(words, sizeof words, "the kernels alone, the bound; the ratio is %.4f",
              (double)all->makespan_ns / (double)all->bound_ns);
     print_part(sum, "  work", all->bound_ns, words, out);
     print_part(sum, "  start-up", all->startup_ns, "before a device's first unit", out);
@@ -246,18 +248,22 @@ static void print_file(const struct show_files *files, struct output *out)
     print_line(out, "", figure, "", "more came while it was read, and are ignored");
 }
 
+/* NULL: it was no pipeline. */
 static const char *schedule_name(enum muster_schedule schedule)
 {
     switch (schedule) {
     case MUSTER_SCHEDULE_PIPELINED:
         return "pipelined";
-    case MUSTER_SCHEDULE_RESIDENT:
-        return "resident";
-    case MUSTER_SCHEDULE_SERIAL:
-        return "serial";
-    default:
-        return NULL;
+    case MUSTER_SCHEDULE_GATED:
+        return "gated";
+    case MUSTER_SCHEDULE_DRAIN_BEFORE_KICK:
+        return "drain-before-kick";
+    case MUSTER_SCHEDULE_DRAIN_AFTER_KICK:
+        return "drain-after-kick";
+    case MUSTER_SCHEDULE_AUTO:
+        break;
     }
+    return NULL;
 }
 
 void show_sum_print(const struct show_sum *sum, muster_status status, struct output *out)
