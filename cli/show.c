@@ -415,7 +415,9 @@ static muster_status make_picture(struct drawing *drawing, struct output *out)
         return result;
     bool has_any = drawing->end_ns > drawing->begin_ns;
     run->begin_ns = has_any ? drawing->begin_ns : 0;
-    run->makespan_ns = has_any ? drawing->end_ns - drawing->begin_ns : 0;
+    /* Also what lies between jobs, and attempts that came late. */
+    run->span_ns = has_any ? drawing->end_ns - drawing->begin_ns : 0;
+    run->makespan_ns = show->sum.jobs == 1 ? show->sum.all.makespan_ns : run->span_ns;
     /* Of several jobs the bounds do not add up to one of the time that they and their gaps take. */
     run->bound_ns = show->sum.jobs == 1 ? show->sum.all.bound_ns : 0;
     run->streams = drawing->has_stages ? drawing->streams : NULL;
