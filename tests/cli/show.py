@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import xml.etree.ElementTree as xml
@@ -12,7 +13,7 @@ import xml.etree.ElementTree as xml
 from lib.check import Check, Run, clean_environment
 from lib.screen import on_terminal, set_size
 
-PROGRAM = os.environ["SHOW_PROGRAM"]
+PROGRAM = sys.argv[1]
 # Two devices of which the first does three quarters; an item takes 0.25 us on both together.
 TWO = '[{"name":"fast","items_per_s":3e6},{"name":"slow","items_per_s":1e6}]'
 LOST = '[{"items_per_s":4e6,"faults":[{"kind":"lost","at_ms":200}]}]'
