@@ -550,7 +550,8 @@ static void write_array(struct muster *m, char *to, const char *from, size_t ite
 }
 
 /* Writes the caller's arrays and calls the sink. No lock is held. */
-static muster_status deliver(struct muster_job *job, uint32_t buffer, struct muster_range range)
+static muster_status deliver(struct muster_job *job, uint32_t buffer, struct muster_range range,
+                             const char *supplied)
 {
     const void *outputs[MUSTER_ARGS_MAX];
     size_t bytes[MUSTER_ARGS_MAX];
@@ -572,7 +573,14 @@ static muster_status deliver(struct muster_job *job, uint32_t buffer, struct mus
     }
     if (statuses)
         memcpy(job->desc.each_status + range.begin, statuses, items * sizeof *statuses);
-    const struct muster_result result = { range, outputs, count, bytes, statuses, job, buffer };
+    const struct muster_result result = { .range = range,
+                                          .outputs = outputs,
+                                          .output_count = count,
+                                          .output_bytes = bytes,
+                                          .statuses = statuses,
+                                          .supplied = supplied,
+                                          .job = job,
+                                          .buffer = buffer };
     return job->desc.sink ? job->desc.sink(job->desc.sink_user, &result) : MUSTER_OK;
 }
 
@@ -642,12 +650,15 @@ static bool deliver_next_locked(struct muster_job *job)
     bool has_failed = job_has_failed(job->core, unit);
     uint32_t buffer = has_failed ? job_take_buffer_locked(job) : job->unit_buffers[unit];
     muster_status failure = job->unit_failures[unit];
+    const struct run_source *source = &job->source;
+    /* Undelivered items stay in the ring, also in one that is left for another meanwhile. */
+    const char *supplied = source->ring ? source->ring + source_offset(source, range.begin) : NULL;
     uint64_t begin_ns = trace_clock(job->m);
     run_unlock(job->m);
     /* A unit of which nothing came back is delivered as what it is. */
     for (uint64_t i = 0; has_failed && i < range.end - range.begin; i++)
         job_statuses(job, buffer)[i] = failure;
-    muster_status status = deliver(job, buffer, range);
+    muster_status status = deliver(job, buffer, range, supplied);
     bool has_failures = status == MUSTER_OK && has_failed_items(job, buffer, range);
     run_lock(job->m);
     /* Reports may be asked for at any time, so this one is written with the lock. */
@@ -1032,29 +1043,38 @@ muster_status muster_job_progress(struct muster_job *job, struct muster_progress
     return MUSTER_OK;
 }
 
-void jobs_free_left(struct muster *m, bool all)
+/* Frees it, unless a device may still be working in its memory. */
+static void free_left(struct muster_job *job, bool all)
 {
-    struct muster_job *gone = NULL;
+    struct muster *m = job->m;
+    for (uint32_t i = 0; i < job->lane_count && !all; i++)
+        line_look_again(&job->lanes[i]);
     run_lock(m);
-    for (struct muster_job **at = &m->jobs_left; *at;) {
-        struct muster_job *job = *at;
-        if (job->outstanding > 0 && !all) {
-            at = &job->next;
-            continue;
-        }
-        *at = job->next;
-        job->next = gone;
-        gone = job;
+    bool is_kept = job->outstanding > 0 && !all;
+    if (is_kept) {
+        job->next = m->jobs_left;
+        m->jobs_left = job;
     }
     run_unlock(m);
-    while (gone) {
-        struct muster_job *job = gone;
-        gone = job->next;
-        /* At the end the runtime itself has given back what its devices had. */
-        if (!all)
-            tear_down(job);
-        platform_condition_deinit(&job->changed);
-        free_job(job);
+    if (is_kept)
+        return;
+    /* At the end the runtime itself has given back what its devices had. */
+    if (!all)
+        tear_down(job);
+    platform_condition_deinit(&job->changed);
+    free_job(job);
+}
+
+void jobs_free_left(struct muster *m, bool all)
+{
+    run_lock(m);
+    struct muster_job *left = m->jobs_left;
+    m->jobs_left = NULL;
+    run_unlock(m);
+    while (left) {
+        struct muster_job *job = left;
+        left = job->next;
+        free_left(job, all);
     }
 }
 
