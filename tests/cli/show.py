@@ -166,6 +166,16 @@ def interrupted(check):
     check.true("interrupted: the cursor is at the beginning of a line", seen.screen.column in (0, 2), seen.screen.column)
 
 
+def message(check):
+    """A message while the display stands there: it is erased first, and the message is whole."""
+    seen = shown("--items", LONG, "--timeline", "/dev/full")
+    check.equal("message: exit code", seen.code, 1)
+    check.true("message: the display was there", len(frames(seen)) > 2)
+    check.true("message: at the top, whole", seen.final[0].startswith("muster: ") and "/dev/full" in seen.final[0], seen.final)
+    check.true("message: then the report", any(line.startswith("DEVICE") for line in seen.final), seen.final)
+    check.true("message: nothing left of the display", not any("\u2501" in line for line in seen.final), seen.final)
+
+
 def stopped_terminal(check, folder):
     """Ctrl-S before the first frame: the job ends all the same, though nobody takes what is drawn."""
     done = os.path.join(folder, "stopped.bin")
@@ -302,7 +312,7 @@ def pictures(check, folder):
 
 
 CASES = [block, at_the_bottom, without_colour, ascii_alone, narrow, dumb, many_devices, short, quiet, no_terminal, resized, interrupted,
-         stopped_terminal, full_pipe, text_reports, json_reports, pictures]
+         message, stopped_terminal, full_pipe, text_reports, json_reports, pictures]
 
 
 def start(case):
