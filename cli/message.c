@@ -6,6 +6,18 @@
 /* Longer words of the user are cut off here; the library's own are shorter. */
 #define MESSAGE_BYTES 1024
 
+static struct {
+    void (*before)(void *user), (*after)(void *user);
+    void *user;
+} others;
+
+void message_between(void (*before)(void *user), void (*after)(void *user), void *user)
+{
+    others.before = before;
+    others.after = after;
+    others.user = user;
+}
+
 static void print(const char *text, const char *fix)
 {
     char line[MESSAGE_BYTES + 256];
@@ -15,7 +27,11 @@ static void print(const char *text, const char *fix)
     for (int i = 0; i < length && i < (int)sizeof line; i++)
         if ((unsigned char)line[i] < 0x20 && line[i] != '\n')
             line[i] = '?';
+    if (others.before)
+        others.before(others.user);
     fputs(line, stderr);
+    if (others.after)
+        others.after(others.user);
 }
 
 void message_error(const char *format, ...)
