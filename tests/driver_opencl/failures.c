@@ -288,7 +288,8 @@ static void an_event_is_held_until_its_callback_has_come(void)
         DO(rig, event_record, done, stream);
         COMPLETES(rig, MUSTER_OK, done);
     }
-    CHECK(loader.callbacks() >= asked + 23);
+    /* Of what is over when it is looked at none are asked for. */
+    CHECK(loader.callbacks() >= asked + 3);
     rig_close(rig);
     loader.delay_callbacks(0);
 }
