@@ -497,7 +497,7 @@ static void a_parked_thread_hears_of_a_single_task(void)
         for (int i = 0; i < 2; i++)
             door_linger(&nobody, 100);
         submit(m, desc);
-        for (int i = 0; i < 200 && ended_so_far(m) < round; i++)
+        for (int i = 0; i < 1500 && ended_so_far(m) < round; i++)
             door_linger(&nobody, 10);
         CHECK_EQUAL(round, ended_so_far(m));
     }
