@@ -22,7 +22,7 @@
 static inline uint32_t change(uint32_t word, uint32_t rounds)
 {
     for (uint32_t i = 0; i < rounds; i++)
-        word = word * 1664525u + 1013904223u;
+        word = (word ^ word >> 7) * 1664525u + 1013904223u;
     return word + 1;
 }
 
@@ -94,7 +94,7 @@ static inline void limit_compile(const struct limit *limit, struct kernel_blob *
         "        return;\n"
         "    unsigned word = words[i];\n"
         "    for (unsigned r = 0; r < %uu; r++)\n"
-        "        word = word * 1664525u + 1013904223u;\n"
+        "        word = (word ^ word >> 7) * 1664525u + 1013904223u;\n"
         "    words[i] = word + 1;\n"
         "}\n";
     char source[sizeof form + 16];

@@ -62,7 +62,7 @@ static inline muster_status words_kernel(struct words *words)
                                "{\n"
                                "    uint32_t word = in[i];\n"
                                "    for (uint32_t r = 0; r < %uu; r++)\n"
-                               "        word = word * 1664525u + 1013904223u;\n"
+                               "        word = (word ^ word >> 7) * 1664525u + 1013904223u;\n"
                                "    out[i] = word + 1;\n"
                                "}\n";
     char source[sizeof form + 16];

@@ -19,6 +19,8 @@
 /* Slots begin at such multiples. */
 #define SLOT_ALIGNMENT 256u
 #define WORKERS_PER_JOB 4u
+/* A lane with this much to do can wait for more. */
+#define ENOUGH_NS 4000000u
 
 static const struct muster_backend *table_of(const struct line *line)
 {
@@ -841,10 +843,21 @@ static void count_launches_ended(const struct line_unit *unit)
     }
 }
 
+/*
+ * Whether the device has enough to do for a while: a unit for each stream and one more, and of more
+ * than that not so many that others could have done them long before.
+ */
+static bool has_enough(const struct line *line)
+{
+    uint64_t count = line->next - line->oldest;
+    return count == line->depth || (count > line->pipeline->declaration.stream_count &&
+                                    count * line->interval_ns > ENOUGH_NS);
+}
+
 static bool claim_locked(struct line *line)
 {
     struct lane_slot *slot = &line->lane->slots[line->next % line->depth];
-    if (line->next - line->oldest == line->depth || line->must_renew || line->job->must_leave ||
+    if (has_enough(line) || line->must_renew || line->job->must_leave ||
         !lane_claim_locked(line->lane, slot))
         return false;
     if (slot->stage != STAGE_RUNNING)
@@ -896,6 +909,10 @@ static void finish_locked(struct line *line)
     slot->given_ns = slot->kicked_ns;
     slot->ended_ns = platform_clock_ns();
     line->unit_ns = slot->ended_ns - slot->kicked_ns;
+    /* From the end of one to the end of the next, on the average; less than a unit takes. */
+    if (line->ended_ns != 0)
+        line->interval_ns = (3 * line->interval_ns + (slot->ended_ns - line->ended_ns)) / 4;
+    line->ended_ns = slot->ended_ns;
     /* What was broken off because the job is over says nothing of the unit. */
     slot->is_broken_off = unit->is_void && slot->given == MUSTER_OK && slot->ended == MUSTER_OK &&
                           slot->result == MUSTER_OK;

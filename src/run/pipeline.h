@@ -163,6 +163,8 @@ struct line {
     uint32_t host_steps;     /* that workers have, or are about to have */
     bool is_held_up;         /* by them, as the core knows */
     uint64_t moved_ns;       /* when something last went on */
+    uint64_t ended_ns;       /* when a unit last ended; 0: none has */
+    uint64_t interval_ns;    /* between two such ends, on the average */
     uint64_t unit_ns;        /* how long a unit took, lately */
     uint64_t terminal;       /* bit for each step whose arrival ends a unit */
     uint64_t recording;      /* bit for each step that records */
