@@ -214,6 +214,8 @@ struct operation {
 
 struct stream {
     struct object object;
+    _Atomic uint32_t references; /* its own, and of those that drain the device */
+    uint64_t number;             /* younger ones have greater ones */
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
@@ -238,6 +240,8 @@ CUresult stream_give_launch(struct stream *stream, void (*run)(void *payload),
                             void (*drop)(void *payload), void *payload);
 /* Waits until all that was given is over; answers the context's error. */
 CUresult stream_drain(struct stream *stream);
+/* The same for every stream that there is by now, but not for those made meanwhile. */
+void streams_drain(struct device *device);
 void stream_end(struct stream *stream); /* the device is ending */
 void streams_kill(struct device *device);
 void event_free(struct object *object);

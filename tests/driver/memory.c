@@ -170,38 +170,21 @@ API(cuMemAlloc_v2, CUdeviceptr *out, size_t bytes)
     return allocate(context_current()->device, bytes, out);
 }
 
-/* As the real one does, this waits for everything on the device. */
-static void drain_device(struct device *device)
-{
-    for (uint32_t at = 0;; at++) {
-        struct stream *stream = NULL;
-        uint32_t index = 0;
-        pthread_mutex_lock(&device->mutex);
-        for (struct object *object = device->objects; object && !stream; object = object->next)
-            if (object->kind == KIND_STREAM && !((struct stream *)object)->is_zombie &&
-                index++ == at)
-                stream = (struct stream *)object;
-        pthread_mutex_unlock(&device->mutex);
-        if (!stream)
-            return;
-        stream_drain(stream);
-    }
-}
-
 API(cuCtxSynchronize, void)
 {
     BEGIN(CHECK_CONTEXT);
     struct device *device = context_current()->device;
-    drain_device(device);
+    streams_drain(device);
     return atomic_load_explicit(&device->sticky, memory_order_relaxed);
 }
 
+/* As the real one does, this waits for everything on the device. */
 API(cuMemFree_v2, CUdeviceptr address)
 {
     BEGIN(CHECK_CONTEXT);
     if (address == 0)
         return CUDA_SUCCESS;
-    drain_device(context_current()->device);
+    streams_drain(context_current()->device);
     struct range *range = forget((void *)(uintptr_t)address, false);
     if (!range)
         return CUDA_ERROR_INVALID_VALUE;
@@ -331,7 +314,7 @@ API(cuMemHostAlloc, void **out, size_t bytes, unsigned flags)
 static CUresult forget_host(void *memory, bool is_owned, CUresult failure)
 {
     if (is_owned)
-        drain_device(context_current()->device);
+        streams_drain(context_current()->device);
     struct range *range = forget(memory, true);
     if (!range)
         return failure;

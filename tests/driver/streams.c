@@ -143,9 +143,7 @@ static void perform(const struct operation *operation, struct stream *stream)
         operation->run(operation->payload);
         break;
     case OPERATION_NOTHING:
-        break;
-    case OPERATION_RECORD:
-        record_reach(operation->record);
+    case OPERATION_RECORD: /* see finish */
         break;
     case OPERATION_WAIT:
         record_wait(operation->record, stream);
@@ -233,6 +231,21 @@ static void give_queue(struct stream *stream)
                               memory_order_relaxed);
 }
 
+/*
+ * Who sees a record reached finds the stream past it, and who finds the stream past it sees it reached:
+ * both are said at once. Called with the stream's mutex.
+ */
+static void finish(struct stream *stream, struct record *record)
+{
+    if (record && !is_over(stream))
+        record_reach(record);
+    record_drop(record);
+    stream->finished++;
+    if (stream->finished == stream->issued)
+        give_queue(stream);
+    pthread_cond_broadcast(&stream->changed);
+}
+
 static void *run_stream(void *argument)
 {
     struct stream *stream = argument;
@@ -246,12 +259,11 @@ static void *run_stream(void *argument)
         stream->head = operation->next;
         pthread_mutex_unlock(&stream->mutex);
         work_off(operation, stream);
+        struct record *record =
+            operation->kind == OPERATION_RECORD ? record_hold(operation->record) : NULL;
         operation_free(operation);
         pthread_mutex_lock(&stream->mutex);
-        stream->finished++;
-        if (stream->finished == stream->issued)
-            give_queue(stream);
-        pthread_cond_broadcast(&stream->changed);
+        finish(stream, record);
     }
     pthread_mutex_unlock(&stream->mutex);
     atomic_store(&stream->is_done, true);
@@ -320,14 +332,48 @@ static void close_stream(struct stream *stream)
     pthread_mutex_unlock(&stream->mutex);
 }
 
+static void stream_drop(struct stream *stream)
+{
+    if (atomic_fetch_sub_explicit(&stream->references, 1, memory_order_acq_rel) != 1)
+        return;
+    pthread_cond_destroy(&stream->changed);
+    pthread_mutex_destroy(&stream->mutex);
+    free(stream);
+}
+
 void stream_end(struct stream *stream)
 {
     close_stream(stream);
     pthread_join(stream->thread, NULL);
     object_remove(&stream->object);
-    pthread_cond_destroy(&stream->changed);
-    pthread_mutex_destroy(&stream->mutex);
-    free(stream);
+    stream_drop(stream);
+}
+
+/* The youngest stream that is older than that, held; NULL: there is none. */
+static struct stream *hold_older(struct device *device, uint64_t number)
+{
+    struct stream *found = NULL;
+    pthread_mutex_lock(&device->mutex);
+    for (struct object *object = device->objects; object; object = object->next) {
+        struct stream *stream = (struct stream *)object;
+        if (object->kind == KIND_STREAM && !stream->is_zombie && stream->number < number &&
+            (!found || stream->number > found->number))
+            found = stream;
+    }
+    if (found)
+        atomic_fetch_add_explicit(&found->references, 1, memory_order_relaxed);
+    pthread_mutex_unlock(&device->mutex);
+    return found;
+}
+
+/* Others may make and destroy streams meanwhile. */
+void streams_drain(struct device *device)
+{
+    uint64_t number = UINT64_MAX;
+    for (struct stream *stream; (stream = hold_older(device, number)); stream_drop(stream)) {
+        number = stream->number;
+        stream_drain(stream);
+    }
 }
 
 /* Destroyed streams, or those of them whose threads have left. One at a time: the list may change. */
@@ -364,11 +410,14 @@ void streams_kill(struct device *device)
 
 CUresult stream_make(struct context *context, unsigned flags, int priority, struct stream **out)
 {
+    static _Atomic uint64_t numbers;
     struct device *device = context->device;
     reap(device, false);
     struct stream *stream = calloc(1, sizeof *stream);
     if (!stream)
         return CUDA_ERROR_OUT_OF_MEMORY;
+    atomic_init(&stream->references, 1);
+    stream->number = atomic_fetch_add_explicit(&numbers, 1, memory_order_relaxed);
     stream->flags = flags;
     /* The real driver takes the nearest it has. */
     stream->priority = priority > 0 ? 0 : priority < -5 ? -5 : priority;
@@ -377,9 +426,7 @@ CUresult stream_make(struct context *context, unsigned flags, int priority, stru
     object_add(&stream->object, KIND_STREAM, device);
     if (pthread_create(&stream->thread, NULL, run_stream, stream) != 0) {
         object_remove(&stream->object);
-        pthread_cond_destroy(&stream->changed);
-        pthread_mutex_destroy(&stream->mutex);
-        free(stream);
+        stream_drop(stream);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     *out = stream;
