@@ -34,7 +34,8 @@ struct command {
      */
     char *const **rest;
     /*
-     * For a subcommand that has subcommands itself, and then nothing but a name and words for help.
+     * Reads its words itself: a subcommand that has subcommands, and then nothing but a name and
+     * words for help, or one whose lists have as many places as there are words.
      */
     enum exit_code (*dispatch)(char *const *words, size_t count, struct output *out);
     /* `values[i]` belongs to options[i]; `argument` is NULL if none was given. */
@@ -43,7 +44,8 @@ struct command {
 };
 
 extern const struct command command_devices, command_pick, command_explain, command_partition,
-    command_exec, command_sim, command_kernel, command_bench, command_version, command_help;
+    command_exec, command_sim, command_kernel, command_scan, command_bench, command_version,
+    command_help;
 
 /* All of them, in the order help shows them. Defined in main.c. */
 extern const struct command *const commands[];

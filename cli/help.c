@@ -72,6 +72,9 @@ void help_print(const struct command *command, struct output *out)
     output_text(out, "\nOptions:\n");
     for (size_t i = 0; i < command->option_count; i++) {
         option_form(&command->options[i], form, sizeof form);
+        size_t length = strlen(form);
+        if (command->options[i].letter)
+            snprintf(form + length, sizeof form - length, ", -%c", command->options[i].letter);
         output_text(out, "  ");
         output_column(out, form, OPTION_WIDTH, false);
         output_text(out, command->options[i].help);

@@ -12,17 +12,18 @@ static enum option_result wrong_argument(const struct command *command, const ch
     return OPTION_WRONG;
 }
 
-/* The option that a word starting with a dash names; `*value` is what follows its '=', or NULL. */
-static const struct option *find(const struct command *command, const char *word,
-                                 const char **value)
+static const struct option *find_letter(const struct command *command, char letter)
 {
-    if (word[1] != '-') {
-        *value = NULL;
-        for (size_t i = 0; i < command->option_count; i++)
-            if (word[1] == command->options[i].letter && word[2] == '\0')
-                return &command->options[i];
-        return NULL;
-    }
+    for (size_t i = 0; i < command->option_count; i++)
+        if (letter == command->options[i].letter)
+            return &command->options[i];
+    return NULL;
+}
+
+/* The option that a word with two dashes names; `*value` is what follows its '=', or NULL. */
+static const struct option *find_name(const struct command *command, const char *word,
+                                      const char **value)
+{
     const char *name = word + 2;
     const char *equals = strchr(name, '=');
     size_t length = equals ? (size_t)(equals - name) : strlen(name);
@@ -54,22 +55,25 @@ static bool set_number(const struct command *command, const struct option *optio
     return false;
 }
 
-/*
- * One option, its value being in the same word or the next. False if that is not right; then it has
- * been told.
- */
-static bool take_option(const struct command *command, char *const *words, size_t count,
-                        size_t *position, struct option_value *values)
+static bool add_to_list(const struct command *command, const struct option *option,
+                        const char *text)
 {
-    const char *word = words[*position];
-    const char *text;
-    const struct option *option = find(command, word, &text);
-    if (!option) {
-        message_usage(command->name, "%s has no option %s", command->name, word);
+    struct arguments *list = option->list;
+    if (list->count == list->max) {
+        message_usage(command->name, "--%s is given more than %zu times", option->name, list->max);
         return false;
     }
+    list->words[list->count++] = text;
+    return true;
+}
+
+/* An option that was found, with the value that is in the same word, NULL if that has none. */
+static bool take_option(const struct command *command, const struct option *option,
+                        const char *text, char *const *words, size_t count, size_t *position,
+                        struct option_value *values)
+{
     struct option_value *value = &values[option - command->options];
-    if (value->given) {
+    if (value->given && !option->list) {
         message_usage(command->name, "--%s is given twice", option->name);
         return false;
     }
@@ -91,17 +95,48 @@ static bool take_option(const struct command *command, char *const *words, size_
          * A word with two dashes is the next option: the value was forgotten. One dash may be a
          * negative number.
          */
-        if (*position + 1 >= count || strncmp(words[*position + 1], "--", 2) == 0) {
+        bool is_next_option =
+            *position + 1 < count && !option->list && strncmp(words[*position + 1], "--", 2) == 0;
+        if (*position + 1 >= count || is_next_option) {
             message_usage(command->name, "--%s needs a value", option->name);
             return false;
         }
         text = words[++*position];
     }
+    if (option->list)
+        return add_to_list(command, option, text);
     if (option->kind == OPTION_TEXT)
         return set_text(command, option, text, value);
     if (option->kind == OPTION_MAYBE_NUMBER)
         value->text = text;
     return set_number(command, option, text, value);
+}
+
+/*
+ * A word with options, whose value may be the next word. False if that is not right; then it has
+ * been told.
+ */
+static bool take_options(const struct command *command, char *const *words, size_t count,
+                         size_t *position, struct option_value *values)
+{
+    const char *word = words[*position], *text = NULL;
+    bool is_letters = word[1] != '-';
+    const struct option *option =
+        is_letters ? find_letter(command, word[1]) : find_name(command, word, &text);
+    for (const char *letter = word + 2; is_letters && option && *letter; letter++) {
+        if (option->kind != OPTION_FLAG) {
+            text = letter;
+            break;
+        }
+        if (!take_option(command, option, NULL, words, count, position, values))
+            return false;
+        option = find_letter(command, *letter);
+    }
+    if (!option) {
+        message_usage(command->name, "%s has no option %s", command->name, word);
+        return false;
+    }
+    return take_option(command, option, text, words, count, position, values);
 }
 
 /* False if there is no room for it. */
@@ -117,6 +152,12 @@ static bool take_argument(const struct command *command, const char *word, const
     return true;
 }
 
+/* -h is short for --help, except where it means something else. */
+static bool asks_for_help(const struct command *command, const char *word)
+{
+    return strcmp(word, "--help") == 0 || (strcmp(word, "-h") == 0 && !find_letter(command, 'h'));
+}
+
 enum option_result option_parse(const struct command *command, char *const *words, size_t count,
                                 struct option_value *values, const char **argument)
 {
@@ -125,12 +166,12 @@ enum option_result option_parse(const struct command *command, char *const *word
     memset(values, 0, command->option_count * sizeof *values);
     for (size_t i = 0; i < count; i++) {
         const char *word = words[i];
-        if (!only_arguments && (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0))
+        if (!only_arguments && asks_for_help(command, word))
             return OPTION_HELP;
         if (!only_arguments && strcmp(word, "--") == 0) {
             only_arguments = true;
         } else if (!only_arguments && word[0] == '-' && word[1] != '\0') {
-            if (!take_option(command, words, count, &i, values))
+            if (!take_options(command, words, count, &i, values))
                 return OPTION_WRONG;
         } else if (command->rest) {
             *argument = word;

@@ -1,6 +1,6 @@
 /*
- * Command line options over a table: `--name value` and `--name=value`, each at most once; `-x
- * value` for those that have a letter.
+ * Command line options over a table: `--name value` and `--name=value`, each at most once unless it
+ * has a list; `-x value` and `-xvalue` for those that have a letter, and `-xy` for flags.
  */
 #ifndef CLI_OPTION_H
 #define CLI_OPTION_H
@@ -9,13 +9,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define OPTIONS_MAX 8
+#define OPTIONS_MAX 16
 
 enum option_kind {
     OPTION_FLAG,
     OPTION_NUMBER,
     OPTION_TEXT,
     OPTION_MAYBE_NUMBER /* the next word is its number if it is one */
+};
+
+/* Arguments behind the first, or values of an option. */
+struct arguments {
+    const char **words; /* borrowed: room for `max` */
+    size_t count, max;
 };
 
 struct option {
@@ -25,18 +31,14 @@ struct option {
     bool required;
     const char *value; /* what help calls the value; NULL for a flag */
     const char *help;  /* one line */
+    /* It may be given several times, with any text: where its values go. Else NULL. */
+    struct arguments *list;
 };
 
 struct option_value {
     bool given;
     uint64_t number;  /* OPTION_NUMBER; also OPTION_MAYBE_NUMBER, if `text` is set */
     const char *text; /* OPTION_TEXT: borrowed from the command line, not empty */
-};
-
-/* Arguments behind the first. */
-struct arguments {
-    const char **words; /* borrowed: room for `max` */
-    size_t count, max;
 };
 
 enum option_result { OPTION_RUN, OPTION_HELP, OPTION_WRONG };

@@ -5,7 +5,7 @@ _muster()
     local word=${COMP_WORDS[COMP_CWORD]} choices word_is_file=no
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        choices='devices pick explain exec partition sim kernel bench version help --help --version'
+        choices='devices pick explain exec partition sim kernel scan bench version help --help --version'
     else
         case ${COMP_WORDS[1]} in
         devices)
@@ -82,7 +82,17 @@ _muster()
                 [[ $word == -* ]] || word_is_file=yes
             fi
             ;;
-        help) choices='devices pick explain exec partition sim kernel bench version help --help' ;;
+        scan)
+            case ${COMP_WORDS[COMP_CWORD - 1]} in
+            # What stands after these is a word, a list or a number.
+            --word | -e | --devices | --unit) return ;;
+            --file | -f) word_is_file=yes ;;
+            esac
+            choices='--word --file --count --byte-offset --only-matching --line-number --with-filename --no-filename
+                     --grep-status --devices --unit --json --help'
+            [[ $word == -* ]] || word_is_file=yes
+            ;;
+        help) choices='devices pick explain exec partition sim kernel scan bench version help --help' ;;
         *) return ;;
         esac
     fi

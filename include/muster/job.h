@@ -109,6 +109,8 @@ struct muster_result {
     size_t output_count;
     const size_t *output_bytes;    /* of each output */
     const muster_status *statuses; /* of each item, where the job has `each_status`; else NULL */
+    /* The unit's items as the source gave them; never kept. NULL: the job has no source. */
+    const void *supplied;
     /* Muster's own. */
     struct muster_job *job;
     uint32_t buffer;

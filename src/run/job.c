@@ -550,7 +550,8 @@ static void write_array(struct muster *m, char *to, const char *from, size_t ite
 }
 
 /* Writes the caller's arrays and calls the sink. No lock is held. */
-static muster_status deliver(struct muster_job *job, uint32_t buffer, struct muster_range range)
+static muster_status deliver(struct muster_job *job, uint32_t buffer, struct muster_range range,
+                             const char *supplied)
 {
     const void *outputs[MUSTER_ARGS_MAX];
     size_t bytes[MUSTER_ARGS_MAX];
@@ -572,7 +573,14 @@ static muster_status deliver(struct muster_job *job, uint32_t buffer, struct mus
     }
     if (statuses)
         memcpy(job->desc.each_status + range.begin, statuses, items * sizeof *statuses);
-    const struct muster_result result = { range, outputs, count, bytes, statuses, job, buffer };
+    const struct muster_result result = { .range = range,
+                                          .outputs = outputs,
+                                          .output_count = count,
+                                          .output_bytes = bytes,
+                                          .statuses = statuses,
+                                          .supplied = supplied,
+                                          .job = job,
+                                          .buffer = buffer };
     return job->desc.sink ? job->desc.sink(job->desc.sink_user, &result) : MUSTER_OK;
 }
 
@@ -632,12 +640,15 @@ static bool deliver_next_locked(struct muster_job *job)
     bool has_failed = job_has_failed(job->core, unit);
     uint32_t buffer = has_failed ? job_take_buffer_locked(job) : job->unit_buffers[unit];
     muster_status failure = job->unit_failures[unit];
+    const struct run_source *source = &job->source;
+    /* Undelivered items stay in the ring, also in one that is left for another meanwhile. */
+    const char *supplied = source->ring ? source->ring + source_offset(source, range.begin) : NULL;
     uint64_t begin_ns = trace_clock(job->m);
     run_unlock(job->m);
     /* A unit of which nothing came back is delivered as what it is. */
     for (uint64_t i = 0; has_failed && i < range.end - range.begin; i++)
         job_statuses(job, buffer)[i] = failure;
-    muster_status status = deliver(job, buffer, range);
+    muster_status status = deliver(job, buffer, range, supplied);
     if (status == MUSTER_OK)
         note_statuses(job, buffer, range);
     run_lock(job->m);

@@ -66,6 +66,7 @@ muster_status muster_result_retain(const struct muster_result *result, struct mu
     }
     kept->result.outputs = kept->outputs;
     kept->result.output_bytes = kept->output_bytes;
+    kept->result.supplied = NULL;
     *out = kept;
     return MUSTER_OK;
 }

@@ -97,6 +97,8 @@ static muster_status check_digests(void *user, const struct muster_result *resul
             bytes[b] = item_byte(i, b);
         uint64_t digest_of = ((const uint64_t *)result->outputs[0])[i - range.begin];
         feed->wrong += digest_of != digest_item(bytes, feed->item_bytes, i);
+        feed->wrong += memcmp((const char *)result->supplied + (i - range.begin) * feed->item_bytes,
+                              bytes, feed->item_bytes) != 0;
     }
     if (feed->sink_act && range.begin >= feed->sink_special) {
         muster_status status = feed->sink_act(feed);

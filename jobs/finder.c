@@ -1,0 +1,279 @@
+#include "finder.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Text with what is known of it. */
+struct view {
+    const uint8_t *text;
+    size_t length; /* known */
+    size_t limit;  /* places before it are looked at */
+    bool is_all;   /* the input, or its last line, ends with what is known */
+    const uint64_t *marks;
+    size_t mark_at;
+};
+
+void finder_begin(struct finder *finder)
+{
+    finder->kept_bytes = 0;
+    finder->at = finder->next = 0;
+    finder->is_in_counted_line = false;
+    finder->numbered_to = finder->lines_before = 0;
+    finder->count = 0;
+}
+
+void finder_deinit(struct finder *finder)
+{
+    free(finder->kept);
+    finder->kept = NULL;
+    finder->kept_capacity = finder->kept_bytes = 0;
+}
+
+static bool keep(struct finder *finder, const uint8_t *text, size_t length)
+{
+    size_t needed = finder->kept_bytes + length;
+    if (needed > finder->kept_capacity) {
+        size_t capacity = finder->kept_capacity * 2 > needed ? finder->kept_capacity * 2 : needed;
+        uint8_t *larger = realloc(finder->kept, capacity);
+        if (!larger)
+            return false;
+        finder->kept = larger;
+        finder->kept_capacity = capacity;
+    }
+    if (length > 0)
+        memcpy(finder->kept + finder->kept_bytes, text, length);
+    finder->kept_bytes = needed;
+    return true;
+}
+
+static size_t count_newlines(const uint8_t *text, size_t length)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < length; i++)
+        count += text[i] == '\n';
+    return count;
+}
+
+/* Counts newlines up to text[to]. The text begins at offset finder->at. */
+static void number_to(struct finder *finder, const struct view *view, size_t to)
+{
+    uint64_t end = finder->at + to;
+    if (!finder->is_numbered || end <= finder->numbered_to)
+        return;
+    size_t from = (size_t)(finder->numbered_to - finder->at);
+    finder->lines_before += count_newlines(view->text + from, to - from);
+    finder->numbered_to = end;
+}
+
+static bool tell(struct finder *finder, const struct view *view, size_t from, size_t length)
+{
+    number_to(finder, view, from);
+    const struct finder_hit hit = { finder->at + from,
+                                    finder->is_numbered ? finder->lines_before + 1 : 0,
+                                    view->text + from, length };
+    return finder->hit(finder->user, &hit);
+}
+
+/* The first place from `from` on that has a mark. */
+static size_t next_mark(const struct view *view, size_t from)
+{
+    size_t bit = view->mark_at + from, end = view->mark_at + view->limit;
+    while (bit < end) {
+        uint64_t bits = view->marks[bit / 64] >> (bit % 64);
+        if (bits != 0)
+            return bit + (size_t)__builtin_ctzll(bits) - view->mark_at;
+        bit = (bit / 64 + 1) * 64;
+    }
+    return view->limit;
+}
+
+static size_t next_place(const struct finder *finder, const struct view *view, size_t from)
+{
+    size_t place = view->marks ? next_mark(view, from)
+                               : automaton_next(finder->automaton, view->text, from, view->limit,
+                                                view->length);
+    return place < view->limit ? place : view->limit;
+}
+
+static size_t line_end(const struct view *view, size_t from)
+{
+    const uint8_t *newline = memchr(view->text + from, '\n', view->length - from);
+    return newline ? (size_t)(newline - view->text) : view->length;
+}
+
+static size_t line_begin(const struct view *view, size_t from)
+{
+    const uint8_t *newline = from > 0 ? memrchr(view->text, '\n', from) : NULL;
+    return newline ? (size_t)(newline - view->text) + 1 : 0;
+}
+
+/* What a word at `place` means; gives the place to go on from. */
+static size_t deal_with(struct finder *finder, const struct view *view, size_t place,
+                        uint32_t length, bool *goes_on)
+{
+    finder->count++;
+    if (finder->want == FINDER_MATCHES) {
+        *goes_on = tell(finder, view, place, length);
+        return place + length;
+    }
+    size_t end = line_end(view, place);
+    if (finder->want == FINDER_LINES) {
+        size_t begin = line_begin(view, place);
+        *goes_on = tell(finder, view, begin, end - begin);
+    }
+    finder->is_in_counted_line = end == view->length;
+    return end + 1;
+}
+
+/*
+ * Looks at the places of a view whose text begins at finder->at. `*open` is the first that cannot be
+ * told yet, or the limit.
+ */
+static enum finder_result look(struct finder *finder, const struct view *view, size_t *open)
+{
+    bool goes_on = true;
+    size_t place = finder->next > finder->at ? (size_t)(finder->next - finder->at) : 0;
+    if (finder->is_in_counted_line && view->length > 0) {
+        size_t end = line_end(view, 0);
+        finder->is_in_counted_line = end == view->length;
+        place = end + 1;
+    }
+    *open = view->limit;
+    while (goes_on && place < view->limit) {
+        place = next_place(finder, view, place);
+        if (place == view->limit)
+            break;
+        uint32_t length = automaton_longest(finder->automaton, view->text + place,
+                                            view->length - place, view->is_all);
+        if (length == AUTOMATON_UNKNOWN) {
+            *open = place;
+            break;
+        }
+        place = length > 0 ? deal_with(finder, view, place, length, &goes_on) : place + 1;
+    }
+    finder->next = finder->at + place;
+    return goes_on ? FINDER_GOES_ON : FINDER_STOPPED;
+}
+
+/* Every line of a view that ends with one. */
+static enum finder_result take_each_line(struct finder *finder, const struct view *view)
+{
+    for (size_t begin = 0, end; begin < view->length; begin = end + 1) {
+        end = line_end(view, begin);
+        finder->count++;
+        if (finder->want == FINDER_LINES && !tell(finder, view, begin, end - begin))
+            return FINDER_STOPPED;
+    }
+    return FINDER_GOES_ON;
+}
+
+static enum finder_result look_at_lines(struct finder *finder, const struct view *view)
+{
+    size_t open;
+    enum finder_result result =
+        finder->has_empty ? take_each_line(finder, view) : look(finder, view, &open);
+    number_to(finder, view, view->length);
+    finder->at += view->length;
+    finder->is_in_counted_line = false;
+    return result;
+}
+
+/* Whole lines: what is left of the one before with what is here of it, then those that end here. */
+static enum finder_result take_lines(struct finder *finder, struct view *view)
+{
+    enum finder_result result = FINDER_GOES_ON;
+    if (finder->kept_bytes > 0) {
+        size_t end = line_end(view, 0);
+        bool is_whole = end < view->length || view->is_all;
+        size_t head = end < view->length ? end + 1 : view->length;
+        if (!keep(finder, view->text, head))
+            return FINDER_NO_MEMORY;
+        if (!is_whole)
+            return FINDER_GOES_ON;
+        const struct view joined = {
+            finder->kept, finder->kept_bytes, finder->kept_bytes, true, NULL, 0
+        };
+        result = look_at_lines(finder, &joined);
+        finder->kept_bytes = 0;
+        view->text += head;
+        view->length -= head;
+        view->mark_at += head;
+    }
+    size_t whole = view->is_all ? view->length : line_begin(view, view->length);
+    const struct view lines = { view->text, whole, whole, true, view->marks, view->mark_at };
+    if (result == FINDER_GOES_ON && whole > 0)
+        result = look_at_lines(finder, &lines);
+    if (result == FINDER_GOES_ON && !keep(finder, view->text + whole, view->length - whole))
+        result = FINDER_NO_MEMORY;
+    return result;
+}
+
+/* Drops what has been dealt with of the text that is kept. */
+static void drop(struct finder *finder, const struct view *view, size_t dealt)
+{
+    number_to(finder, view, dealt);
+    memmove(finder->kept, finder->kept + dealt, finder->kept_bytes - dealt);
+    finder->kept_bytes -= dealt;
+    finder->at += dealt;
+}
+
+/* Text that was left open is looked at again, with as much of the piece as tells what it is. */
+static enum finder_result take_kept(struct finder *finder, struct view *view, bool *is_used_up)
+{
+    size_t old = finder->kept_bytes, open;
+    size_t reach = finder->automaton->reach;
+    size_t head = view->length < reach ? view->length : reach;
+    bool is_last = view->is_all && head == view->length;
+    if (!keep(finder, view->text, head))
+        return FINDER_NO_MEMORY;
+    const struct view joined = { finder->kept, finder->kept_bytes, old, is_last, NULL, 0 };
+    enum finder_result result = look(finder, &joined, &open);
+    /* Where that was not enough the piece was short, and all of it is kept now. */
+    *is_used_up = open < old;
+    if (!*is_used_up)
+        finder->kept_bytes = old;
+    drop(finder, &joined, open);
+    return result;
+}
+
+static enum finder_result take_places(struct finder *finder, struct view *view)
+{
+    size_t open;
+    enum finder_result result = FINDER_GOES_ON;
+    bool is_used_up = false;
+    if (finder->kept_bytes > 0)
+        result = take_kept(finder, view, &is_used_up);
+    if (result != FINDER_GOES_ON || is_used_up)
+        return result;
+    result = look(finder, view, &open);
+    number_to(finder, view, open);
+    finder->at += open;
+    if (result == FINDER_GOES_ON && !keep(finder, view->text + open, view->length - open))
+        result = FINDER_NO_MEMORY;
+    return result;
+}
+
+/* Lines of which nothing but their number is wanted. */
+static void count_lines(struct finder *finder, const struct view *view)
+{
+    bool ends_open = view->length > 0 && view->text[view->length - 1] != '\n';
+    finder->count += count_newlines(view->text, view->length);
+    if (view->length > 0)
+        finder->is_in_counted_line = ends_open;
+    if (view->is_all && finder->is_in_counted_line)
+        finder->count++;
+}
+
+enum finder_result finder_take(struct finder *finder, const uint8_t *text, size_t length,
+                               const uint64_t *marks, size_t mark_at, bool is_end)
+{
+    struct view view = { text, length, length, is_end, marks, mark_at };
+    if (finder->has_empty && finder->want == FINDER_COUNTS) {
+        count_lines(finder, &view);
+        return FINDER_GOES_ON;
+    }
+    /* The empty word is found, though there is nothing of it to tell. */
+    if (finder->has_empty && finder->want == FINDER_MATCHES && length > 0)
+        finder->count++;
+    return finder->want == FINDER_LINES ? take_lines(finder, &view) : take_places(finder, &view);
+}

@@ -1,0 +1,58 @@
+/*
+ * From the places where a word may begin to what is found, with grep's rules: the longest word at
+ * the first place, then on behind it; each line once. Is given the text of each input in pieces, in
+ * order, on one thread. What a piece's end leaves open is kept until it is known: where lines are
+ * wanted a line that has not ended, else fewer bytes than the longest word has.
+ */
+#ifndef JOBS_FINDER_H
+#define JOBS_FINDER_H
+
+#include "automaton.h"
+
+enum finder_want {
+    FINDER_COUNTS, /* how many lines have a word */
+    FINDER_LINES,  /* those lines */
+    FINDER_MATCHES /* every word */
+};
+
+struct finder_hit {
+    uint64_t offset;      /* in its input, of the line or word */
+    uint64_t line_number; /* from 1; 0 unless it was asked for */
+    const uint8_t *bytes; /* without the newline */
+    size_t length;
+};
+
+struct finder {
+    enum finder_want want;
+    bool is_numbered;
+    bool has_empty; /* the empty word, which every line has */
+    const struct automaton *automaton;
+    /* False: nothing more is wanted. */
+    bool (*hit)(void *user, const struct finder_hit *hit);
+    void *user;
+    /* The finder's own. */
+    uint8_t *kept; /* owns: text that has been given and not dealt with */
+    size_t kept_bytes, kept_capacity;
+    uint64_t at;   /* offset in the input of the text to be dealt with */
+    uint64_t next; /* offset before which nothing is looked for */
+    bool is_in_counted_line;
+    uint64_t numbered_to, lines_before; /* newlines before that offset */
+    /* Lines with a word so far; where every word is wanted, only whether it is 0 means something. */
+    uint64_t count;
+};
+
+enum finder_result { FINDER_GOES_ON, FINDER_STOPPED, FINDER_NO_MEMORY };
+
+/* Before the first piece of each input. */
+void finder_begin(struct finder *finder);
+
+/*
+ * The next piece. Bit `mark_at` + i of `marks` says whether a word may begin at text[i]. `is_end`:
+ * the input ends behind it.
+ */
+enum finder_result finder_take(struct finder *finder, const uint8_t *text, size_t length,
+                               const uint64_t *marks, size_t mark_at, bool is_end);
+
+void finder_deinit(struct finder *finder);
+
+#endif

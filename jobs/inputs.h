@@ -1,0 +1,45 @@
+/*
+ * Files one after the other as one text, with a newline behind each: no word has one, so none is
+ * found across the border. The text is read on one thread and spoken of on another, which is told
+ * where each input ends when it has been given text from behind it.
+ */
+#ifndef JOBS_INPUTS_H
+#define JOBS_INPUTS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct input {
+    const char *path; /* borrowed; "-": standard input */
+    /* Where it ends in the text; UINT64_MAX: not known yet. Written once, by the reading thread. */
+    _Atomic uint64_t end;
+    bool is_unread; /* not, or not all, could be read; written before `end` */
+};
+
+struct inputs {
+    struct input *list; /* owns */
+    size_t count;
+    /* Told of what cannot be read, on the reading thread; reading goes on with the next. */
+    void (*trouble)(void *user, const char *path, int error);
+    void *user;
+    /* The reading thread's own. */
+    size_t current;
+    int descriptor; /* -1: none is open */
+    bool is_regular;
+    size_t item_bytes;
+    unsigned char *rest; /* owns: what is less than an item */
+    size_t rest_bytes;
+};
+
+/* False: no memory. */
+bool inputs_init(struct inputs *inputs, const char *const *paths, size_t count, size_t item_bytes);
+void inputs_deinit(struct inputs *inputs);
+
+/*
+ * The source of a job: text in whole items, the last filled up with newlines; 0 at its end.
+ */
+int64_t inputs_read(void *inputs, uint64_t begin, uint64_t items, void *to, size_t bytes);
+
+#endif

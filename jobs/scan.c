@@ -1,0 +1,195 @@
+#include "scan.h"
+
+#include "inputs.h"
+#include "scan_function.h"
+#include "scan_host.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+_Static_assert(SCAN_ITEM_BYTES == SCAN_ITEM, "what the kernel takes is what is told of it");
+
+/* jobs/CMakeLists.txt makes it from scan_kernel.c. */
+extern const char scan_kernel_source[];
+
+struct scan {
+    struct muster *m; /* borrowed */
+    struct scan_options options;
+    struct automaton automaton;
+    muster_data data;
+    bool has_data;
+    struct muster_kernel *kernel;
+    struct muster_job *job;
+    struct inputs inputs;
+    /* The delivering thread's own. */
+    struct finder finder;
+    size_t input;      /* the one that is being dealt with */
+    uint64_t position; /* in the text of all inputs: what is before it has been dealt with */
+    bool is_stopped;
+};
+
+static muster_status no_memory(struct muster_error *err, const char *what)
+{
+    if (err) {
+        *err = (struct muster_error){ .size = sizeof *err, .status = MUSTER_E_NO_MEMORY };
+        snprintf(err->text, sizeof err->text, "no host memory for %s", what);
+    }
+    return MUSTER_E_NO_MEMORY;
+}
+
+static bool pass_on(void *user, const struct finder_hit *hit)
+{
+    struct scan *scan = user;
+    return scan->options.hit(scan->options.user, scan->input, hit);
+}
+
+static muster_status stop(struct scan *scan, enum finder_result why)
+{
+    if (why == FINDER_NO_MEMORY)
+        return MUSTER_E_NO_MEMORY;
+    scan->is_stopped = true;
+    return MUSTER_E_CANCELLED;
+}
+
+static muster_status end_input(struct scan *scan)
+{
+    bool goes_on = scan->inputs.list[scan->input].is_unread ||
+                   scan->options.end(scan->options.user, scan->input, scan->finder.count);
+    scan->input++;
+    finder_begin(&scan->finder);
+    return goes_on ? MUSTER_OK : stop(scan, FINDER_STOPPED);
+}
+
+/* The sink: text with its marks, which may be of several inputs. */
+static muster_status settle(void *user, const struct muster_result *result)
+{
+    struct scan *scan = user;
+    const uint64_t begin = result->range.begin * SCAN_ITEM, end = result->range.end * SCAN_ITEM;
+    const uint8_t *text = result->supplied;
+    muster_status status = MUSTER_OK;
+    /* An input may end where this text does, and with it what lies in the next. */
+    while (status == MUSTER_OK && scan->input < scan->inputs.count && scan->position < end) {
+        uint64_t from = scan->position;
+        uint64_t input_end =
+            atomic_load_explicit(&scan->inputs.list[scan->input].end, memory_order_relaxed);
+        uint64_t to = input_end < end ? input_end : end;
+        enum finder_result found =
+            finder_take(&scan->finder, text + (from - begin), (size_t)(to - from),
+                        result->outputs[0], (size_t)(from - begin), to == input_end);
+        if (found != FINDER_GOES_ON)
+            return stop(scan, found);
+        scan->position = to;
+        if (to == input_end) {
+            /* Behind each there is a newline that is not its own. */
+            scan->position++;
+            status = end_input(scan);
+        }
+    }
+    return status;
+}
+
+static muster_status make_kernel(struct scan *scan, struct muster_error *err)
+{
+    const struct muster_kernel_form forms[] = {
+        { .size = sizeof *forms, .kind = MUSTER_KERNEL_FUNCTION, .function = scan_function },
+        { .size = sizeof *forms,
+          .kind = MUSTER_KERNEL_PORTABLE,
+          .code = scan_kernel_source,
+          .code_bytes = strlen(scan_kernel_source),
+          .entry = "scan",
+          .file = "scan_kernel.c" }
+    };
+    return muster_kernel_from(scan->m, "scan", forms, 2, &scan->kernel, err);
+}
+
+static muster_status start_job(struct scan *scan, struct muster_error *err)
+{
+    const uint32_t by_line = scan->options.want != FINDER_MATCHES;
+    const struct muster_arg args[] = { { .kind = MUSTER_ARG_SOURCE, .bytes = SCAN_ITEM },
+                                       MUSTER_ALL(scan->data),
+                                       MUSTER_VALUE(by_line),
+                                       { .kind = MUSTER_ARG_OUT,
+                                         .bytes = SCAN_ITEM_MARKS * sizeof(uint64_t) } };
+    struct muster_job_desc desc = { .size = sizeof desc,
+                                    .kernel = scan->kernel,
+                                    .items = MUSTER_ITEMS_UNKNOWN,
+                                    .args = args,
+                                    .arg_count = sizeof args / sizeof *args,
+                                    .source = inputs_read,
+                                    .source_user = &scan->inputs,
+                                    .sink = settle,
+                                    .sink_user = scan,
+                                    .options = scan->options.run };
+    desc.options.size = sizeof desc.options;
+    desc.options.unordered = 0;
+    return muster_start(scan->m, &desc, &scan->job, err);
+}
+
+static muster_status set_up(struct scan *scan, const struct words *words, struct muster_error *err)
+{
+    /* Where every line is wanted nobody looks for words. */
+    const struct words none = { 0 };
+    bool has_all_lines = words->has_empty && scan->options.want != FINDER_MATCHES;
+    if (!automaton_init(&scan->automaton, has_all_lines ? &none : words))
+        return no_memory(err, "the automaton of the words");
+    if (!inputs_init(&scan->inputs, scan->options.paths, scan->options.path_count, SCAN_ITEM))
+        return no_memory(err, "the list of inputs");
+    scan->inputs.trouble = scan->options.trouble;
+    scan->inputs.user = scan->options.user;
+    scan->finder = (struct finder){ .want = scan->options.want,
+                                    .is_numbered = scan->options.is_numbered,
+                                    .has_empty = words->has_empty,
+                                    .automaton = &scan->automaton,
+                                    .hit = pass_on,
+                                    .user = scan };
+    finder_begin(&scan->finder);
+    muster_status status = muster_data_create(scan->m, scan->automaton.memory,
+                                              scan->automaton.bytes, 0, &scan->data, err);
+    scan->has_data = status == MUSTER_OK;
+    if (status == MUSTER_OK)
+        status = make_kernel(scan, err);
+    return status == MUSTER_OK ? start_job(scan, err) : status;
+}
+
+muster_status scan_start(struct muster *m, struct words *words, const struct scan_options *options,
+                         struct scan **out, struct muster_error *err)
+{
+    struct scan *scan = calloc(1, sizeof *scan);
+    if (!scan)
+        return no_memory(err, "a scan");
+    scan->m = m;
+    scan->options = *options;
+    words_sort(words);
+    muster_status status = set_up(scan, words, err);
+    if (status == MUSTER_OK)
+        *out = scan;
+    else
+        scan_destroy(scan);
+    return status;
+}
+
+muster_status scan_wait(struct scan *scan, struct muster_report *report, struct muster_error *err)
+{
+    muster_status status = muster_job_wait(scan->job, report, err);
+    return scan->is_stopped ? MUSTER_E_CANCELLED : status;
+}
+
+struct muster_job *scan_job(const struct scan *scan)
+{
+    return scan->job;
+}
+
+void scan_destroy(struct scan *scan)
+{
+    if (!scan)
+        return;
+    muster_job_destroy(scan->job);
+    muster_kernel_destroy(scan->kernel);
+    /* A device that hangs may still read the automaton: it stays then, as the device's memory does. */
+    bool is_free = !scan->has_data || muster_data_destroy(scan->m, scan->data, NULL) == MUSTER_OK;
+    finder_deinit(&scan->finder);
+    inputs_deinit(&scan->inputs);
+    if (is_free)
+        automaton_deinit(&scan->automaton);
+    free(scan);
+}

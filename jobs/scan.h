@@ -1,0 +1,54 @@
+/*
+ * The built-in job `scan`: many words over files, on every device, with what is found told in order.
+ * Devices mark where words may begin (scan_kernel.c); what the marks mean is settled in order, on one
+ * thread (finder.h).
+ */
+#ifndef JOBS_SCAN_H
+#define JOBS_SCAN_H
+
+#include "finder.h"
+#include "words.h"
+
+#include <muster/muster.h>
+
+struct scan;
+
+struct scan_options {
+    enum finder_want want;
+    bool is_numbered;         /* hits have line numbers */
+    const char *const *paths; /* borrowed until the scan is destroyed; "-": standard input */
+    size_t path_count;
+    struct muster_run_options run; /* always ordered */
+    /*
+     * Called in order, one at a time, on a thread of Muster's; `input` is a number of `paths`. False
+     * ends the scan. `hit` is not called where counts alone are wanted.
+     */
+    bool (*hit)(void *user, size_t input, const struct finder_hit *hit);
+    /*
+     * An input is over; `lines` of it have a word, or, where every word is wanted, any number but 0
+     * if one was found. Not called for one that could not be read.
+     */
+    bool (*end)(void *user, size_t input, uint64_t lines);
+    /* An input cannot be read, or not to its end. Called on another thread than the two above. */
+    void (*trouble)(void *user, const char *path, int error);
+    void *user;
+};
+
+/*
+ * Starts; does not wait. Sorts `words`, which are not needed afterwards. MUSTER_E_NO_DEVICE: no
+ * device can run it, and `err` says why not.
+ */
+muster_status scan_start(struct muster *m, struct words *words, const struct scan_options *options,
+                         struct scan **out, struct muster_error *err);
+
+/* Blocks until all is told. MUSTER_E_CANCELLED: also if `hit` or `end` said so. */
+muster_status scan_wait(struct scan *scan, struct muster_report *report, struct muster_error *err);
+
+/* For muster_job_progress and muster_job_cancel. Its items are SCAN_ITEM_BYTES of text each. */
+struct muster_job *scan_job(const struct scan *scan);
+#define SCAN_ITEM_BYTES 1024
+
+/* Before the runtime is closed. NULL is allowed. */
+void scan_destroy(struct scan *scan);
+
+#endif
