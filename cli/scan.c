@@ -238,11 +238,11 @@ static bool print_end(void *user, size_t input, uint64_t lines)
     return !output_failed(printing->out);
 }
 
-static void tell_trouble(void *user, const char *path, int error)
+static void tell_trouble(void *user, const char *path, const char *why)
 {
     struct printing *printing = user;
     atomic_store(&printing->is_troubled, true);
-    message_error("%s: %s", path, strerror(error));
+    message_error("%s: %s", path, why);
 }
 
 static void print_report(struct printing *printing, const struct muster_report *report)
@@ -305,6 +305,7 @@ static enum exit_code run_job(struct muster *m, struct printing *printing, struc
         .is_numbered = values[LINE_NUMBER].given && !has_counts,
         .paths = printing->paths,
         .path_count = printing->path_count,
+        .output = has_counts ? 0 : STDOUT_FILENO,
         .run = { .unit_items = values[UNIT].number },
         .hit = print_hit,
         .end = print_end,

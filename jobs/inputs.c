@@ -2,14 +2,19 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-bool inputs_init(struct inputs *inputs, const char *const *paths, size_t count, size_t item_bytes)
+/* For smaller ones a queue of requests is not worth its making. */
+#define LARGE_BYTES (8 << 20)
+
+bool inputs_init(struct inputs *inputs, struct muster *m, const char *const *paths, size_t count,
+                 size_t item_bytes)
 {
-    *inputs = (struct inputs){ .count = count, .descriptor = -1, .item_bytes = item_bytes };
+    *inputs = (struct inputs){ .m = m, .count = count, .descriptor = -1, .item_bytes = item_bytes };
     inputs->list = calloc(count > 0 ? count : 1, sizeof *inputs->list);
     inputs->rest = malloc(item_bytes);
     if (!inputs->list || !inputs->rest) {
@@ -25,6 +30,8 @@ bool inputs_init(struct inputs *inputs, const char *const *paths, size_t count, 
 
 static void close_current(struct inputs *inputs)
 {
+    muster_file_close(inputs->file);
+    inputs->file = NULL;
     if (inputs->descriptor > STDIN_FILENO)
         close(inputs->descriptor);
     inputs->descriptor = -1;
@@ -39,7 +46,22 @@ void inputs_deinit(struct inputs *inputs)
     inputs->rest = NULL;
 }
 
-static int open_current(struct inputs *inputs)
+/* What is in the system's cache is copied from there by this thread alone either way, sooner by read. */
+static bool is_direct(struct muster_file *file)
+{
+    struct muster_file_report report = { .size = sizeof report };
+    return muster_file_report(file, &report, NULL) == MUSTER_OK && strstr(report.engine, "direct");
+}
+
+static bool is_output(const struct inputs *inputs, const struct stat *facts)
+{
+    struct stat output;
+    return inputs->output > 0 && fstat(inputs->output, &output) == 0 &&
+           output.st_dev == facts->st_dev && output.st_ino == facts->st_ino;
+}
+
+/* Both give whether it went well, and else say why not. */
+static bool open_current(struct inputs *inputs, struct muster_error *why)
 {
     struct stat facts;
     const char *path = inputs->list[inputs->current].path;
@@ -47,48 +69,73 @@ static int open_current(struct inputs *inputs)
     do
         inputs->descriptor = is_standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     while (inputs->descriptor < 0 && errno == EINTR);
-    if (inputs->descriptor < 0)
-        return errno;
+    if (inputs->descriptor < 0) {
+        snprintf(why->text, sizeof why->text, "%s", strerror(errno));
+        return false;
+    }
     inputs->is_regular = fstat(inputs->descriptor, &facts) == 0 && S_ISREG(facts.st_mode);
-    if (inputs->is_regular)
-        (void)posix_fadvise(inputs->descriptor, 0, 0, POSIX_FADV_SEQUENTIAL);
-    return 0;
+    if (inputs->is_regular && is_output(inputs, &facts)) {
+        snprintf(why->text, sizeof why->text, "the input is also the output");
+        return false;
+    }
+    /* Standard input may be read from its middle. */
+    if (!inputs->is_regular || is_standard || facts.st_size < LARGE_BYTES)
+        return true;
+    const struct muster_file_options options = { .size = sizeof options,
+                                                 .descriptor = inputs->descriptor,
+                                                 .item_bytes = 1 };
+    if (muster_file_read_open(inputs->m, NULL, &options, &inputs->file, why) != MUSTER_OK)
+        return false;
+    if (is_direct(inputs->file))
+        return true;
+    muster_file_close(inputs->file);
+    inputs->file = NULL;
+    return true;
 }
 
-/*
- * What follows in the current input, straight to where it is wanted; 0: it has ended. The only place
- * that reads.
- */
-static ssize_t read_current(struct inputs *inputs, unsigned char *to, size_t bytes)
+/* What follows in the current input, straight to where it is wanted; 0 bytes: it has ended. */
+static bool read_current(struct inputs *inputs, unsigned char *to, size_t bytes, size_t *got,
+                         struct muster_error *why)
 {
-    ssize_t got;
-    do
-        got = read(inputs->descriptor, to, bytes);
-    while (got < 0 && errno == EINTR);
-    return got;
+    int64_t result;
+    if (inputs->file) {
+        result = muster_file_source(inputs->file, 0, bytes, to, bytes);
+        if (result < 0)
+            muster_file_finish(inputs->file, why);
+    } else {
+        do
+            result = read(inputs->descriptor, to, bytes);
+        while (result < 0 && errno == EINTR);
+        if (result < 0)
+            snprintf(why->text, sizeof why->text, "%s", strerror(errno));
+    }
+    *got = result > 0 ? (size_t)result : 0;
+    return result >= 0;
 }
 
-/* The current input is over, at this place of the text. */
-static void end_current(struct inputs *inputs, uint64_t end, int error)
+/* The current input is over, at this place of the text. `why`: it could not be read; NULL: it was. */
+static void end_current(struct inputs *inputs, uint64_t end, const char *why)
 {
     struct input *input = &inputs->list[inputs->current];
-    input->is_unread = error != 0;
-    if (error != 0 && inputs->trouble)
-        inputs->trouble(inputs->user, input->path, error);
+    input->is_unread = why != NULL;
+    if (why && inputs->trouble)
+        inputs->trouble(inputs->user, input->path, why);
     /* Whoever is given text from behind it has passed the runtime's lock since. */
     atomic_store_explicit(&input->end, end, memory_order_relaxed);
     close_current(inputs);
     inputs->current++;
 }
 
-/* Some more text, at least a byte of it unless all inputs are over. */
+/* Some more text, at least a byte of it: the newline behind an input, if nothing else. */
 static size_t read_some(struct inputs *inputs, unsigned char *to, size_t bytes, uint64_t at)
 {
-    int error = inputs->descriptor < 0 ? open_current(inputs) : 0;
-    ssize_t got = error == 0 ? read_current(inputs, to, bytes) : 0;
+    struct muster_error why = { .size = sizeof why };
+    size_t got = 0;
+    bool is_open = inputs->descriptor >= 0 || open_current(inputs, &why);
+    bool is_good = is_open && read_current(inputs, to, bytes, &got, &why);
     if (got > 0)
-        return (size_t)got;
-    end_current(inputs, at, got < 0 ? errno : error);
+        return got;
+    end_current(inputs, at, is_good ? NULL : why.text);
     *to = '\n';
     return 1;
 }

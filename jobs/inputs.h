@@ -6,10 +6,9 @@
 #ifndef JOBS_INPUTS_H
 #define JOBS_INPUTS_H
 
+#include <muster/file.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 struct input {
     const char *path; /* borrowed; "-": standard input */
@@ -19,14 +18,17 @@ struct input {
 };
 
 struct inputs {
+    struct muster *m;   /* borrowed */
     struct input *list; /* owns */
     size_t count;
     /* Told of what cannot be read, on the reading thread; reading goes on with the next. */
-    void (*trouble)(void *user, const char *path, int error);
+    void (*trouble)(void *user, const char *path, const char *why);
     void *user;
+    int output; /* a file that grows by what is found, and so is not read; 0: none */
     /* The reading thread's own. */
     size_t current;
-    int descriptor; /* -1: none is open */
+    int descriptor;           /* -1: none is open */
+    struct muster_file *file; /* a large file is read through it; else NULL */
     bool is_regular;
     size_t item_bytes;
     unsigned char *rest; /* owns: what is less than an item */
@@ -34,7 +36,8 @@ struct inputs {
 };
 
 /* False: no memory. */
-bool inputs_init(struct inputs *inputs, const char *const *paths, size_t count, size_t item_bytes);
+bool inputs_init(struct inputs *inputs, struct muster *m, const char *const *paths, size_t count,
+                 size_t item_bytes);
 void inputs_deinit(struct inputs *inputs);
 
 /*

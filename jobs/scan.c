@@ -132,10 +132,12 @@ static muster_status set_up(struct scan *scan, const struct words *words, struct
     bool has_all_lines = words->has_empty && scan->options.want != FINDER_MATCHES;
     if (!automaton_init(&scan->automaton, has_all_lines ? &none : words))
         return no_memory(err, "the automaton of the words");
-    if (!inputs_init(&scan->inputs, scan->options.paths, scan->options.path_count, SCAN_ITEM))
+    if (!inputs_init(&scan->inputs, scan->m, scan->options.paths, scan->options.path_count,
+                     SCAN_ITEM))
         return no_memory(err, "the list of inputs");
     scan->inputs.trouble = scan->options.trouble;
     scan->inputs.user = scan->options.user;
+    scan->inputs.output = scan->options.output;
     scan->finder = (struct finder){ .want = scan->options.want,
                                     .is_numbered = scan->options.is_numbered,
                                     .has_empty = words->has_empty,

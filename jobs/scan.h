@@ -18,6 +18,7 @@ struct scan_options {
     bool is_numbered;         /* hits have line numbers */
     const char *const *paths; /* borrowed until the scan is destroyed; "-": standard input */
     size_t path_count;
+    int output; /* descriptor that hits are written to: that file is not searched; 0: none */
     struct muster_run_options run; /* always ordered */
     /*
      * Called in order, one at a time, on a thread of Muster's; `input` is a number of `paths`. False
@@ -30,7 +31,7 @@ struct scan_options {
      */
     bool (*end)(void *user, size_t input, uint64_t lines);
     /* An input cannot be read, or not to its end. Called on another thread than the two above. */
-    void (*trouble)(void *user, const char *path, int error);
+    void (*trouble)(void *user, const char *path, const char *why);
     void *user;
 };
 

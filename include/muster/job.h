@@ -94,7 +94,7 @@ struct muster_run_options {
     const char *policy;
     uint64_t window_bytes; /* the window in bytes of results and supplied items; 0: any number */
     uint32_t kept_max;     /* results that the sink may keep at a time: muster_result_retain */
-    int account; /* not 0: a pipeline's stalls are measured, edge by edge (muster_job_edges) */
+    int account; /* not 0: a pipeline's stages are timed, and stalls edge by edge (docs/observe.md) */
     /*
      * Units are whole numbers of so many items, but for the last, and each begins at a multiple of
      * it: frames of pixels, pages of bytes; 0: 1. Of a kernel's job without `each_status`.
@@ -114,7 +114,7 @@ struct muster_result {
     size_t output_count;
     const size_t *output_bytes;    /* of each output */
     const muster_status *statuses; /* of each item, where the job has `each_status`; else NULL */
-    /* The unit's items as the source gave them; never kept. NULL: the job has no source. */
+    /* The unit's items as the source gave them, not kept; NULL: no source, or a pipeline's job. */
     const void *supplied;
     /* Muster's own. */
     struct muster_job *job;

@@ -151,13 +151,16 @@ struct muster_edge_report {
     uint64_t records, waits; /* how often the first had got there, and the second asked for it */
     uint64_t stall_ns;       /* that the second was held up by this one; 0 unless it was measured */
     int is_dead;             /* recorded, and never waited for, though there were units enough */
+    /* What the plan has for the units that were begun; where nothing failed the counts are that. */
+    uint64_t expected_records, expected_waits;
 };
 
 struct muster_job;
 
 /*
  * What became of the edges of a pipeline's job, summed over its devices; `*count` as in
- * muster_device_list. Stalls are measured where the job's options say `account`. After the job.
+ * muster_device_list. Stalls are measured where the job's options say `account`, and counts that
+ * are not what the plan has, a mistake of Muster's, are logged there. After the job.
  */
 MUSTER_API muster_status muster_job_edges(struct muster_job *job, struct muster_edge_report *out,
                                           size_t capacity, size_t *count, struct muster_error *err);

@@ -22,7 +22,10 @@ enum muster_trace_kind {
     MUSTER_TRACE_PICK = 6,     /* muster_pick chose the device */
     MUSTER_TRACE_DEVICE_LOST = 7,
     MUSTER_TRACE_DEVICE_HUNG = 8, /* a job gave the device up, since nothing was heard of it */
-    MUSTER_TRACE_DEVICE_BACK = 9  /* it was heard of again, and is tried again */
+    MUSTER_TRACE_DEVICE_BACK = 9, /* it was heard of again, and is tried again */
+    /* Of a pipeline whose job has `account`: */
+    MUSTER_TRACE_STAGE = 10, /* a span: one stage at work on one unit */
+    MUSTER_TRACE_STALL = 11  /* a span: a stage held up by an edge, for 5 us or longer */
 };
 
 enum muster_trace_outcome {
@@ -41,9 +44,11 @@ struct muster_trace_event {
     uint64_t bytes;            /* a unit: copied to and from the device; data: its size */
     uint32_t device;           /* as numbered by the runtime or the scenario */
     uint32_t job;              /* counted from 1 */
-    uint32_t thread;           /* a task: the thread, counted from 1; 0: on the device */
-    muster_status status;      /* of the unit, the delivery, the job or the task */
+    uint32_t thread; /* a task: the thread, counted from 1; 0: on the device; a stage, a stall: the
+                        stream, counted from 1; 0: on the host */
+    muster_status status;  /* of the unit, the delivery, the job or the task */
     int is_retry, is_copy; /* a unit, a kernel's task: not its first run; a unit: beside another */
+    char name[48];         /* a stage: its name; a stall: "from -> to, buffer"; cut off if longer */
 };
 
 /* Zero means the default. */
@@ -81,7 +86,7 @@ MUSTER_API muster_status muster_trace_write(struct muster *m,
 
 /*
  * Calls `event` for each event recorded so far, and recording goes on. The spans of one device come
- * in the order in which they end. `*dropped`, unless NULL, is how many there was no room for. Both
+ * in the order in which they end, stages and stalls when their unit has ended. `*dropped`, unless NULL, is how many there was no room for. Both
  * calls give MUSTER_E_BUSY while another thread reads or stops the trace.
  */
 MUSTER_API muster_status muster_trace_events(
@@ -108,8 +113,8 @@ muster_trace_writer_create(const struct muster_trace_writer_options *options,
                            struct muster_trace_writer **out, struct muster_error *err);
 
 /*
- * Adds an event; the spans of one device in the order in which they end. The first failure sticks
- * and is what muster_trace_writer_end gives.
+ * Adds an event; the spans of one device, and of each stream of a job's pipeline there, in the order
+ * in which they end. The first failure sticks and is what muster_trace_writer_end gives.
  */
 MUSTER_API void muster_trace_writer_add(struct muster_trace_writer *writer,
                                         const struct muster_trace_event *event);
@@ -133,7 +138,7 @@ struct muster_counters {
     uint64_t units_done, units_late,
         units_failed; /* how runs ended; others have not, or never will */
     uint64_t items_delivered, bytes_delivered;
-    uint64_t launches, launches_done, launches_failed; /* of jobs and muster_launch */
+    uint64_t launches, launches_done, launches_failed; /* of jobs, pipelines and muster_launch */
     uint64_t bytes_in, bytes_out;                      /* copies that were given to devices */
     uint64_t data_loads;
     uint64_t kernels_built; /* a kernel counts for each device */

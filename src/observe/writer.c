@@ -1,7 +1,8 @@
 /*
  * Trace events as text, in the format that Perfetto and chrome://tracing read. Devices, jobs and
  * threads are three groups of tracks ("processes"); a device has as many tracks as it had units at
- * a time.
+ * a time. Stages of pipelines are a fourth: a track for each stream of each job on each device, taken
+ * over by others when the job is over, and tracks for the host's part as for units.
  */
 #include "base/allocator.h"
 #include "platform/machine.h"
@@ -24,11 +25,18 @@
 #define TRACK_STRIDE (1u << 21)
 #define DEVICES_FIRST 64u
 
-enum group { GROUP_DEVICES = 1, GROUP_JOBS = 2, GROUP_THREADS = 3, GROUPS = 4 };
+enum group { GROUP_DEVICES = 1, GROUP_JOBS = 2, GROUP_THREADS = 3, GROUP_STAGES = 4, GROUPS = 5 };
+
+struct stage_track {
+    uint32_t job, stream; /* job 0: of one that is over; stream 0: the host */
+    uint64_t ends_ns;     /* when it is free again */
+};
 
 struct writer_device {
     uint64_t *ends_ns; /* owns: when each of its tracks is free again */
     uint32_t track_count, track_room;
+    struct stage_track *stages; /* owns */
+    uint32_t stage_count, stage_room;
     bool is_used, is_named;
 };
 
@@ -57,6 +65,8 @@ static const char *const kind_names[] = {
     [MUSTER_TRACE_DEVICE_LOST] = "device lost",
     [MUSTER_TRACE_DEVICE_HUNG] = "device hung",
     [MUSTER_TRACE_DEVICE_BACK] = "device back",
+    [MUSTER_TRACE_STAGE] = "stage",
+    [MUSTER_TRACE_STALL] = "stall",
 };
 
 static const char *const outcome_names[] = {
@@ -214,9 +224,71 @@ static bool find_track(struct muster_trace_writer *writer, const struct muster_t
     return true;
 }
 
+static bool is_of_pipeline(enum muster_trace_kind kind)
+{
+    return kind == MUSTER_TRACE_STAGE || kind == MUSTER_TRACE_STALL;
+}
+
 static bool is_span(enum muster_trace_kind kind)
 {
-    return kind <= MUSTER_TRACE_TASK;
+    return kind <= MUSTER_TRACE_TASK || is_of_pipeline(kind);
+}
+
+static bool add_stage_track(struct muster_trace_writer *writer, struct writer_device *device)
+{
+    if (device->stage_count == device->stage_room) {
+        uint32_t room = device->stage_room > 0 ? 2 * device->stage_room : 4;
+        struct stage_track *stages = allocator_take(&writer->allocator, room, sizeof *stages);
+        if (!stages) {
+            fail(writer, MUSTER_E_NO_MEMORY);
+            return false;
+        }
+        if (device->stage_room > 0)
+            memcpy(stages, device->stages, device->stage_count * sizeof *stages);
+        allocator_give(&writer->allocator, device->stages, device->stage_room, sizeof *stages);
+        device->stages = stages;
+        device->stage_room = room;
+    }
+    device->stages[device->stage_count++] = (struct stage_track){ .job = 0 };
+    return true;
+}
+
+/* The job's track for the stream, else one of a job that is over, else a new one. */
+static bool place_stage(struct muster_trace_writer *writer, const struct muster_trace_event *event,
+                        uint32_t *track)
+{
+    struct writer_device *device = device_of(writer, event->device);
+    uint32_t found = UINT32_MAX;
+    if (!device)
+        return false;
+    for (uint32_t i = 0; i < device->stage_count; i++) {
+        const struct stage_track *stage = &device->stages[i];
+        bool is_own = stage->job == event->job;
+        if (stage->stream != event->thread || stage->ends_ns > event->begin_ns ||
+            (!is_own && stage->job != 0))
+            continue;
+        if (found == UINT32_MAX || is_own)
+            found = i;
+        if (is_own)
+            break;
+    }
+    if (found == UINT32_MAX) {
+        found = device->stage_count;
+        if (!add_stage_track(writer, device))
+            return false;
+    }
+    device->stages[found] = (struct stage_track){ event->job, event->thread, event->end_ns };
+    *track = found;
+    return true;
+}
+
+/* What the job had others may have. */
+static void free_stage_tracks(struct muster_trace_writer *writer, uint32_t job)
+{
+    for (uint32_t i = 0; writer->has_group[GROUP_STAGES] && i < writer->device_room; i++)
+        for (uint32_t k = 0; k < writer->devices[i].stage_count; k++)
+            if (writer->devices[i].stages[k].job == job)
+                writer->devices[i].stages[k].job = 0;
 }
 
 static uint64_t track_number(uint32_t device, uint32_t track)
@@ -229,13 +301,15 @@ static bool place_on_device(struct muster_trace_writer *writer,
                             uint64_t *number)
 {
     uint32_t track = 0;
-    if (is_span(event->kind) && !find_track(writer, event, &track))
+    bool is_stage = is_of_pipeline(event->kind);
+    if (is_stage ? !place_stage(writer, event, &track)
+                 : is_span(event->kind) && !find_track(writer, event, &track))
         return false;
     if (!device_of(writer, event->device))
         return false;
     writer->devices[event->device].is_used = true;
-    writer->has_group[GROUP_DEVICES] = true;
-    *group = GROUP_DEVICES;
+    *group = is_stage ? GROUP_STAGES : GROUP_DEVICES;
+    writer->has_group[*group] = true;
     *number = track_number(event->device, track);
     return true;
 }
@@ -246,6 +320,10 @@ static bool place(struct muster_trace_writer *writer, const struct muster_trace_
 {
     switch (event->kind) {
     case MUSTER_TRACE_JOB:
+        free_stage_tracks(writer, event->job);
+        *group = GROUP_JOBS;
+        *number = event->job;
+        break;
     case MUSTER_TRACE_DELIVERY:
         *group = GROUP_JOBS;
         *number = event->job;
@@ -272,7 +350,11 @@ static void put_name(struct muster_trace_writer *writer, const struct muster_tra
         put(writer, ",\"name\":\"[%llu, %llu)\"", begin, end);
     else if (event->kind == MUSTER_TRACE_JOB)
         put(writer, ",\"name\":\"job %u\"", event->job);
-    else
+    else if (is_of_pipeline(event->kind)) {
+        put(writer, ",\"name\":\"");
+        put_escaped(writer, event->name);
+        put(writer, "\"");
+    } else
         put(writer, ",\"name\":\"%s\"", kind_names[event->kind]);
     put(writer, ",\"cat\":\"%s\"", kind_names[event->kind]);
 }
@@ -301,8 +383,9 @@ static void put_args(struct muster_trace_writer *writer, const struct muster_tra
 
 static bool is_known(const struct muster_trace_event *event)
 {
-    return event->kind >= MUSTER_TRACE_UNIT && event->kind <= MUSTER_TRACE_DEVICE_BACK &&
-           (unsigned)event->outcome <= MUSTER_TRACE_LOST && event->begin_ns <= event->end_ns;
+    return event->kind >= MUSTER_TRACE_UNIT && event->kind <= MUSTER_TRACE_STALL &&
+           (unsigned)event->outcome <= MUSTER_TRACE_LOST && event->begin_ns <= event->end_ns &&
+           memchr(event->name, '\0', sizeof event->name);
 }
 
 void muster_trace_writer_add(struct muster_trace_writer *writer,
@@ -343,26 +426,51 @@ static void name_group(struct muster_trace_writer *writer, enum group group, con
     put(writer, "\"}}");
 }
 
-static void name_track(struct muster_trace_writer *writer, uint32_t device, uint32_t track,
-                       const char *id, const char *name)
+/* Up to the name itself, which is completed by end_track_name. */
+static void begin_track_name(struct muster_trace_writer *writer, enum group group, uint32_t device,
+                             uint32_t track, const char *id)
 {
-    unsigned long long number = track_number(device, track);
     next_event(writer);
     put(writer,
-        "{\"ph\":\"M\",\"pid\":1,\"tid\":%llu,\"name\":\"thread_name\",\"args\":{\"name\":\"",
-        number);
+        "{\"ph\":\"M\",\"pid\":%d,\"tid\":%llu,\"name\":\"thread_name\",\"args\":{\"name\":\"",
+        (int)group, (unsigned long long)track_number(device, track));
     put_escaped(writer, id);
-    put(writer, " ");
-    put_escaped(writer, name);
-    if (track > 0)
-        put(writer, " (%u)", track + 1);
+}
+
+static void end_track_name(struct muster_trace_writer *writer, enum group group, uint32_t device,
+                           uint32_t track)
+{
     put(writer, "\"}}");
     /* Tracks of a device stay together, in the order of the devices. */
     next_event(writer);
     put(writer,
-        "{\"ph\":\"M\",\"pid\":1,\"tid\":%llu,\"name\":\"thread_sort_index\","
+        "{\"ph\":\"M\",\"pid\":%d,\"tid\":%llu,\"name\":\"thread_sort_index\","
         "\"args\":{\"sort_index\":%llu}}",
-        number, (unsigned long long)device * 64 + track);
+        (int)group, (unsigned long long)track_number(device, track),
+        (unsigned long long)device * 64 + track);
+}
+
+static void name_track(struct muster_trace_writer *writer, uint32_t device, uint32_t track,
+                       const char *id, const char *name)
+{
+    begin_track_name(writer, GROUP_DEVICES, device, track, id);
+    put(writer, " ");
+    put_escaped(writer, name);
+    if (track > 0)
+        put(writer, " (%u)", track + 1);
+    end_track_name(writer, GROUP_DEVICES, device, track);
+}
+
+static void name_stage_track(struct muster_trace_writer *writer, uint32_t device, uint32_t track,
+                             const char *id)
+{
+    uint32_t stream = writer->devices[device].stages[track].stream;
+    begin_track_name(writer, GROUP_STAGES, device, track, id);
+    if (stream > 0)
+        put(writer, " stream %u", stream);
+    else
+        put(writer, " host");
+    end_track_name(writer, GROUP_STAGES, device, track);
 }
 
 /* Further tracks are named at the end, when it is known how many there are. */
@@ -372,6 +480,8 @@ static void name_device(struct muster_trace_writer *writer, uint32_t device, con
     uint32_t tracks = writer->devices[device].track_count;
     for (uint32_t track = 0; track == 0 || track < tracks; track++)
         name_track(writer, device, track, id, name);
+    for (uint32_t track = 0; track < writer->devices[device].stage_count; track++)
+        name_stage_track(writer, device, track, id);
 }
 
 void muster_trace_writer_name(struct muster_trace_writer *writer, uint32_t device, const char *id,
@@ -413,12 +523,14 @@ muster_status muster_trace_writer_create(const struct muster_trace_writer_option
 muster_status muster_trace_writer_end(struct muster_trace_writer *writer, uint64_t dropped,
                                       struct muster_error *err)
 {
-    static const char *const names[] = { [GROUP_JOBS] = "jobs", [GROUP_THREADS] = "threads" };
+    static const char *const names[] = {
+        [GROUP_JOBS] = "jobs", [GROUP_THREADS] = "threads", [GROUP_STAGES] = "pipelines"
+    };
     if (!writer)
         return muster_error_fill(err, MUSTER_E_INVALID, 0, NULL,
                                  "muster_trace_writer_end: there is no writer");
     name_group(writer, GROUP_DEVICES, writer->title);
-    for (enum group group = GROUP_JOBS; group <= GROUP_THREADS; group++)
+    for (enum group group = GROUP_JOBS; group < GROUPS; group++)
         if (writer->has_group[group])
             name_group(writer, group, names[group]);
     for (uint32_t i = 0; i < writer->device_room && writer->status == MUSTER_OK; i++)
@@ -444,6 +556,9 @@ void muster_trace_writer_destroy(struct muster_trace_writer *writer)
     for (uint32_t i = 0; i < writer->device_room; i++)
         allocator_give(&allocator, writer->devices[i].ends_ns, writer->devices[i].track_room,
                        sizeof *writer->devices[i].ends_ns);
+    for (uint32_t i = 0; i < writer->device_room; i++)
+        allocator_give(&allocator, writer->devices[i].stages, writer->devices[i].stage_room,
+                       sizeof *writer->devices[i].stages);
     allocator_give(&allocator, writer->devices, writer->device_room, sizeof *writer->devices);
     allocator_give(&allocator, writer, 1, sizeof *writer);
 }

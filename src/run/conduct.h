@@ -50,6 +50,8 @@ struct lane_slot {
     struct timing_mark *marks[TIMING_MARKS]; /* borrowed of the device; NULL: not timed */
     uint32_t marked;                         /* of them, recorded for this unit */
     struct time_span at_kernel;              /* 0: not known */
+    uint64_t copied_bytes;                   /* a pipeline's: to and from the device */
+    struct throughput_mark mark;             /* a pipeline's, in the device's figures */
     /*
      * Items of the unit that are being done: all, unless it is being found out which of them fail.
      * Then `parts` are those that are still to be looked at, each half of the one before.
@@ -143,6 +145,7 @@ struct muster_job {
     size_t strides[MUSTER_BUFFERS_MAX]; /* bytes of one of the caller's units in each buffer */
     size_t *result_bytes;               /* owns: by buffer, output and part */
     struct workers *workers;            /* owns; NULL: there are no host steps */
+    uint64_t delivery_bytes;            /* of the unit that was delivered last; the conductor's */
     struct run_source source;
     /* Items that were delivered as failed. The conductor's alone until the job is over. */
     struct muster_range failed[MUSTER_JOB_FAILED_MAX];
@@ -253,6 +256,12 @@ void lane_tear_down(struct run_lane *lane);
 void trace_kick_locked(struct lane_slot *slot, uint64_t now_ns);
 void trace_attempt_locked(struct lane_slot *slot, enum job_end end, enum job_verdict verdict,
                           uint64_t now_ns);
+/*
+ * Of a pipeline's unit: a stage or a stall, on a stream counted from 1, or 0 on the host. `name` is cut
+ * off where it is too long. Any thread, with or without the lock.
+ */
+void trace_step(const struct lane_slot *slot, enum muster_trace_kind kind, struct time_span span,
+                uint32_t stream, muster_status status, const char *name);
 /* The core has looked for what is overdue. */
 void trace_look_locked(struct muster_job *job);
 /* `begin_ns` is of trace_clock. */

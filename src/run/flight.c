@@ -88,14 +88,30 @@ void flight_give_locked(struct run_device *device, struct flight *flight)
     device->free_flights = flight;
 }
 
+struct throughput_mark unit_begin_locked(struct run_device *device, uint64_t items, uint64_t now_ns)
+{
+    device->dispatched++;
+    device->queued_items += items;
+    return throughput_begin(&device->items, now_ns);
+}
+
+void unit_end_locked(struct run_device *device, struct throughput_mark mark, uint64_t items,
+                     bool is_done, uint64_t now_ns)
+{
+    throughput_end(&device->items, now_ns, mark, is_done ? items : 0);
+    device->queued_items -= items;
+    device->completed += is_done;
+    device->failed += !is_done;
+    if (is_done && device->health == MUSTER_HEALTH_SUSPECT)
+        device->health = MUSTER_HEALTH_OK;
+}
+
 void flight_begin_locked(struct run_stream *stream, struct flight *flight)
 {
     struct run_device *device = stream->device;
     uint64_t now_ns = platform_clock_ns();
     if (flight->is_unit) {
-        device->dispatched++;
-        device->queued_items += flight->amount;
-        flight->mark = throughput_begin(&device->items, now_ns);
+        flight->mark = unit_begin_locked(device, flight->amount, now_ns);
     } else {
         device->bytes_in_flight += flight->amount;
         flight->mark = throughput_begin(&device->bytes, now_ns);
@@ -124,14 +140,12 @@ static void finish_oldest_locked(struct run_stream *stream, muster_status status
         status = flight->result;
     if (flight->user_result)
         *flight->user_result = status;
-    uint64_t now_ns = platform_clock_ns(), done = status == MUSTER_OK ? flight->amount : 0;
+    uint64_t now_ns = platform_clock_ns();
+    bool is_done = status == MUSTER_OK;
     if (flight->is_unit) {
-        throughput_end(&device->items, now_ns, flight->mark, done);
-        device->queued_items -= flight->amount;
-        device->completed += status == MUSTER_OK;
-        device->failed += status != MUSTER_OK;
+        unit_end_locked(device, flight->mark, flight->amount, is_done, now_ns);
     } else {
-        throughput_end(&device->bytes, now_ns, flight->mark, done);
+        throughput_end(&device->bytes, now_ns, flight->mark, is_done ? flight->amount : 0);
         device->bytes_in_flight -= flight->amount;
     }
     if (status == MUSTER_OK && device->health == MUSTER_HEALTH_SUSPECT)

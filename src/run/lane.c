@@ -511,7 +511,9 @@ void lane_finish_locked(struct lane_slot *slot)
     see_flights_end(slot);
     if (slot->ended == MUSTER_E_STREAM_FAILED && slot->has_stream)
         renew_stream(slot);
-    timing_read(slot);
+    /* A pipeline's own accounting has said when it was at work, or nobody has. */
+    if (!lane->line)
+        timing_read(slot);
     run_lock(m);
     uint64_t now_ns = platform_clock_ns();
     loss_attempt_locked(slot);

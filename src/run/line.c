@@ -214,9 +214,9 @@ static muster_status make_units(struct line *line, struct muster_error *err)
     struct muster *m = line->job->m;
     uint32_t steps = line->plan->step_count, depth = line->depth;
     size_t buffers = line->pipeline->declaration.buffer_count;
-    size_t per_unit =
-        steps * (sizeof(struct run_event *) + sizeof(muster_status) + 2 * sizeof(bool)) +
-        buffers * line->job->parts_max * sizeof(size_t);
+    size_t per_unit = steps * (sizeof(struct run_event *) + sizeof(muster_status) +
+                               sizeof(uint32_t) + 2 * sizeof(bool)) +
+                      buffers * line->job->parts_max * sizeof(size_t);
     per_unit = (per_unit + sizeof(void *) - 1) & ~(sizeof(void *) - 1);
     line->units = allocator_take(&m->allocator, depth, sizeof *line->units);
     line->memory_bytes = per_unit;
@@ -234,6 +234,8 @@ static muster_status make_units(struct line *line, struct muster_error *err)
         at += buffers * line->job->parts_max * sizeof *unit->bytes;
         unit->results = (muster_status *)(void *)at;
         at += steps * sizeof *unit->results;
+        unit->launches = (uint32_t *)(void *)at;
+        at += steps * sizeof *unit->launches;
         unit->is_untold = (bool *)at;
         unit->has_arrived = (bool *)at + steps;
         for (uint32_t s = 0; s < steps; s++) {
@@ -306,7 +308,7 @@ muster_status line_set_up(struct run_lane *lane, struct muster_error *err)
         status = make_units(line, err);
     if (status == MUSTER_OK)
         status = make_gates(line, err);
-    if (status == MUSTER_OK && job->desc.options.account)
+    if (status == MUSTER_OK && account_is_on(line))
         account_set_up(line);
     return status;
 }
@@ -431,8 +433,10 @@ static bool lets_pass(struct line_unit *unit, const struct pipe_edge *edge)
 
 static void count_stall(struct line_unit *unit, uint64_t now_ns)
 {
-    if (unit->asked_ns != 0 && unit->holder != PIPE_NONE)
+    if (unit->asked_ns != 0 && unit->holder != PIPE_NONE) {
         unit->line->counts[unit->holder].stall_ns += now_ns - unit->asked_ns;
+        account_stall(unit, unit->holder, (struct time_span){ unit->asked_ns, now_ns });
+    }
     unit->asked_ns = 0;
 }
 
@@ -451,7 +455,7 @@ static bool may_go_on(struct line_unit *unit, uint32_t step)
     /* Each segment is enqueued in unit order. */
     if (may && !is_host(line, step) && unit->number > line->oldest)
         may = unit_at(line, unit->number - 1)->next > line->segment_last[plan->segment[step]];
-    if (!line->job->desc.options.account)
+    if (!account_is_on(line))
         return may;
     uint64_t now_ns = platform_clock_ns();
     if (may || (unit->asked_ns != 0 && unit->holder != holder))
@@ -463,19 +467,27 @@ static bool may_go_on(struct line_unit *unit, uint32_t step)
     return may;
 }
 
-static void count_waits(struct line_unit *unit, uint32_t step)
+/* Kinds of edges, as bits: what a stream is told, what the host publishes, what it looks at. */
+#define BIT(kind) (1u << (kind))
+#define RECORDED_KINDS (BIT(MUSTER_EDGE_EVENT) | BIT(MUSTER_EDGE_ARRIVAL))
+#define QUEUED_KINDS (BIT(MUSTER_EDGE_EVENT) | BIT(MUSTER_EDGE_GATE))
+#define ALL_KINDS (~0u)
+
+static void count_waits(struct line_unit *unit, uint32_t step, uint32_t kinds)
 {
     struct line *line = unit->line;
-    for (uint32_t i = 0; i < line->plan->edge_count; i++)
-        if (line->plan->edges[i].to == step && unit->number >= line->plan->edges[i].distance)
+    for (uint32_t i = 0; i < line->plan->edge_count; i++) {
+        const struct pipe_edge *edge = &line->plan->edges[i];
+        if (edge->to == step && (BIT(edge->kind) & kinds) && unit->number >= edge->distance)
             line->counts[i].waits++;
+    }
 }
 
-static void count_records(struct line_unit *unit, uint32_t step)
+static void count_records(struct line_unit *unit, uint32_t step, uint32_t kinds)
 {
     struct line *line = unit->line;
     for (uint32_t i = 0; i < line->plan->edge_count; i++)
-        if (line->plan->edges[i].from == step)
+        if (line->plan->edges[i].from == step && (BIT(line->plan->edges[i].kind) & kinds))
             line->counts[i].records++;
 }
 
@@ -489,6 +501,8 @@ static void publish(struct line_unit *unit, uint32_t step)
             continue;
         muster_status status =
             table_of(line)->gate_publish(line->gates[i], unit->number + 1, &problem);
+        line->counts[i].records += status == MUSTER_OK;
+        line->was_refused = line->was_refused || status != MUSTER_OK;
         if (status != MUSTER_OK)
             void_unit(unit, device_note(line->lane->device, status, &problem), &problem);
     }
@@ -496,26 +510,34 @@ static void publish(struct line_unit *unit, uint32_t step)
 
 /* Enqueueing. */
 
+/* One wait on the stream, for what unit number `before` does. */
+static muster_status queue_wait(struct line *line, uint32_t index, void *stream, uint64_t before,
+                                struct muster_error *err)
+{
+    const struct muster_backend *table = table_of(line);
+    const struct pipe_edge *edge = &line->plan->edges[index];
+    muster_status status = MUSTER_OK;
+    bool is_event = edge->kind == MUSTER_EDGE_EVENT;
+    /* What is not in flight any more is over. */
+    if (before >= line->oldest && is_event && !unit_at(line, before)->is_untold[edge->from])
+        status = table->stream_wait(stream, unit_at(line, before)->events[edge->from]->state, err);
+    else if (before >= line->oldest && !is_event)
+        status = table->gate_wait(line->gates[index], stream, before + 1, err);
+    line->counts[index].waits += status == MUSTER_OK;
+    line->was_refused = line->was_refused || status != MUSTER_OK;
+    return status;
+}
+
 /* The waits that make it safe to do what the step does. */
 static muster_status queue_waits(struct line_unit *unit, uint32_t step, struct muster_error *err)
 {
     struct line *line = unit->line;
-    const struct muster_backend *table = table_of(line);
     void *stream = line->streams[stream_of(line, step)]->state;
     muster_status status = MUSTER_OK;
     for (uint32_t i = 0; i < line->plan->edge_count && status == MUSTER_OK; i++) {
         const struct pipe_edge *edge = &line->plan->edges[i];
-        if (edge->to != step || unit->number < edge->distance)
-            continue;
-        uint64_t before = unit->number - edge->distance;
-        /* What is not in flight any more is over. */
-        if (before < line->oldest)
-            continue;
-        if (edge->kind == MUSTER_EDGE_EVENT && !unit_at(line, before)->is_untold[edge->from])
-            status =
-                table->stream_wait(stream, unit_at(line, before)->events[edge->from]->state, err);
-        else if (edge->kind == MUSTER_EDGE_GATE)
-            status = table->gate_wait(line->gates[i], stream, before + 1, err);
+        if (edge->to == step && (BIT(edge->kind) & QUEUED_KINDS) && unit->number >= edge->distance)
+            status = queue_wait(line, i, stream, unit->number - edge->distance, err);
     }
     return status;
 }
@@ -550,6 +572,7 @@ static muster_status copy_part(struct line_unit *unit, uint32_t step, uint32_t f
         run_count(&line->job->m->counts.bytes_in, bytes);
     else if (from.memory && !to.memory)
         run_count(&line->job->m->counts.bytes_out, bytes);
+    unit->slot->copied_bytes += !to.memory == !from.memory ? 0 : bytes;
     void *stream = line->streams[stream_of(line, step)]->state;
     /* Between two places on the host the stream's own order is what counts. */
     return table_of(line)->copy(stream, &copy, err);
@@ -592,19 +615,22 @@ static bool enqueue(struct line_unit *unit, uint32_t step)
         return false;
     }
     unit->asks = false;
-    count_waits(unit, step);
+    count_waits(unit, step, ~QUEUED_KINDS);
     account_begin_step(unit, step);
     if (!unit->is_void)
         status = do_step(unit, step, &problem);
     if (status < MUSTER_OK)
         void_unit(unit, device_note(line->lane->device, status, &problem), &problem);
     account_end_step(unit, step);
+    count_records(unit, step, ~RECORDED_KINDS);
     if (!(line->recording >> step & 1))
         return true;
     status = table_of(line)->event_record(unit->events[step]->state, stream, &problem);
-    count_records(unit, step);
     unit->is_untold[step] = status != MUSTER_OK;
+    if (status == MUSTER_OK)
+        count_records(unit, step, RECORDED_KINDS);
     if (status != MUSTER_OK) {
+        line->was_refused = true;
         void_unit(unit, device_note(line->lane->device, status, &problem), &problem);
         line->must_renew = true;
     }
@@ -631,10 +657,12 @@ static void run_host_step(void *argument)
     struct muster_job *job = unit->line->job;
     unit->step_status = MUSTER_OK;
     unit->step_problem.size = sizeof unit->step_problem;
+    unit->host_span.begin_ns = account_is_on(unit->line) ? platform_clock_ns() : 0;
     if (unit->next == 0)
         stage_input(unit);
     else
         unit->step_status = do_step(unit, unit->next, &unit->step_problem);
+    unit->host_span.end_ns = account_is_on(unit->line) ? platform_clock_ns() : 0;
     run_lock(job->m);
     /* Release: the lane's thread goes on with what the step has written. */
     atomic_store_explicit(&unit->host_state, HOST_RETURNED, memory_order_release);
@@ -644,7 +672,7 @@ static void run_host_step(void *argument)
 
 static void begin_host_step(struct line_unit *unit)
 {
-    count_waits(unit, unit->next);
+    count_waits(unit, unit->next, ALL_KINDS);
     unit->work = (struct work){ .run = run_host_step, .user = unit };
     atomic_store_explicit(&unit->host_state, HOST_RUNNING, memory_order_relaxed);
     workers_give(unit->line->job->workers, &unit->work);
@@ -653,7 +681,7 @@ static void begin_host_step(struct line_unit *unit)
 static void end_host_step(struct line_unit *unit)
 {
     atomic_store_explicit(&unit->host_state, HOST_IDLE, memory_order_relaxed);
-    count_records(unit, unit->next);
+    count_records(unit, unit->next, ~BIT(MUSTER_EDGE_GATE));
     publish(unit, unit->next);
     if (unit->step_status < MUSTER_OK)
         void_unit(unit, unit->step_status, &unit->step_problem);
@@ -667,6 +695,8 @@ static bool move_host_step(struct line_unit *unit)
     if (state == HOST_RUNNING)
         return false;
     if (state == HOST_RETURNED) {
+        if (account_is_on(unit->line))
+            account_host_step(unit, unit->next);
         end_host_step(unit);
         return true;
     }
@@ -674,7 +704,7 @@ static bool move_host_step(struct line_unit *unit)
         return false;
     if (unit->is_void) {
         unit->step_status = MUSTER_OK;
-        count_waits(unit, unit->next);
+        count_waits(unit, unit->next, ALL_KINDS);
         end_host_step(unit);
         return true;
     }
@@ -692,8 +722,8 @@ static bool move_unit(struct line_unit *unit)
         unit->is_void = unit->is_void || line->is_over;
         /* The window keeps what a slot may still read; the edge is kept by that. */
         if (step == 0 && !line->is_staged) {
-            count_waits(unit, 0);
-            count_records(unit, 0);
+            count_waits(unit, 0, ALL_KINDS);
+            count_records(unit, 0, ALL_KINDS);
             unit->next++;
             continue;
         }
@@ -723,6 +753,40 @@ static bool move_units(struct line *line)
 
 /* Units come and go. */
 
+/* The device's figures see units, as of other jobs; the totals see launches. */
+static void begin_load_locked(struct line_unit *unit)
+{
+    struct run_device *device = unit->line->lane->device;
+    struct lane_slot *slot = unit->slot;
+    uint64_t items = slot->claim.range.end - slot->claim.range.begin;
+    slot->mark = unit_begin_locked(device, items, slot->kicked_ns);
+    run_count(&device->m->counts.line_units, 1);
+    device_view_locked(device);
+}
+
+static void end_load_locked(struct line_unit *unit, bool is_done, uint64_t now_ns)
+{
+    struct run_device *device = unit->line->lane->device;
+    struct run_counts *counts = &device->m->counts;
+    const struct lane_slot *slot = unit->slot;
+    uint64_t items = slot->claim.range.end - slot->claim.range.begin;
+    unit_end_locked(device, slot->mark, items, is_done, now_ns);
+    run_count(is_done ? &counts->line_units_done : &counts->line_units_failed, 1);
+    device_view_locked(device);
+}
+
+static void count_launches_ended(const struct line_unit *unit)
+{
+    const struct line *line = unit->line;
+    struct run_counts *counts = &line->job->m->counts;
+    for (uint32_t s = 1; s < sink_of(line); s++) {
+        bool is_done = unit->slot->ended == MUSTER_OK && unit->results[s] == MUSTER_OK;
+        if (unit->launches[s] > 0)
+            run_count(is_done ? &counts->line_launches_done : &counts->line_launches_failed,
+                      unit->launches[s]);
+    }
+}
+
 static bool claim_locked(struct line *line)
 {
     struct lane_slot *slot = &line->lane->slots[line->next % line->depth];
@@ -742,11 +806,15 @@ static bool claim_locked(struct line *line)
     for (uint32_t s = 0; s < steps; s++) {
         unit->results[s] = MUSTER_OK;
         unit->is_untold[s] = unit->has_arrived[s] = false;
+        unit->launches[s] = 0;
     }
     for (size_t i = 0; i < line->pipeline->declaration.buffer_count * line->job->parts_max; i++)
         unit->bytes[i] = SIZE_MAX;
     slot->given = slot->ended = slot->result = MUSTER_OK;
     slot->marked = 0;
+    slot->at_kernel = (struct time_span){ 0, 0 };
+    slot->copied_bytes = 0;
+    begin_load_locked(unit);
     return true;
 }
 
@@ -765,8 +833,8 @@ static void finish_locked(struct line *line)
 {
     struct line_unit *unit = unit_at(line, line->oldest);
     struct lane_slot *slot = unit->slot;
-    count_records(unit, sink_of(line));
-    count_waits(unit, sink_of(line));
+    count_records(unit, sink_of(line), ALL_KINDS);
+    count_waits(unit, sink_of(line), ALL_KINDS);
     for (uint32_t s = 1; s < sink_of(line) && slot->result == MUSTER_OK; s++)
         slot->result = unit->results[s];
     /* From its first step on the device has it: stages are given one by one while others run. */
@@ -776,6 +844,11 @@ static void finish_locked(struct line *line)
     /* What was broken off because the job is over says nothing of the unit. */
     slot->is_broken_off = unit->is_void && slot->given == MUSTER_OK && slot->ended == MUSTER_OK;
     note_bytes_locked(unit);
+    count_launches_ended(unit);
+    end_load_locked(unit,
+                    slot->given == MUSTER_OK && slot->ended == MUSTER_OK &&
+                        slot->result == MUSTER_OK && !slot->is_broken_off,
+                    slot->ended_ns);
     line->oldest++;
     line->job->outstanding--;
     slot->stage = STAGE_FINISHED;
@@ -826,6 +899,19 @@ static void wait_locked(struct line *line)
     platform_condition_wait(&job->changed, &job->m->lock, now_ns + pause_ns);
 }
 
+/* Called with the lock, which is not held all the time. */
+static void leave_locked(struct line *line)
+{
+    struct muster *m = line->job->m;
+    /* What a hung device still has is not what it can be counted on to finish. */
+    for (uint64_t number = line->oldest; number < line->next; number++)
+        end_load_locked(unit_at(line, number), false, platform_clock_ns());
+    run_unlock(m);
+    if (account_is_on(line) && !line->was_refused && line->oldest == line->next)
+        account_check(line);
+    run_lock(m);
+}
+
 void line_run(struct run_lane *lane)
 {
     struct line *line = lane->line;
@@ -859,6 +945,7 @@ void line_run(struct run_lane *lane)
         if (job->changes == seen)
             wait_locked(line);
     }
+    leave_locked(line);
     job->lanes_inside--;
     job_wake_locked(job);
     run_unlock(job->m);

@@ -124,13 +124,15 @@ struct line_unit {
     struct muster_unit unit;
     muster_status step_status; /* of the host step that returned */
     struct muster_error step_problem;
-    uint64_t asked_ns;         /* when the next step was first held up; 0: it was not */
-    uint32_t holder;           /* by which edge */
-    struct run_event **events; /* of each step; NULL: it does not record */
-    bool *is_untold;           /* of each step: its record failed, the stream must be asked */
-    bool *has_arrived;         /* of each step: seen */
-    size_t *bytes;             /* of each buffer and part; SIZE_MAX: as declared */
-    muster_status *results;    /* of each step's kernels */
+    uint64_t asked_ns;          /* when the next step was first held up; 0: it was not */
+    uint32_t holder;            /* by which edge */
+    struct time_span host_span; /* the host step that returned, where that is measured */
+    struct run_event **events;  /* of each step; NULL: it does not record */
+    bool *is_untold;            /* of each step: its record failed, the stream must be asked */
+    bool *has_arrived;          /* of each step: seen */
+    size_t *bytes;              /* of each buffer and part; SIZE_MAX: as declared */
+    muster_status *results;     /* of each step's kernels */
+    uint32_t *launches;         /* of each step */
 };
 
 struct edge_count {
@@ -151,6 +153,7 @@ struct line {
     bool is_staged;          /* the input array is moved to pinned slots by workers */
     bool is_over;            /* the job: units in flight are not wanted any more */
     bool must_renew;         /* a stream failed: when nothing is in flight they are all left */
+    bool was_refused;        /* a wait or a record, once: counts are not what they should be */
     bool awaits_device;      /* something was asked of the device and is not there yet */
     uint64_t moved_ns;       /* when something last went on */
     uint64_t unit_ns;        /* how long a unit took, lately */
@@ -192,12 +195,30 @@ muster_status unit_call(struct line_unit *unit, uint32_t step, uint32_t first_pa
 muster_status unit_launch_stage(struct line_unit *unit, uint32_t step, uint32_t first_part,
                                 uint32_t part_count, struct muster_error *err);
 
-/* account.c: how long streams stood still, by timing events; where they cannot be had, nothing. */
+/*
+ * account.c: when stages were at work and how long edges held them up, by timing events; where those
+ * cannot be had, of host steps alone. Nothing is done unless the job has `account`.
+ */
+static inline bool account_is_on(const struct line *line)
+{
+    return line->job->desc.options.account;
+}
 void account_set_up(struct line *line);
 void account_begin_step(struct line_unit *unit, uint32_t step);
 void account_end_step(struct line_unit *unit, uint32_t step);
+/* The unit's host_span is what a host step took. */
+void account_host_step(struct line_unit *unit, uint32_t step);
+/* The host has held a step of the unit up for so long, because of the edge. */
+void account_stall(const struct line_unit *unit, uint32_t edge, struct time_span span);
 /* All of the unit has arrived. */
 void account_unit(struct line_unit *unit);
+/* The line has ended: whether each edge was recorded and waited for as the plan has it. */
+void account_check(const struct line *line);
 void account_free(struct line *line);
+/* How often the plan has the edge recorded and waited for, for the units that the line has begun. */
+static inline uint64_t account_waits(const struct line *line, const struct pipe_edge *edge)
+{
+    return line->next > edge->distance ? line->next - edge->distance : 0;
+}
 
 #endif

@@ -187,11 +187,12 @@ void pipeline_report(const struct muster_job *job, struct muster_report *report)
     memcpy(report->schedule_reason, line->plan->reason, sizeof report->schedule_reason);
 }
 
-/* Counts of one edge over all lanes that have the plan. */
+/* Counts of one edge over all lanes that have the plan, and what they should be. */
 static struct edge_count count_edge(const struct muster_job *job, const struct pipe_plan *plan,
-                                    uint32_t edge)
+                                    uint32_t edge, struct edge_count *expected)
 {
     struct edge_count sum = { 0, 0, 0 };
+    *expected = sum;
     for (uint32_t i = 0; i < job->lane_count; i++) {
         const struct line *line = job->lanes[i].line;
         if (!line || line->plan != plan)
@@ -199,6 +200,8 @@ static struct edge_count count_edge(const struct muster_job *job, const struct p
         sum.records += line->counts[edge].records;
         sum.waits += line->counts[edge].waits;
         sum.stall_ns += line->counts[edge].stall_ns;
+        expected->records += line->next;
+        expected->waits += account_waits(line, &plan->edges[edge]);
     }
     return sum;
 }
@@ -222,15 +225,17 @@ muster_status muster_job_edges(struct muster_job *job, struct muster_edge_report
         const struct pipe_edge *edge = &plan->edges[i];
         if (out[i].size < sizeof *out)
             return run_bad_argument(err, "muster_job_edges", "out[i].size is not set");
-        struct edge_count sum = count_edge(job, plan, i);
-        out[i] = (struct muster_edge_report){ .size = sizeof *out,
-                                              .kind = edge->kind,
-                                              .distance = edge->distance,
-                                              .records = sum.records,
-                                              .waits = sum.waits,
-                                              .stall_ns = sum.stall_ns,
-                                              .is_dead =
-                                                  sum.waits == 0 && sum.records > edge->distance };
+        struct edge_count expected, sum = count_edge(job, plan, i, &expected);
+        out[i] =
+            (struct muster_edge_report){ .size = sizeof *out,
+                                         .kind = edge->kind,
+                                         .distance = edge->distance,
+                                         .records = sum.records,
+                                         .waits = sum.waits,
+                                         .stall_ns = sum.stall_ns,
+                                         .is_dead = sum.waits == 0 && sum.records > edge->distance,
+                                         .expected_records = expected.records,
+                                         .expected_waits = expected.waits };
         snprintf(out[i].from, sizeof out[i].from, "%s", pipe_step_name(declaration, edge->from));
         snprintf(out[i].to, sizeof out[i].to, "%s", pipe_step_name(declaration, edge->to));
         if (edge->buffer != PIPE_NONE)
@@ -255,6 +260,7 @@ static muster_status deliver_part(struct muster_job *job, uint32_t buffer, uint3
         outputs[i] = job_buffer(job, buffer) + job->out_offsets[i] +
                      part * job->strides[pipeline->outputs[i]];
         bytes[i] = *job_result_bytes(job, buffer, i, part);
+        job->delivery_bytes += bytes[i];
     }
     if (job->desc.output) {
         size_t item_bytes = pipeline->buffers[pipeline->outputs[0]].bytes_per_item;
@@ -274,6 +280,7 @@ muster_status pipeline_deliver(struct muster_job *job, uint32_t buffer, struct m
 {
     muster_status status = MUSTER_OK;
     uint32_t part = 0;
+    job->delivery_bytes = 0;
     for (uint64_t begin = range.begin; begin < range.end && status == MUSTER_OK; part++) {
         uint64_t end = begin + least(job->part_items, range.end - begin);
         status = deliver_part(job, buffer, part, (struct muster_range){ begin, end });

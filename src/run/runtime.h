@@ -186,6 +186,9 @@ struct run_counts {
     _Atomic uint64_t units_started, units_done, units_late, units_failed;
     _Atomic uint64_t items_delivered, bytes_delivered, bytes_in, bytes_out;
     _Atomic uint64_t data_loads, kernels_built;
+    /* Of pipelines: units, which devices count as what was dispatched, and launches in them. */
+    _Atomic uint64_t line_units, line_units_done, line_units_failed;
+    _Atomic uint64_t line_launches, line_launches_done, line_launches_failed;
 };
 
 struct run_table {
@@ -385,6 +388,11 @@ void events_destroy(struct run_device *device);
 struct flight *flight_take(struct run_device *device, struct muster_error *err);
 void flight_give_locked(struct run_device *device, struct flight *flight);
 void flight_begin_locked(struct run_stream *stream, struct flight *flight);
+/* A unit of so many items was given to the device, and has ended so. */
+struct throughput_mark unit_begin_locked(struct run_device *device, uint64_t items,
+                                         uint64_t now_ns);
+void unit_end_locked(struct run_device *device, struct throughput_mark mark, uint64_t items,
+                     bool is_done, uint64_t now_ns);
 /* Sees which operations have finished, and counts them. */
 void flights_retire(struct run_stream *stream);
 /* The same after the stream itself was asked: if that is over, so is all that was given to it. */

@@ -8,6 +8,7 @@
 #include "platform/aside.h"
 
 #include <muster/trace.h>
+#include <stdio.h>
 
 #define CAPACITY_DEFAULT 65536u
 
@@ -89,7 +90,9 @@ void trace_attempt_locked(struct lane_slot *slot, enum job_end end, enum job_ver
                       .begin_ns = slot->kicked_ns,
                       .end_ns = now_ns,
                       .range = slot->claim.range,
-                      .bytes = lane->uses_host_memory ? 0 : items * bytes_per_item(job, true),
+                      .bytes = job->pipeline            ? slot->copied_bytes
+                               : lane->uses_host_memory ? 0
+                                                        : items * bytes_per_item(job, true),
                       .device = lane->device->index,
                       .job = job->number,
                       .status = slot->given != MUSTER_OK   ? slot->given
@@ -101,13 +104,36 @@ void trace_attempt_locked(struct lane_slot *slot, enum job_end end, enum job_ver
     tell_health_locked(slot->lane);
 }
 
+void trace_step(const struct lane_slot *slot, enum muster_trace_kind kind, struct time_span span,
+                uint32_t stream, muster_status status, const char *name)
+{
+    const struct run_lane *lane = slot->lane;
+    struct muster *m = lane->job->m;
+    if (!recording_is_on(&m->recording))
+        return;
+    struct muster_trace_event event = {
+        .kind = kind,
+        .outcome = status == MUSTER_OK ? MUSTER_TRACE_DONE : MUSTER_TRACE_FAILED,
+        .begin_ns = span.begin_ns,
+        .end_ns = span.end_ns,
+        .range = slot->claim.range,
+        .device = lane->device->index,
+        .job = lane->job->number,
+        .thread = stream,
+        .status = status,
+    };
+    snprintf(event.name, sizeof event.name, "%s", name);
+    recording_add(&m->recording, &event);
+}
+
 /* Jobs. */
 
 void trace_delivery_locked(struct muster_job *job, struct muster_range range, uint64_t begin_ns,
                            muster_status status)
 {
     struct muster *m = job->m;
-    uint64_t items = range.end - range.begin, bytes = items * bytes_per_item(job, false);
+    uint64_t items = range.end - range.begin;
+    uint64_t bytes = job->pipeline ? job->delivery_bytes : items * bytes_per_item(job, false);
     if (status == MUSTER_OK) {
         run_count(&m->counts.items_delivered, items);
         run_count(&m->counts.bytes_delivered, bytes);
@@ -386,6 +412,12 @@ static void count_devices_locked(const struct muster *m, struct muster_counters 
         out->launches_done += device->completed;
         out->launches_failed += device->failed;
     }
+    /* Devices count units; of a pipeline's each has any number of launches, or none. */
+    const struct run_counts *counts = &m->counts;
+    out->launches += total(&counts->line_launches) - total(&counts->line_units);
+    out->launches_done += total(&counts->line_launches_done) - total(&counts->line_units_done);
+    out->launches_failed +=
+        total(&counts->line_launches_failed) - total(&counts->line_units_failed);
 }
 
 muster_status muster_counters(struct muster *m, struct muster_counters *out,

@@ -142,6 +142,12 @@ muster_device muster_unit_device(const struct muster_unit *unit)
 
 /* Launching. */
 
+static void count_launch(struct line_unit *of, uint32_t step)
+{
+    of->launches[step]++;
+    run_count(&of->line->job->m->counts.line_launches, 1);
+}
+
 /* A launch on the line's own memory, which the plan has ordered. */
 static muster_status launch(struct line_unit *of, uint32_t step, struct muster_kernel *kernel,
                             uint64_t items, const struct muster_launch_arg *args, size_t arg_count,
@@ -157,7 +163,10 @@ static muster_status launch(struct line_unit *of, uint32_t step, struct muster_k
     const struct muster_launch_desc desc = {
         .items = items, .args = args, .arg_count = arg_count, .result = &of->results[step]
     };
-    return device->backend->table.launch(line->streams[stream]->state, state, &desc, 1, err);
+    status = device->backend->table.launch(line->streams[stream]->state, state, &desc, 1, err);
+    if (status == MUSTER_OK)
+        count_launch(of, step);
+    return status;
 }
 
 static uint64_t items_of(const struct line_unit *of, uint32_t first_part, uint32_t part_count)
@@ -224,7 +233,10 @@ static muster_status launch_with_data(struct muster_unit *unit, struct muster_ke
         operation_abandon(&run);
         return status;
     }
-    return operation_end(&run, true, items, err);
+    if (items > 0)
+        count_launch(unit->of, unit->step);
+    /* No flight of its own: the unit counts as what the device was given. */
+    return operation_end(&run, false, 0, err);
 }
 
 muster_status muster_unit_launch(struct muster_unit *unit, struct muster_kernel *kernel,

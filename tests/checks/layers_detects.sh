@@ -6,8 +6,8 @@ copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 
 fresh() {
-    rm -rf "$copy/src" "$copy/include" "$copy/cli"
-    cp -r "$root/src" "$root/include" "$root/cli" "$copy"
+    rm -rf "$copy/src" "$copy/include" "$copy/cli" "$copy/jobs"
+    cp -r "$root/src" "$root/include" "$root/cli" "$root/jobs" "$copy"
 }
 fail() {
     echo "$1"
@@ -41,6 +41,8 @@ expect_breach src/run/breach.c 2 '#include <CL/cl.h>'
 expect_breach src/run/breach.c 2 '#include "runtime.h"'
 expect_breach include/muster/breach.h 2 '#include <cuda.h>'
 expect_breach cli/breach.c 2 '#include "base/ring.h"'
+expect_breach jobs/breach.c 2 '#include "base/ring.h"'
+expect_breach jobs/breach.c 2 '#include "option.h"'
 expect_breach src/elsewhere/breach.c 1 'int breach;'
 
 # The build may not allow more than the table either.

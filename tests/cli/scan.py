@@ -167,8 +167,34 @@ def many_words(bench):
     words = [b"%x" % random_.getrandbits(48) for _ in range(100000)]
     bench.write("words", b"\n".join(words) + b"\n")
     bench.write("text", b"".join(word[random_.randint(0, 3):] + b"-" + word + b"\n" for word in words))
+    bench.same("100,000 words", ["-bo", "-f", "words", "text"])
+    # grep takes seconds for such a list; what it would say is known.
+    code, out, err = bench.muster("--devices", "cpu", "-c", "-f", "words", "text")
+    bench.check.equal("lines with one of 100,000 words", (code, out, err), (0, b"100000\n", b""))
+
+
+def large_files(bench):
+    """Large enough to be read by requests side by side, and beginning anywhere in a job's memory."""
+    random_ = random.Random(SEED)
+    part = random_text(random_, b"abcdefgh  ", 100003, 0.02)
+    bench.write("words", b"abcd\nhgfe\nbad\n")
+    bench.write("small", part[:1000])
+    bench.write("large", part * 90)
     for mode in [["-c"], ["-bo"]]:
-        bench.same("100,000 words", [*mode, "-f", "words", "text"])
+        # What the system has not in its cache is read past it, where the file system can do that.
+        with open(os.path.join(bench.folder, "large"), "rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        answer = bench.muster("--devices", "cpu", *mode, "-f", "words", "small", "large", "small", "large")
+        expected = bench.grep(*mode, "-f", "words", "small", "large", "small", "large")
+        bench.check.true(f"{mode}: large files that are not cached", answer[:2] == expected[:2], answer[2])
+        bench.same("large files", [*mode, "-f", "words", "small", "large", "small", "large"])
+    with open(os.path.join(bench.folder, "large"), "rb") as file:
+        file.seek(5000)
+        code, out, err = bench.muster("--devices", "cpu", "-c", "-f", "words", stdin=file)
+    with open(os.path.join(bench.folder, "large"), "rb") as file:
+        file.seek(5000)
+        bench.check.equal("from the middle", (code, out), bench.grep("-c", "-f", "words", stdin=file)[:2])
 
 
 def real_text(bench):
@@ -214,6 +240,10 @@ def trouble(bench):
         done = subprocess.run([check.muster, "scan", "--devices", "cpu", "-e", "o", "text"], cwd=bench.folder, stdout=full,
                               stderr=subprocess.PIPE, timeout=TIME_LIMIT_S)
     check.true("a full disk is told", done.returncode == 1 and b"No space left" in done.stderr, done.stderr)
+    with open(os.path.join(bench.folder, "text"), "ab") as itself:
+        done = subprocess.run([check.muster, "scan", "--devices", "cpu", "-e", "o", "text"], cwd=bench.folder, stdout=itself,
+                              stderr=subprocess.PIPE, timeout=TIME_LIMIT_S)
+    check.true("an input that is the output", done.returncode == 2 and b"also the output" in done.stderr, done.stderr)
     bench.write("long", b"foo\n" * 500000)
     process = subprocess.Popen([check.muster, "scan", "--devices", "cpu", "-e", "foo", "long"], cwd=bench.folder,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -241,8 +271,8 @@ def lost_half_way(bench):
     words = [bytes(random_.choices(b"abcdefgh", k=random_.randint(2, 8))) for _ in range(200)]
     bench.write("words", b"\n".join(words) + b"\n")
     bench.write("text", random_text(random_, b"abcdefgh ", 3000000, 0.02))
-    sim = {"devices": [{"name": "good", "count": 1, "items_per_s": 3000},
-                       {"name": "bad", "count": 1, "items_per_s": 3000, "faults": [{"kind": "lost", "at_ms": 150}]}]}
+    sim = {"devices": [{"name": "good", "count": 1, "items_per_s": 8000},
+                       {"name": "bad", "count": 1, "items_per_s": 8000, "faults": [{"kind": "lost", "at_ms": 80}]}]}
     environment = {"MUSTER_SIM": json.dumps(sim)}
     arguments = ["--devices", "sim", "--unit", "40"]
     for mode in [["-bo"], ["-c"], ["-n"]]:
@@ -256,10 +286,32 @@ def lost_half_way(bench):
     bench.check.true("both had work", all(device["units"] + device["retries"] > 0 for device in report["devices"]), out)
 
 
+def on_a_gpu(bench):
+    """The portable form, on the driver of tests/driver: alone, and beside the processor."""
+    drivers = os.environ.get("TEST_DRIVERS")
+    if not drivers:
+        print("not tested: the portable form, without TEST_DRIVERS")
+        return
+    random_ = random.Random(SEED)
+    words = [bytes(random_.choices(b"abcdefgh", k=random_.randint(1, 8))) for _ in range(60)]
+    bench.write("words", b"\n".join(words) + b"\n")
+    bench.write("text", random_text(random_, b"abcdefgh  ", 300000, 0.02))
+    environment = {"LD_LIBRARY_PATH": os.path.join(drivers, "full"), "MUSTER_CACHE": os.path.join(drivers, "cache"),
+                   # As for other tests whose kernels come and go: see tests/driver/CMakeLists.txt.
+                   "LSAN_OPTIONS": "use_tls=0:suppressions=" + os.path.join(ROOT, "tests", "driver", "leaks.suppressions")}
+    for devices, mode in [("cuda", "-bo"), ("cuda", "-c"), ("cpu,cuda", "-n")]:
+        expected = bench.grep(mode, "-f", "words", "text")
+        code, out, err = bench.muster("--devices", devices, mode, "-f", "words", "text", environment=environment)
+        if code == 3 and devices == "cuda":
+            print("not tested: the portable form, without a compiler for the tests' NVRTC")
+            return
+        bench.check.true(f"{devices} {mode}: the same bytes", (code, out) == (0, expected[1]), f"{code} {err}")
+
+
 check = Check()
 check.muster = os.path.abspath(check.muster)
 print(f"seed {SEED}")
-for part in [awkward, at_random, standard_input, many_words, real_text, trouble, reports, lost_half_way]:
+for part in [awkward, at_random, standard_input, many_words, large_files, real_text, trouble, reports, lost_half_way, on_a_gpu]:
     with tempfile.TemporaryDirectory() as folder:
         part(Bench(check, folder))
 check.finish()

@@ -109,7 +109,11 @@ static void visit_huge_ranges(struct rig *rig)
 {
     /* OpenCL may be a few cores of the host, which take their time. */
     bool is_opencl = rig->info->forms & MUSTER_KERNEL_OPENCL;
-    const int bits = rig->info->kind == MUSTER_KIND_CPU ? 26 : is_opencl ? 32 : 34;
+    const int bits = rig->info->kind == MUSTER_KIND_CPU ? 26
+                     /* And so does a GPU under a tool that follows each of its threads. */
+                     : rig_holds_nothing() ? 28
+                     : is_opencl           ? 32
+                                           : 34;
     const uint64_t items = (UINT64_C(1) << bits) + 7;
     const uint64_t begin = UINT64_MAX - items, marks = items / MILESTONE + 2;
     void *stream = rig_stream(rig), *kernel = rig_kernel_of(rig, &mark_milestones_code);

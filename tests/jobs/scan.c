@@ -57,10 +57,10 @@ static void make_text(uint32_t letters, uint32_t newline_of)
 }
 
 /* A word of the text, or one of the same letters; the first newline in it ends it. */
-static void add_word(uint32_t letters, size_t longest)
+static void add_word(uint32_t letters, size_t shortest, size_t longest)
 {
     uint8_t word[4096];
-    size_t length = 1 + below(longest);
+    size_t length = shortest + below(longest);
     size_t from =
         problem.length > length && below(3) > 0 ? below(problem.length - length) : SIZE_MAX;
     for (size_t i = 0; i < length; i++)
@@ -68,7 +68,7 @@ static void add_word(uint32_t letters, size_t longest)
     const uint8_t *newline = memchr(word, '\n', length);
     if (newline)
         length = (size_t)(newline - word);
-    if (length > 0)
+    if (length >= shortest)
         CHECK_EQUAL(WORDS_ADDED, words_add(&problem.words, word, length));
 }
 
@@ -82,8 +82,10 @@ static void make_problem(uint64_t seed)
     uint32_t letters = alphabets[below(6)];
     make_text(letters, newlines[below(4)]);
     size_t count = counts[below(5)], longest = lengths[below(8)];
+    /* A short word is found almost anywhere, and hides what is wrong with longer ones. */
+    size_t shortest = below(2) == 0 ? 1 : 4;
     for (size_t i = 0; i < count; i++)
-        add_word(letters, below(4) == 0 ? 2 : longest);
+        add_word(letters, shortest, below(4) == 0 ? 2 : longest);
     if (below(10) == 0)
         CHECK_EQUAL(WORDS_ADDED, words_add(&problem.words, "", 0));
     words_sort(&problem.words);
@@ -242,6 +244,33 @@ static void marks_are_exact_but_at_the_end(void)
     }
 }
 
+/* Words that each begin the next, and a text that goes on like the first alone. */
+static void the_shortest_of_a_family_is_found(void)
+{
+    static const char endings[] = "\nabz";
+    random_init(&problem.random, test_seed());
+    for (size_t longest = 4; longest < 40; longest++)
+        for (size_t e = 0; e < 4; e++) {
+            uint8_t word[40];
+            memset(word, 'a', sizeof word);
+            memset(problem.text, '\n', sizeof problem.text);
+            memset(problem.text, 'a', 4);
+            problem.text[4] = (uint8_t)endings[e];
+            problem.length = 6;
+            for (size_t length = 4; length <= longest; length++)
+                CHECK_EQUAL(WORDS_ADDED, words_add(&problem.words, word, length));
+            words_sort(&problem.words);
+            CHECK(automaton_init(&problem.automaton, &problem.words));
+            expect_hits(FINDER_MATCHES);
+            for (int form = 0; form < 2; form++) {
+                mark_all(0, form == 1);
+                find_hits(FINDER_MATCHES);
+                compare_hits(longest, FINDER_MATCHES);
+            }
+            end_problem();
+        }
+}
+
 static void a_line_is_as_long_as_it_likes(void)
 {
     /* Nothing but the kernel's own answer is kept of a line that is only counted. */
@@ -287,6 +316,7 @@ int main(int argc, char **argv)
 {
     static const struct test tests[] = { TEST(what_is_found_is_what_is_there),
                                          TEST(marks_are_exact_but_at_the_end),
+                                         TEST(the_shortest_of_a_family_is_found),
                                          TEST(a_line_is_as_long_as_it_likes),
                                          TEST(lists_are_read_as_grep_reads_them) };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);

@@ -806,6 +806,58 @@ static void without_io_uring_there_are_threads(void)
     MUST(muster_close(without.m, &problem));
 }
 
+/* An allocator that counts, and has nothing left after so many calls. */
+struct scarce {
+    struct counting counting;
+    uint64_t left;
+};
+
+static void *scarce_allocate(void *user, size_t bytes, size_t alignment)
+{
+    struct scarce *scarce = user;
+    if (scarce->left == 0)
+        return NULL;
+    scarce->left--;
+    return counting_allocate(&scarce->counting, bytes, alignment);
+}
+
+static void scarce_release(void *user, void *memory, size_t bytes)
+{
+    counting_release(&((struct scarce *)user)->counting, memory, bytes);
+}
+
+static void memory_that_is_missing_is_told_and_none_is_lost(void)
+{
+    struct scarce scarce = { .counting = COUNTING_INIT, .left = UINT64_MAX };
+    struct muster_options options = MUSTER_OPTIONS_INIT;
+    options.allocator = (struct muster_allocator){ scarce_allocate, scarce_release, &scarce };
+    struct muster *m = open_with(options);
+    uint64_t before = scarce.counting.bytes;
+    unsigned refused = 0;
+    make_folder();
+    for (unsigned i = 0; i < 16; i++) {
+        struct muster_file_options wanted = options_of(&ways[i % 2 * 2], 0);
+        struct muster_file *file = NULL;
+        scarce.left = i / 2;
+        muster_status status =
+            muster_file_write_open(m, in_folder("out"), &wanted, &file, &problem);
+        if (status == MUSTER_OK)
+            status = muster_file_write(file, "few", 3, &problem);
+        if (status == MUSTER_OK)
+            status = muster_file_finish(file, &problem);
+        CHECK(status == MUSTER_OK || status == MUSTER_E_NO_MEMORY ||
+              status == MUSTER_E_NOT_SUPPORTED);
+        refused += status == MUSTER_E_NO_MEMORY;
+        muster_file_close(file);
+        CHECK_EQUAL(before, scarce.counting.bytes);
+    }
+    CHECK(refused >= 8);
+    scarce.left = UINT64_MAX;
+    remove_folder();
+    MUST(muster_close(m, &problem));
+    CHECK_EQUAL(0, scarce.counting.bytes + scarce.counting.wrong);
+}
+
 static void the_variable_chooses_the_engine(void)
 {
     struct muster *m = open_plain();
@@ -853,6 +905,7 @@ int main(int argc, char **argv)
         TEST(whoever_waits_for_a_pipe_can_be_cancelled),
         TEST(a_file_that_was_cancelled_is_not_put_in_its_place),
         TEST(without_io_uring_there_are_threads),
+        TEST(memory_that_is_missing_is_told_and_none_is_lost),
         TEST(the_variable_chooses_the_engine),
     };
     return test_main(argc, argv, tests, COUNT_OF(tests));

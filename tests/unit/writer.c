@@ -100,6 +100,57 @@ static void what_began_before_the_origin_is_cut(void)
     free(trace.events);
 }
 
+static void add_stage(struct muster_trace_writer *writer, uint32_t job, uint32_t stream,
+                      uint64_t begin_ns, uint64_t end_ns)
+{
+    muster_trace_writer_add(writer, &(struct muster_trace_event){ .kind = MUSTER_TRACE_STAGE,
+                                                                  .begin_ns = begin_ns,
+                                                                  .end_ns = end_ns,
+                                                                  .range = { begin_ns, end_ns },
+                                                                  .device = 2,
+                                                                  .job = job,
+                                                                  .thread = stream,
+                                                                  .name = "a \"b\" \xe2\x82" });
+}
+
+static size_t count_tracks(const struct shown_trace *trace, const char *label)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < trace->count; i++)
+        count += strcmp(trace->events[i].name, "thread_name") == 0 && trace->events[i].pid == 4 &&
+                 strcmp(trace->events[i].label, label) == 0;
+    return count;
+}
+
+static void streams_of_a_job_have_tracks_of_their_own(void)
+{
+    struct text text = { NULL, 0 };
+    struct muster_trace_writer *writer = make(&text, 0);
+    /* Two jobs at once, then one that takes over what the first had. */
+    for (uint64_t i = 0; i < 100; i++) {
+        add_stage(writer, 1, 1, 100 * i, 100 * i + 60);
+        add_stage(writer, 1, 2, 100 * i + 30, 100 * i + 130);
+        add_stage(writer, 2, 1, 100 * i + 70, 100 * i + 90);
+        /* Host stages run at the same time. */
+        add_stage(writer, 1, 0, 100 * i, 100 * i + 150);
+    }
+    muster_trace_writer_add(writer, &(struct muster_trace_event){
+                                        .kind = MUSTER_TRACE_JOB, .end_ns = 10200, .job = 1 });
+    add_stage(writer, 3, 1, 10300, 10400);
+    add_stage(writer, 3, 2, 10300, 10400);
+    muster_trace_writer_name(writer, 2, "x", "y");
+    struct shown_trace trace = end(writer, &text, 0);
+    check_tracks(&trace);
+    CHECK_EQUAL(402, count_kind(&trace, "stage"));
+    CHECK_EQUAL(2, count_tracks(&trace, "x stream 1"));
+    CHECK_EQUAL(1, count_tracks(&trace, "x stream 2"));
+    CHECK_EQUAL(2, count_tracks(&trace, "x host"));
+    for (size_t i = 0; i < trace.count; i++)
+        if (is_kind(&trace.events[i], "stage"))
+            CHECK_TEXT("a \"b\" \xef\xbf\xbd\xef\xbf\xbd", trace.events[i].name);
+    free(trace.events);
+}
+
 static void an_empty_trace_is_text_too(void)
 {
     struct text text = { NULL, 0 };
@@ -138,7 +189,9 @@ static void the_first_failure_sticks(void)
         { .kind = 77 },
         { .kind = MUSTER_TRACE_UNIT, .outcome = 9 },
         { .kind = MUSTER_TRACE_UNIT, .begin_ns = 2, .end_ns = 1 },
+        { .kind = MUSTER_TRACE_STAGE, .name = "no zero byte, so that it would be read beyond --" },
     };
+    CHECK(wrong[4].name[sizeof wrong[4].name - 1] == '-');
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         writer = make(&text, 0);
         muster_trace_writer_add(writer, &wrong[i]);
@@ -162,6 +215,7 @@ int main(int argc, char **argv)
         TEST(any_name_makes_valid_text),
         TEST(units_at_the_same_time_have_tracks_of_their_own),
         TEST(what_began_before_the_origin_is_cut),
+        TEST(streams_of_a_job_have_tracks_of_their_own),
         TEST(an_empty_trace_is_text_too),
         TEST(the_first_failure_sticks),
     };
