@@ -6,6 +6,15 @@
 /* Longer words of the user are cut off here; the library's own are shorter. */
 #define MESSAGE_BYTES 1024
 
+static void (*before)(void *user);
+static void *before_user;
+
+void message_before(void (*call)(void *user), void *user)
+{
+    before = call;
+    before_user = user;
+}
+
 static void print(const char *text, const char *fix)
 {
     char line[MESSAGE_BYTES + 256];
@@ -15,6 +24,8 @@ static void print(const char *text, const char *fix)
     for (int i = 0; i < length && i < (int)sizeof line; i++)
         if ((unsigned char)line[i] < 0x20 && line[i] != '\n')
             line[i] = '?';
+    if (before)
+        before(before_user);
     fputs(line, stderr);
 }
 

@@ -14,6 +14,11 @@ void message_error(const char *format, ...) __attribute__((format(printf, 1, 2))
 void message_usage(const char *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/*
+ * Called before anything is said, for what stands in its way on the terminal; NULL: nothing does.
+ */
+void message_before(void (*call)(void *user), void *user);
+
 /* What the library said; `subject` ("backend cuda") may be NULL. */
 void message_library(const char *subject, const struct muster_error *error);
 

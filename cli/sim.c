@@ -381,7 +381,18 @@ static void run_second(struct scenario *scenario, struct aside *file,
 {
     struct timeline timeline;
     struct muster_simulation *second = NULL;
-    if (!timeline_init(&timeline, first)) {
+    char seed[32];
+    snprintf(seed, sizeof seed, "seed %llu", (unsigned long long)first->seed);
+    const struct timeline_run run = { .status = first->status,
+                                      .makespan_ns = first->makespan_ns,
+                                      .bound_ns = first->bound_ns,
+                                      .items = first->items_delivered,
+                                      .units = first->units,
+                                      .missing = first->lost,
+                                      .remark = seed,
+                                      .devices = first->devices,
+                                      .device_count = first->device_count };
+    if (!timeline_init(&timeline, &run)) {
         file->out.error = ENOMEM;
         return;
     }

@@ -31,6 +31,7 @@
 #define STEPS_PER_PIXEL 2
 
 #define TICKS_MAX 9
+#define FOOT_PITCH 17u
 
 static const struct class_style {
     const char *name, *colour, *words;
@@ -40,33 +41,72 @@ static const struct class_style {
     [TIMELINE_LATE] = { "late", "#e9b44c", "late: dropped" },
     [TIMELINE_FAILED] = { "failed", "#d1495b", "failed" },
     [TIMELINE_LOST] = { "lost", "#3d3d47", "lost: never came back" },
+    [TIMELINE_STALL] = { "stall", "#d9dce3", "waits for another stage" },
+    /* Stages have names of their own. */
+    [TIMELINE_STAGE + 0] = { "s0", "#7a6fc2", NULL },
+    [TIMELINE_STAGE + 1] = { "s1", "#3f9a6b", NULL },
+    [TIMELINE_STAGE + 2] = { "s2", "#d98a3d", NULL },
+    [TIMELINE_STAGE + 3] = { "s3", "#c25b8f", NULL },
+    [TIMELINE_STAGE + 4] = { "s4", "#4aa3b5", NULL },
+    [TIMELINE_STAGE + 5] = { "s5", "#9a8b3c", NULL },
+    [TIMELINE_STAGE + 6] = { "s6", "#8c6d5a", NULL },
+    [TIMELINE_STAGE + 7] = { "s7", "#6b7280", NULL },
 };
+_Static_assert(TIMELINE_STAGES_MAX == 8, "every stage has a colour");
 
-bool timeline_init(struct timeline *timeline, const struct muster_simulation *simulation)
+/* Rows that a device takes: its units, and each stream of it. */
+static uint32_t rows_of(const struct timeline_run *run, size_t device)
 {
-    size_t devices = simulation->device_count;
-    uint32_t rows = devices < TIMELINE_ROWS_MAX ? (uint32_t)devices : TIMELINE_ROWS_MAX;
-    uint32_t column_width = rows > ROWS_WITH_NARROW_COLUMNS ? 2 : 1;
-    uint32_t columns = PLOT_WIDTH / column_width;
-    *timeline = (struct timeline){ .simulation = simulation,
-                                   .row_count = rows,
-                                   .column_count = columns,
-                                   .column_width = column_width };
-    timeline->scale_ns = simulation->makespan_ns > simulation->bound_ns ? simulation->makespan_ns
-                                                                        : simulation->bound_ns;
+    uint64_t streams = run->streams ? run->streams[device] : 0;
+    return 1 + (uint32_t)__builtin_popcountll(streams);
+}
+
+/* How many devices there is room for. */
+static uint32_t count_shown(const struct timeline_run *run)
+{
+    uint32_t shown = 0, rows = 0;
+    while (shown < run->device_count && rows + rows_of(run, shown) <= TIMELINE_ROWS_MAX)
+        rows += rows_of(run, shown++);
+    return shown;
+}
+
+/* The devices that are shown are evenly picked; those with streams are few, and are the first. */
+static void make_rows(struct timeline *timeline)
+{
+    const struct timeline_run *run = &timeline->run;
+    uint32_t shown = timeline->devices_shown;
+    for (uint32_t i = 0; i < shown; i++) {
+        uint32_t device =
+            shown > 1 && !run->streams ? (uint32_t)(i * (run->device_count - 1) / (shown - 1)) : i;
+        timeline->rows[timeline->row_count++] =
+            (struct timeline_row){ .device = device, .stream = TIMELINE_UNITS };
+        for (uint32_t stream = 0; run->streams && stream < 64; stream++)
+            if (run->streams[device] >> stream & 1)
+                timeline->rows[timeline->row_count++] =
+                    (struct timeline_row){ .device = device, .stream = stream };
+    }
+}
+
+bool timeline_init(struct timeline *timeline, const struct timeline_run *run)
+{
+    *timeline = (struct timeline){ .run = *run, .devices_shown = count_shown(run) };
+    make_rows(timeline);
+    uint32_t rows = timeline->row_count;
+    timeline->column_width = rows > ROWS_WITH_NARROW_COLUMNS ? 2 : 1;
+    timeline->column_count = PLOT_WIDTH / timeline->column_width;
+    timeline->scale_ns = run->makespan_ns > run->bound_ns ? run->makespan_ns : run->bound_ns;
     if (timeline->scale_ns == 0)
         timeline->scale_ns = 1;
-    timeline->bars = calloc((size_t)rows * columns, sizeof *timeline->bars);
-    timeline->thin_ns = calloc((size_t)rows * columns, sizeof *timeline->thin_ns);
+    size_t cells = (size_t)rows * timeline->column_count;
+    timeline->bars = calloc(cells, sizeof *timeline->bars);
+    timeline->thin_ns = calloc(cells, sizeof *timeline->thin_ns);
     if (!timeline->bars || !timeline->thin_ns) {
         timeline_deinit(timeline);
         return false;
     }
     for (uint32_t i = 0; i < rows; i++) {
-        struct timeline_row *row = &timeline->rows[i];
-        row->device = rows > 1 ? (uint32_t)(i * (devices - 1) / (rows - 1)) : 0;
-        row->bars = timeline->bars + (size_t)i * columns;
-        row->thin_ns = timeline->thin_ns + (size_t)i * columns;
+        timeline->rows[i].bars = timeline->bars + (size_t)i * timeline->column_count;
+        timeline->rows[i].thin_ns = timeline->thin_ns + (size_t)i * timeline->column_count;
     }
     return true;
 }
@@ -79,19 +119,41 @@ void timeline_deinit(struct timeline *timeline)
     timeline->thin_ns = NULL;
 }
 
-/* NULL if the device has none. */
-static struct timeline_row *row_of(struct timeline *timeline, uint32_t device)
+/* Rows are in the order of devices, and within one of streams, units first. */
+static bool is_before(const struct timeline_row *row, uint32_t device, uint32_t stream)
+{
+    /* TIMELINE_UNITS becomes 0, the first. */
+    return row->device < device || (row->device == device && row->stream + 1 < stream + 1);
+}
+
+/* NULL if there is none. */
+static struct timeline_row *row_of(struct timeline *timeline, uint32_t device, uint32_t stream)
 {
     uint32_t low = 0, high = timeline->row_count;
     while (low < high) {
         uint32_t middle = (low + high) / 2;
-        if (timeline->rows[middle].device < device)
+        if (is_before(&timeline->rows[middle], device, stream))
             low = middle + 1;
         else
             high = middle;
     }
-    return low < timeline->row_count && timeline->rows[low].device == device ? &timeline->rows[low]
-                                                                             : NULL;
+    struct timeline_row *row = &timeline->rows[low];
+    return low < timeline->row_count && row->device == device && row->stream == stream ? row : NULL;
+}
+
+/* The number of a stage, which is known by its name. */
+static uint32_t stage_of(struct timeline *timeline, const char *name)
+{
+    uint32_t i = 0;
+    while (i < timeline->stage_count && strcmp(timeline->stages[i], name) != 0)
+        i++;
+    if (i == TIMELINE_STAGES_MAX) {
+        snprintf(timeline->stages[--i], sizeof timeline->stages[i], "other stages");
+    } else if (i == timeline->stage_count) {
+        snprintf(timeline->stages[i], sizeof timeline->stages[i], "%s", name);
+        timeline->stage_count++;
+    }
+    return i;
 }
 
 static enum timeline_class class_of(const struct muster_trace_event *span)
@@ -140,26 +202,51 @@ static void add_thin(struct timeline *timeline, struct timeline_row *row, enum t
     }
 }
 
+/* Cut off where the picture begins and ends. */
+static uint64_t clipped(const struct timeline *timeline, uint64_t ns)
+{
+    uint64_t since_ns = ns > timeline->run.begin_ns ? ns - timeline->run.begin_ns : 0;
+    return since_ns < timeline->scale_ns ? since_ns : timeline->scale_ns;
+}
+
+/* NULL: it is not drawn. */
+static struct timeline_row *find_row(struct timeline *timeline,
+                                     const struct muster_trace_event *span)
+{
+    switch (span->kind) {
+    case MUSTER_TRACE_UNIT:
+        return row_of(timeline, span->device, TIMELINE_UNITS);
+    case MUSTER_TRACE_STAGE:
+    case MUSTER_TRACE_STALL:
+        return row_of(timeline, span->device, span->thread);
+    default:
+        return NULL;
+    }
+}
+
 void timeline_add(struct timeline *timeline, const struct muster_trace_event *span)
 {
-    struct timeline_row *row =
-        span->kind == MUSTER_TRACE_UNIT ? row_of(timeline, span->device) : NULL;
+    struct timeline_row *row = find_row(timeline, span);
     if (!row)
         return;
     /* With transfers units overlap on a device; each is shown from the end of the one before. */
-    uint64_t begin_ns = span->begin_ns > row->end_ns ? span->begin_ns : row->end_ns;
-    enum timeline_class class = class_of(span);
-    if (begin_ns >= span->end_ns)
+    uint64_t begin_ns = clipped(timeline, span->begin_ns), end_ns = clipped(timeline, span->end_ns);
+    begin_ns = begin_ns > row->end_ns ? begin_ns : row->end_ns;
+    if (begin_ns >= end_ns)
         return;
-    row->end_ns = span->end_ns;
+    enum timeline_class class = span->kind == MUSTER_TRACE_STALL ? TIMELINE_STALL
+                                : span->kind == MUSTER_TRACE_STAGE
+                                    ? TIMELINE_STAGE + stage_of(timeline, span->name)
+                                    : class_of(span);
+    row->end_ns = end_ns;
     timeline->has_class[class] = true;
-    double x = x_of(timeline, begin_ns), width = x_of(timeline, span->end_ns) - x;
+    double x = x_of(timeline, begin_ns), width = x_of(timeline, end_ns) - x;
     if (width >= timeline->column_width && row->bar_count < timeline->column_count) {
         row->bars[row->bar_count++] = (struct timeline_bar){ (float)x, (float)width, class };
         return;
     }
     timeline->has_thin = true;
-    add_thin(timeline, row, class, begin_ns, span->end_ns);
+    add_thin(timeline, row, class, begin_ns, end_ns);
 }
 
 /* Drawing. */
@@ -252,28 +339,38 @@ static void draw_head(const struct timeline *timeline, const char *title, uint32
 
 static void draw_title(const struct timeline *timeline, const char *title, struct output *out)
 {
-    const struct muster_simulation *s = timeline->simulation;
+    const struct timeline_run *run = &timeline->run;
     char makespan[FIGURE_BYTES], bound[FIGURE_BYTES], items[FIGURE_BYTES], units[FIGURE_BYTES],
         missing[FIGURE_BYTES];
-    figure_time(s->makespan_ns, makespan);
-    figure_time(s->bound_ns, bound);
-    figure_count(s->items_delivered, items);
-    figure_count(s->units, units);
-    figure_count(s->lost, missing);
+    figure_time(run->makespan_ns, makespan);
+    figure_time(run->bound_ns, bound);
+    figure_count(run->items, items);
+    figure_count(run->units, units);
+    figure_count(run->missing, missing);
     output_text(out, "<text class=\"title\" x=\"24\" y=\"38\">");
     put_escaped(out, title, 80);
     output_text(out, "</text>\n<text x=\"24\" y=\"61\">");
-    if (s->status != MUSTER_OK)
+    if (run->status != MUSTER_OK && run->missing > 0)
         put(out, "<tspan class=\"bad\">failed: %s items not delivered</tspan>  \xC2\xB7  ",
             missing);
+    else if (run->status != MUSTER_OK)
+        output_text(out, "<tspan class=\"bad\">failed</tspan>  \xC2\xB7  ");
     put(out, "makespan <tspan class=\"name\">%s</tspan>", makespan);
-    if (s->bound_ns > 0)
+    if (run->bound_ns > 0)
         put(out,
             "  \xC2\xB7  bound <tspan class=\"name\">%s</tspan>  \xC2\xB7  ratio "
             "<tspan class=\"name\">%.4f</tspan>",
-            bound, s->ratio);
-    put(out, "  \xC2\xB7  %s items in %s units  \xC2\xB7  seed %llu</text>\n", items, units,
-        (unsigned long long)s->seed);
+            bound, (double)run->makespan_ns / (double)run->bound_ns);
+    put(out, "  \xC2\xB7  %s%s in %s units", run->amount ? run->amount : items,
+        run->amount ? "" : " items", units);
+    if (run->remark)
+        put(out, "  \xC2\xB7  %s", run->remark);
+    output_text(out, "</text>\n");
+}
+
+static const char *words_of(const struct timeline *timeline, int class)
+{
+    return class >= TIMELINE_STAGE ? timeline->stages[class - TIMELINE_STAGE] : styles[class].words;
 }
 
 static void draw_legend(const struct timeline *timeline, struct output *out)
@@ -284,8 +381,10 @@ static void draw_legend(const struct timeline *timeline, struct output *out)
             continue;
         put(out, "<rect class=\"%s\" x=\"%.0f\" y=\"78\" width=\"12\" height=\"12\" rx=\"2\"/>",
             styles[i].name, x);
-        put(out, "<text x=\"%.0f\" y=\"88.5\">%s</text>\n", x + 18, styles[i].words);
-        x += 18 + 6.6 * (double)utf8_count(styles[i].words) + 24;
+        put(out, "<text x=\"%.0f\" y=\"88.5\">", x + 18);
+        put_escaped(out, words_of(timeline, i), TIMELINE_STAGE_BYTES);
+        output_text(out, "</text>\n");
+        x += 18 + 6.6 * (double)utf8_count(words_of(timeline, i)) + 24;
     }
     put(out, "<text class=\"small end\" x=\"%d\" y=\"%d\">busy</text>", BUSY_RIGHT, PLOT_TOP - 10);
     put(out, "<text class=\"small end\" x=\"%d\" y=\"%d\">items</text>\n", SHARE_RIGHT,
@@ -408,20 +507,31 @@ static void draw_thin(const struct timeline *timeline, const struct timeline_row
 static double name_left(const struct timeline *timeline)
 {
     const struct timeline_row *last = &timeline->rows[timeline->row_count - 1];
-    size_t characters = strlen(timeline->simulation->devices[last->device].id);
+    size_t characters = strlen(timeline->run.devices[last->device].id);
     if (characters < ID_CHARACTERS_LEAST)
         characters = ID_CHARACTERS_LEAST;
     return ID_LEFT + (double)characters * CHARACTER_WIDTH + 10;
 }
 
+/* Of a row that is a stream's. */
+static void draw_stream_label(const struct timeline *timeline, const struct timeline_row *row,
+                              double baseline, struct output *out)
+{
+    if (row->stream == 0)
+        put(out, "<text x=\"%.0f\" y=\"%.1f\">host</text>\n", name_left(timeline), baseline);
+    else
+        put(out, "<text x=\"%.0f\" y=\"%.1f\">stream %u</text>\n", name_left(timeline), baseline,
+            row->stream);
+}
+
 static void draw_labels(const struct timeline *timeline, const struct timeline_row *row,
                         double baseline, struct output *out)
 {
-    const struct muster_simulation *s = timeline->simulation;
-    const struct muster_simulation_device *device = &s->devices[row->device];
+    const struct timeline_run *run = &timeline->run;
+    const struct muster_simulation_device *device = &run->devices[row->device];
     char busy[FIGURE_BYTES], share[FIGURE_BYTES];
-    figure_share(device->busy_ns, s->makespan_ns, busy);
-    figure_share(device->items, s->items_delivered, share);
+    figure_share(device->busy_ns, run->makespan_ns, busy);
+    figure_share(device->items, run->items, share);
     double left = name_left(timeline);
     put(out, "<text class=\"id\" x=\"%d\" y=\"%.1f\">%s</text>", ID_LEFT, baseline, device->id);
     put(out, "<text class=\"name\" x=\"%.0f\" y=\"%.1f\">", left, baseline);
@@ -446,7 +556,10 @@ static void draw_rows(const struct timeline *timeline, const struct rows_layout 
     for (uint32_t i = 0; i < timeline->row_count && !output_failed(out); i++) {
         const struct timeline_row *row = &timeline->rows[i];
         uint32_t y = PLOT_TOP + i * layout->pitch + (layout->pitch - layout->height) / 2;
-        draw_labels(timeline, row, y + layout->height / 2.0 + 4, out);
+        if (row->stream == TIMELINE_UNITS)
+            draw_labels(timeline, row, y + layout->height / 2.0 + 4, out);
+        else
+            draw_stream_label(timeline, row, y + layout->height / 2.0 + 4, out);
         for (int class = TIMELINE_CLASSES - 1; class >= 0; class --)
             draw_thin(timeline, row, class, y, layout->height, out);
         for (int class = 0; class < TIMELINE_CLASSES; class ++)
@@ -466,9 +579,9 @@ static void draw_background(const struct timeline *timeline, const struct rows_l
 static void draw_bound(const struct timeline *timeline, const struct rows_layout *layout,
                        struct output *out)
 {
-    if (timeline->simulation->bound_ns == 0)
+    if (timeline->run.bound_ns == 0)
         return;
-    double x = PLOT_LEFT + x_of(timeline, timeline->simulation->bound_ns);
+    double x = PLOT_LEFT + x_of(timeline, timeline->run.bound_ns);
     put(out,
         "<path d=\"M%.1f %dV%u\" stroke=\"#8b2fc9\" stroke-width=\"1.5\" "
         "stroke-dasharray=\"5 3\" fill=\"none\"/>",
@@ -477,31 +590,21 @@ static void draw_bound(const struct timeline *timeline, const struct rows_layout
         PLOT_TOP - 10);
 }
 
-/* What is not drawn, in words. */
-static void draw_foot(const struct timeline *timeline, uint32_t y, struct output *out)
+/* Of devices that are too many: which are shown, and how all of them did. */
+static void draw_others(const struct timeline *timeline, uint32_t y, struct output *out)
 {
-    const struct muster_simulation *s = timeline->simulation;
-    if (timeline->has_thin) {
-        put(out,
-            "<text class=\"small\" x=\"24\" y=\"%u\">Where units are thinner than %u px, the "
-            "height "
-            "shows how much of the time was spent on them.</text>\n",
-            (unsigned)y, (unsigned)timeline->column_width);
-        y += 17;
-    }
-    if (s->device_count <= timeline->row_count)
-        return;
+    const struct timeline_run *run = &timeline->run;
     char shown[FIGURE_BYTES], all[FIGURE_BYTES], others[FIGURE_BYTES], share[FIGURE_BYTES];
     size_t unwell = 0, used = 0;
     double busy_ns = 0;
-    for (size_t i = 0; i < s->device_count; i++) {
-        used += s->devices[i].refused == NULL;
-        unwell += s->devices[i].health[0] != 'o';
-        busy_ns += (double)s->devices[i].busy_ns;
+    for (size_t i = 0; i < run->device_count; i++) {
+        used += run->devices[i].refused == NULL;
+        unwell += run->devices[i].health[0] != 'o';
+        busy_ns += (double)run->devices[i].busy_ns;
     }
-    figure_count(timeline->row_count, shown);
-    figure_count(s->device_count, all);
-    figure_share((uint64_t)(busy_ns / (double)(used > 0 ? used : 1)), s->makespan_ns, share);
+    figure_count(timeline->devices_shown, shown);
+    figure_count(run->device_count, all);
+    figure_share((uint64_t)(busy_ns / (double)(used > 0 ? used : 1)), run->makespan_ns, share);
     figure_count(unwell, others);
     put(out,
         "<text class=\"small\" x=\"24\" y=\"%u\">%s of %s devices are shown, evenly picked. All of "
@@ -509,11 +612,37 @@ static void draw_foot(const struct timeline *timeline, uint32_t y, struct output
         (unsigned)y, shown, all, share, others);
 }
 
+/* What is not drawn, in words. */
+static void draw_foot(const struct timeline *timeline, uint32_t y, struct output *out)
+{
+    const struct timeline_run *run = &timeline->run;
+    if (timeline->has_thin) {
+        put(out,
+            "<text class=\"small\" x=\"24\" y=\"%u\">Where units are thinner than %u px, the "
+            "height "
+            "shows how much of the time was spent on them.</text>\n",
+            (unsigned)y, (unsigned)timeline->column_width);
+        y += FOOT_PITCH;
+    }
+    if (run->dropped > 0) {
+        char dropped[FIGURE_BYTES];
+        figure_count(run->dropped, dropped);
+        put(out,
+            "<text class=\"small bad\" x=\"24\" y=\"%u\">%s later events did not fit into the "
+            "trace: the picture ends before the run does.</text>\n",
+            (unsigned)y, dropped);
+        y += FOOT_PITCH;
+    }
+    if (run->device_count > timeline->devices_shown)
+        draw_others(timeline, y, out);
+}
+
 void timeline_draw(const struct timeline *timeline, const char *title, struct output *out)
 {
     struct rows_layout layout = layout_of(timeline);
-    bool has_more = timeline->simulation->device_count > timeline->row_count;
-    uint32_t height = layout.bottom + 40 + (timeline->has_thin ? 17u : 0) + (has_more ? 17u : 0);
+    bool has_more = timeline->run.device_count > timeline->devices_shown;
+    uint32_t foot_lines = (uint32_t)timeline->has_thin + (timeline->run.dropped > 0) + has_more;
+    uint32_t height = layout.bottom + 40 + foot_lines * FOOT_PITCH;
     draw_head(timeline, title, height, out);
     draw_title(timeline, title, out);
     draw_legend(timeline, out);

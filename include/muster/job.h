@@ -248,6 +248,14 @@ MUSTER_API muster_status muster_job_progress(struct muster_job *job,
                                              struct muster_progress *progress,
                                              struct muster_error *err);
 
+/*
+ * The report as far as the job has come; `status` is MUSTER_OK until it is over, and then all is as
+ * muster_job_wait gives it. Units that are under way are in nobody's `items`, and their time so far
+ * counts as overhead. Any thread, at any time; does not wait.
+ */
+MUSTER_API muster_status muster_job_report(struct muster_job *job, struct muster_report *report,
+                                           struct muster_error *err);
+
 /* A result that a sink has kept. */
 struct muster_kept;
 

@@ -285,7 +285,9 @@ struct loss {
     double startup, starved, tail, transfer, overhead;
     uint64_t items;
 };
-void loss_add_locked(struct loss *loss, const struct run_lane *lane, uint64_t items);
+/* Until `job_end_ns`, the end of the job or of what is reported of it. */
+void loss_add_locked(struct loss *loss, const struct run_lane *lane, uint64_t items,
+                     uint64_t job_end_ns);
 void loss_report(const struct loss *loss, struct muster_report *report);
 
 #endif

@@ -629,8 +629,18 @@ static void add_failed(struct muster_range *ranges, size_t *count, struct muster
     *count += 1 - (last - first);
 }
 
+static bool has_failed_items(const struct muster_job *job, uint32_t buffer,
+                             struct muster_range range)
+{
+    const muster_status *statuses = job_statuses(job, buffer);
+    uint64_t i = 0, items = range.end - range.begin;
+    while (statuses && i < items && statuses[i] == MUSTER_OK)
+        i++;
+    return statuses && i < items;
+}
+
 /* Of a unit that was delivered: which of its items failed. */
-static void note_statuses(struct muster_job *job, uint32_t buffer, struct muster_range range)
+static void note_statuses_locked(struct muster_job *job, uint32_t buffer, struct muster_range range)
 {
     const muster_status *statuses = job_statuses(job, buffer);
     uint64_t items = range.end - range.begin;
@@ -669,9 +679,11 @@ static bool deliver_next_locked(struct muster_job *job)
     for (uint64_t i = 0; has_failed && i < range.end - range.begin; i++)
         job_statuses(job, buffer)[i] = failure;
     muster_status status = deliver(job, buffer, range, supplied);
-    if (status == MUSTER_OK)
-        note_statuses(job, buffer, range);
+    bool has_failures = status == MUSTER_OK && has_failed_items(job, buffer, range);
     run_lock(job->m);
+    /* Reports may be asked for at any time, so this one is written with the lock. */
+    if (has_failures)
+        note_statuses_locked(job, buffer, range);
     if (status == MUSTER_OK) {
         job_delivered(job->core, unit);
         job->end_ns = platform_clock_ns();
@@ -941,46 +953,51 @@ muster_status muster_job_memory_estimate(struct muster *m, const struct muster_j
 
 /* Ending. */
 
-static void report_lanes_locked(const struct muster_job *job, struct muster_report *report)
+static void report_lanes_locked(const struct muster_job *job, uint64_t end_ns,
+                                struct muster_report *report)
 {
     struct loss loss = { .rate = 0 };
     for (uint32_t i = 0; i < job->lane_count; i++) {
         const struct run_lane *lane = &job->lanes[i];
         struct muster_job_device *device = &report->devices[report->device_count++];
         struct job_lane_report core;
+        uint64_t busy_ns = lane->busy_ns;
+        if (!job->is_over && lane->running > 0 && end_ns > lane->busy_since_ns)
+            busy_ns += end_ns - lane->busy_since_ns;
         job_lane_report(job->core, i, &core);
         *device = (struct muster_job_device){ .items = core.items,
                                               .units = core.units,
                                               .retries = core.retries,
                                               .late = core.copies_lost,
-                                              .busy_ns = lane->busy_ns };
+                                              .busy_ns = busy_ns };
         snprintf(device->id, sizeof device->id, "%s", job->lane_ids[i]);
         device->health = core.is_lost   ? MUSTER_HEALTH_LOST
                          : core.is_hung ? MUSTER_HEALTH_SUSPECT
                                         : MUSTER_HEALTH_OK;
-        if (lane->busy_ns > 0)
-            device->items_per_s = (double)core.items / (double)lane->busy_ns * 1e9;
-        loss_add_locked(&loss, lane, core.items);
+        if (busy_ns > 0)
+            device->items_per_s = (double)core.items / (double)busy_ns * 1e9;
+        loss_add_locked(&loss, lane, core.items, end_ns);
     }
     loss_report(&loss, report);
 }
 
 static void report_locked(const struct muster_job *job, struct muster_report *report)
 {
+    uint64_t end_ns = job->is_over ? job->end_ns : platform_clock_ns();
     *report = (struct muster_report){ .size = sizeof *report,
                                       .status = job->status,
                                       .items = job_items(job->core),
                                       .delivered = job_items_delivered(job->core),
                                       .units = job_units_made(job->core),
                                       .retries = job_retries(job->core),
-                                      .makespan_ns = job->end_ns - job->start_ns };
+                                      .makespan_ns = end_ns - job->start_ns };
     report->failed_count = job_failed_ranges(job->core, report->failed, MUSTER_JOB_FAILED_MAX);
     for (size_t i = 0; i < job->failed_count; i++)
         add_failed(report->failed, &report->failed_count, job->failed[i]);
     report->failed_items = job->failed_items;
     if (job->pipeline)
         pipeline_report(job, report);
-    report_lanes_locked(job, report);
+    report_lanes_locked(job, end_ns, report);
 }
 
 muster_status muster_job_wait(struct muster_job *job, struct muster_report *report,
@@ -998,6 +1015,18 @@ muster_status muster_job_wait(struct muster_job *job, struct muster_report *repo
         *err = job->error;
     run_unlock(job->m);
     return status;
+}
+
+muster_status muster_job_report(struct muster_job *job, struct muster_report *report,
+                                struct muster_error *err)
+{
+    if (!job || !report || report->size < sizeof *report)
+        return run_bad_argument(err, "muster_job_report",
+                                "an argument is NULL, or report->size is not set");
+    run_lock(job->m);
+    report_locked(job, report);
+    run_unlock(job->m);
+    return MUSTER_OK;
 }
 
 void muster_job_cancel(struct muster_job *job)

@@ -153,19 +153,20 @@ void loss_attempt_locked(struct lane_slot *slot)
     cover(&lane->at_kernel, at_kernel.end_ns > 0 ? at_kernel : held);
 }
 
-void loss_add_locked(struct loss *loss, const struct run_lane *lane, uint64_t items)
+void loss_add_locked(struct loss *loss, const struct run_lane *lane, uint64_t items,
+                     uint64_t job_end_ns)
 {
     const struct muster_job *job = lane->job;
-    uint64_t begin_ns = lane->first_ns > 0 ? lane->first_ns : job->end_ns;
+    uint64_t begin_ns = lane->first_ns > 0 ? lane->first_ns : job_end_ns;
     uint64_t end_ns = lane->last_ns > begin_ns ? lane->last_ns : begin_ns;
     uint64_t busy_ns = lane->busy_ns;
-    if (lane->running > 0 && job->end_ns > lane->busy_since_ns) {
+    if (lane->running > 0 && job_end_ns > lane->busy_since_ns) {
         /* A device that hangs has its units to the end. */
-        busy_ns += job->end_ns - lane->busy_since_ns;
-        end_ns = job->end_ns;
+        busy_ns += job_end_ns - lane->busy_since_ns;
+        end_ns = job_end_ns;
     }
     /* Late attempts may end after the job. */
-    uint64_t beyond_ns = end_ns > job->end_ns ? end_ns - job->end_ns : 0;
+    uint64_t beyond_ns = end_ns > job_end_ns ? end_ns - job_end_ns : 0;
     busy_ns -= beyond_ns < busy_ns ? beyond_ns : busy_ns;
     end_ns -= beyond_ns;
     uint64_t held_ns = lane->held.ns < busy_ns ? lane->held.ns : busy_ns;
@@ -177,7 +178,7 @@ void loss_add_locked(struct loss *loss, const struct run_lane *lane, uint64_t it
     loss->items += items;
     loss->startup += rate * (double)(begin_ns - job->start_ns);
     loss->starved += end_ns - begin_ns > busy_ns ? rate * (double)(end_ns - begin_ns - busy_ns) : 0;
-    loss->tail += rate * (double)(job->end_ns - end_ns);
+    loss->tail += rate * (double)(job_end_ns - end_ns);
     loss->overhead += rate * (double)(busy_ns - held_ns);
     loss->transfer += rate * (double)(held_ns - work_ns);
 }

@@ -397,6 +397,59 @@ static void progress_is_told(void)
     account_deinit(&account);
 }
 
+/* What a report says in mid-job, with the sink standing at item 500, and at the end. */
+static void a_report_can_be_had_at_any_time(void)
+{
+    struct muster *m = open_sim(NULL, SIM_UNEQUAL);
+    struct door door = DOOR_INIT;
+    struct muster_report now = { .size = sizeof now }, end = { .size = sizeof end };
+    struct account account;
+    uint64_t items = 0, busy_ns = 0;
+    account_init(&account, 1000);
+    account.special = 500;
+    account.act = stand_in_sink;
+    account.user = &door;
+    struct muster_job_desc desc = account_desc(&account, kernel_of(m, compute));
+    desc.options.unit_items = 100;
+    struct muster_job *job = start(m, &desc);
+    CHECK_STATUS(MUSTER_E_INVALID,
+                 muster_job_report(job, &(struct muster_report){ .size = 0 }, &problem));
+    door_wait_arrived(&door, 1);
+    MUST(muster_job_report(job, &now, &problem));
+    CHECK_STATUS(MUSTER_OK, now.status);
+    CHECK_EQUAL(1000, now.items);
+    CHECK_EQUAL(500, now.delivered);
+    CHECK(now.device_count > 1 && now.makespan_ns > 0);
+    for (size_t i = 0; i < now.device_count; i++) {
+        items += now.devices[i].items;
+        busy_ns += now.devices[i].busy_ns;
+        CHECK(now.devices[i].busy_ns <= now.makespan_ns);
+    }
+    CHECK(items >= 500 && items <= 1000 && busy_ns > 0);
+    uint64_t parts_ns = now.bound_ns + now.startup_ns + now.transfer_ns + now.overhead_ns +
+                        now.starved_ns + now.tail_ns;
+    CHECK(parts_ns + 6 >= now.makespan_ns && parts_ns <= now.makespan_ns + 6);
+    /* Time goes on though nothing is delivered. */
+    MUST(muster_job_report(job, &end, &problem));
+    CHECK_EQUAL(500, end.delivered);
+    CHECK(end.makespan_ns > now.makespan_ns);
+    door_open(&door);
+    MUST(muster_job_wait(job, &end, &problem));
+    CHECK(end.makespan_ns >= now.makespan_ns);
+    MUST(muster_job_report(job, &now, &problem));
+    CHECK_EQUAL(1000, now.delivered);
+    CHECK_EQUAL(end.makespan_ns, now.makespan_ns);
+    CHECK_EQUAL(end.bound_ns, now.bound_ns);
+    CHECK_EQUAL(end.device_count, now.device_count);
+    for (size_t i = 0; i < now.device_count && i < end.device_count; i++) {
+        CHECK_EQUAL(end.devices[i].items, now.devices[i].items);
+        CHECK_EQUAL(end.devices[i].busy_ns, now.devices[i].busy_ns);
+    }
+    muster_job_destroy(job);
+    MUST(muster_close(m, &problem));
+    account_deinit(&account);
+}
+
 /* Kernels stop here until the test has seen what it waits for. */
 static struct door entrance;
 
@@ -582,6 +635,7 @@ static void wrong_descriptions_are_refused(void)
                  muster_for(m, right.kernel, 1, NULL, 0, NULL, &report, &problem));
     CHECK_STATUS(MUSTER_E_INVALID, muster_job_wait(NULL, NULL, &problem));
     CHECK_STATUS(MUSTER_E_INVALID, muster_job_progress(NULL, NULL, &problem));
+    CHECK_STATUS(MUSTER_E_INVALID, muster_job_report(NULL, NULL, &problem));
     muster_job_cancel(NULL);
     check_prefix(&account, 0, 0);
     MUST(muster_close(other, &problem));
@@ -601,6 +655,7 @@ int main(int argc, char **argv)
         TEST(the_window_is_kept),
         TEST(jobs_run_side_by_side),
         TEST(progress_is_told),
+        TEST(a_report_can_be_had_at_any_time),
         TEST(a_straggler_is_overtaken),
         TEST(an_estimate_is_what_is_taken),
         TEST(wrong_arguments_are_refused),

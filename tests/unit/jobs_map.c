@@ -515,9 +515,13 @@ static void destroying_at_any_moment_leaves_exact_statuses(void)
         struct muster_job_desc desc = map_desc(map, kernel_of(m, compute_or_refuse));
         struct muster_job *job = start(m, &desc);
         struct muster_progress progress = { .size = sizeof progress };
+        struct muster_report report = { .size = sizeof report };
         uint64_t until = draw(&random, 2000);
         do {
             MUST(muster_job_progress(job, &progress, &problem));
+            MUST(muster_job_report(job, &report, &problem));
+            CHECK(report.delivered >= progress.delivered &&
+                  report.failed_items <= report.delivered);
             sched_yield();
         } while (progress.delivered < until);
         muster_job_destroy(job);
