@@ -119,9 +119,7 @@ static enum exit_code code_of(enum map_part part, muster_status status)
         return EXIT_FAILED;
     switch (part) {
     case MAP_KERNEL:
-        return EXIT_USAGE;
     case MAP_INPUT:
-        /* An input that was there and then could not be read is no mistake of the caller's. */
         return EXIT_USAGE;
     case MAP_DEVICES:
         if (status == MUSTER_E_NO_DEVICE || status == MUSTER_E_NOT_FOUND)
@@ -178,6 +176,9 @@ static enum exit_code finish(struct map *map, struct show *show, struct interrup
     if (*status == MUSTER_OK)
         return EXIT_DONE;
     const char *name = interrupt_name(interrupt);
+    /* An input that was there and then could not be read is nothing that was asked wrongly. */
+    if (!name && part == MAP_INPUT && error.status == MUSTER_E_IO)
+        part = MAP_OUTPUT;
     if (!name)
         return refuse(part, &error);
     tell_interrupt(name, out_path);
@@ -189,10 +190,10 @@ static enum exit_code run_map(struct map *map, const struct map_options *asked, 
                               struct interrupt *interrupt, struct output *out)
 {
     struct muster_error error;
+    interrupt_set(interrupt, cancel, map);
     muster_status status = map_start(map, asked, &error);
     enum exit_code code;
     if (status == MUSTER_OK) {
-        interrupt_set(interrupt, cancel, map);
         show_job(show, map_job(map));
         code = finish(map, show, interrupt, asked->out, &status);
     } else {

@@ -4,6 +4,7 @@
 #include "video.h"
 
 #include <muster/backend.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +18,8 @@ struct map {
     struct muster *m;             /* borrowed */
     struct muster_kernel *kernel; /* owns, as all that follows */
     struct muster_file *in, *out;
-    struct muster_job *job;
+    _Atomic(struct muster_job *) job; /* set by map_start, which map_cancel may come before */
+    atomic_bool is_cancelled;
     struct binding binding;
     uint64_t items; /* as the job counts them */
     bool is_video, has_video;
@@ -273,7 +275,15 @@ muster_status map_start(struct map *map, const struct map_options *options,
                                           .sink = map->is_video ? take_frames : take_records,
                                           .sink_user = map,
                                           .options = run };
-    return muster_start(map->m, &desc, &map->job, err);
+    struct muster_job *job;
+    status = muster_start(map->m, &desc, &job, err);
+    if (status != MUSTER_OK)
+        return status;
+    /* Sequentially consistent with map_cancel: one of the two sees what the other has set. */
+    atomic_store(&map->job, job);
+    if (atomic_load(&map->is_cancelled))
+        muster_job_cancel(job);
+    return MUSTER_OK;
 }
 
 static muster_status open_all(struct map *map, const struct map_options *options,
@@ -334,7 +344,8 @@ struct muster_file *map_file(const struct map *map, bool is_output)
 
 void map_cancel(struct map *map)
 {
-    muster_job_cancel(map->job);
+    atomic_store(&map->is_cancelled, true);
+    muster_job_cancel(atomic_load(&map->job));
     muster_file_cancel(map->in);
     muster_file_cancel(map->out);
 }

@@ -56,7 +56,7 @@ void map_facts(const struct map *map, struct map_facts *out);
 struct muster_job *map_job(const struct map *map);
 struct muster_file *map_file(const struct map *map, bool is_output);
 
-/* Any thread, between map_start and map_destroy: map_wait and map_finish end soon. */
+/* Any thread, between map_create and map_destroy: map_wait and map_finish end soon. */
 void map_cancel(struct map *map);
 
 /*

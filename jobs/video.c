@@ -60,8 +60,14 @@ void video_deinit(struct video *video)
 
 muster_status video_begin(struct video *video, struct muster_file *out, struct muster_error *err)
 {
+    struct muster_file_report report = { .size = sizeof report };
     video->out = out;
-    return muster_file_write(out, video->header, video->header_bytes, err);
+    muster_status status = muster_file_report(out, &report, err);
+    if (status != MUSTER_OK)
+        return status;
+    video->is_live = strcmp(report.engine, "pipe") == 0;
+    status = muster_file_write(out, video->header, video->header_bytes, err);
+    return status == MUSTER_OK && video->is_live ? muster_file_flush(out, err) : status;
 }
 
 /* Reading. */
@@ -181,5 +187,6 @@ muster_status video_sink(void *user, const struct muster_result *result)
             status = muster_file_write(video->out, frame, (size_t)video->y4m.frame_bytes, NULL);
         video->frames_written++;
     }
-    return status;
+    /* Who reads a pipe may wait for these frames before there are others. */
+    return status == MUSTER_OK && video->is_live ? muster_file_flush(video->out, NULL) : status;
 }

@@ -17,6 +17,7 @@ struct video {
     struct y4m y4m;
     char header[Y4M_LINE_MAX + 1]; /* with its end */
     size_t header_bytes;
+    bool is_live; /* the output is a pipe */
     /* Of the thread that reads. */
     uint64_t frames_begun;
     uint64_t frame_left;         /* bytes of the current one that were not read */
