@@ -24,6 +24,7 @@ bench:
 
 mutate:
 	@scripts/setup
+	@scripts/edges
 	@scripts/mutate
 
 install: all

@@ -165,6 +165,15 @@ static uint32_t scan_check(MUSTER_GLOBAL const uint32_t *automaton, uint32_t key
     return group ? scan_search_group(automaton, group, text, length) : SCAN_NO;
 }
 
+/* Which of the 4 places in `low` may begin a word; `high` is what follows. */
+static uint32_t scan_sift(MUSTER_GLOBAL const uint32_t *automaton, uint32_t low, uint32_t high)
+{
+    uint32_t may = scan_may_begin(automaton, low);
+    may |= scan_may_begin(automaton, low >> 8 | high << 24) << 1;
+    may |= scan_may_begin(automaton, low >> 16 | high << 16) << 2;
+    return may | scan_may_begin(automaton, low >> 24 | high << 8) << 3;
+}
+
 /* `by_line`: behind a word that is there for sure the rest of its line does not matter. */
 MUSTER_KERNEL void scan(uint64_t item, MUSTER_GLOBAL const uint8_t *texts,
                         MUSTER_GLOBAL const uint32_t *automaton, uint32_t by_line,
@@ -172,22 +181,23 @@ MUSTER_KERNEL void scan(uint64_t item, MUSTER_GLOBAL const uint8_t *texts,
 {
     MUSTER_GLOBAL const uint8_t *text = texts + item * SCAN_ITEM;
     MUSTER_GLOBAL const uint32_t *quads = (MUSTER_GLOBAL const uint32_t *)text;
+    const uint32_t last = SCAN_ITEM / 4u - 1u;
     uint32_t next = 0, low = quads[0];
-    for (uint32_t mark = 0; mark < SCAN_ITEM_MARKS; mark++) {
-        uint64_t bits = 0;
-        for (uint32_t at = mark * 64u; at < (mark + 1u) * 64u; at++) {
-            uint32_t quad = at / 4u, shift = (at % 4u) * 8u;
-            uint32_t high = quad + 1u < SCAN_ITEM / 4u ? quads[quad + 1u] : 0u;
-            uint32_t key = shift ? low >> shift | high << (32u - shift) : low;
-            uint32_t found = SCAN_UNKNOWN;
-            if (shift == 24u)
-                low = high;
-            if (at < next)
+    uint64_t bits = 0;
+    for (uint32_t quad = 0; quad <= last; quad++) {
+        uint32_t high = quad < last ? quads[quad + 1u] : 0u;
+        uint32_t may = scan_sift(automaton, low, high);
+        /* Of the last 3 places not even 4 bytes are known. */
+        if (quad == last)
+            may |= 14u;
+        for (uint32_t k = 0; may >> k != 0u; k++) {
+            uint32_t at = quad * 4u + k, found = SCAN_UNKNOWN;
+            if (at < next || (may >> k & 1u) == 0u)
                 continue;
-            if (at + 4u <= SCAN_ITEM)
-                found = scan_may_begin(automaton, key)
-                            ? scan_check(automaton, key, text + at, SCAN_ITEM - at)
-                            : SCAN_NO;
+            if (at + 4u <= SCAN_ITEM) {
+                uint32_t key = k ? low >> k * 8u | high << (32u - k * 8u) : low;
+                found = scan_check(automaton, key, text + at, SCAN_ITEM - at);
+            }
             if (found != SCAN_NO)
                 bits |= (uint64_t)1 << (at % 64u);
             if (found == SCAN_YES && by_line) {
@@ -196,6 +206,10 @@ MUSTER_KERNEL void scan(uint64_t item, MUSTER_GLOBAL const uint8_t *texts,
                     next++;
             }
         }
-        marks[item * SCAN_ITEM_MARKS + mark] = bits;
+        if (quad % 16u == 15u) {
+            marks[item * SCAN_ITEM_MARKS + quad / 16u] = bits;
+            bits = 0;
+        }
+        low = high;
     }
 }

@@ -241,6 +241,12 @@ struct muster_backend {
      */
     muster_status (*launch)(void *stream, void *kernel, const struct muster_launch_desc *launches,
                             size_t count, struct muster_error *err);
+
+    /*
+     * Optional: whether copies between this host memory and the device are as fast as they can be;
+     * if not, it pays to pass them through registered memory. Without this they always are.
+     */
+    int (*host_is_fast)(void *device, const void *memory, size_t bytes);
 };
 
 /*

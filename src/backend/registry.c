@@ -56,6 +56,12 @@ static muster_status no_host_register(void *device, void *memory, size_t bytes,
     return MUSTER_OK;
 }
 
+static int no_host_is_fast(void *device, const void *memory, size_t bytes)
+{
+    (void)device, (void)memory, (void)bytes;
+    return 1;
+}
+
 static void no_host_unregister(void *device, void *memory)
 {
     (void)device, (void)memory;
@@ -196,6 +202,7 @@ muster_status registry_complete(const struct muster_backend *given, struct muste
     DEFAULT(kernel_init);
     DEFAULT(kernel_deinit);
     DEFAULT(launch);
+    DEFAULT(host_is_fast);
 #undef DEFAULT
     *out = filled;
     return MUSTER_OK;

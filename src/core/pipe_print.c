@@ -60,10 +60,13 @@ static void put_buffers(struct text_room *room, const struct pipe_declaration *d
     text_put(room, "buffers\n");
     for (uint32_t b = 0; b < declaration->buffer_count; b++) {
         const struct pipe_buffer *buffer = &declaration->buffers[b];
-        text_put(room, "  %-*s  %-6s  %u slot%s%s%s%s\n", width, buffer->name,
-                 buffer->is_host ? "host" : "device", buffer->slots, buffer->slots == 1 ? "" : "s",
-                 buffer->is_input ? ", input" : "", buffer->is_output ? ", output" : "",
-                 buffer->is_carried ? ", carried" : "");
+        text_put(room, "  %-*s  %-6s  ", width, buffer->name, buffer->is_host ? "host" : "device");
+        if (buffer->is_unshared)
+            text_put(room, "one for each unit");
+        else
+            text_put(room, "%u slot%s", buffer->slots, buffer->slots == 1 ? "" : "s");
+        text_put(room, "%s%s%s\n", buffer->is_input ? ", input" : "",
+                 buffer->is_output ? ", output" : "", buffer->is_carried ? ", carried" : "");
     }
 }
 

@@ -42,10 +42,11 @@ struct lane_slot {
     muster_stream stream;
     bool has_stream;
     muster_block blocks[MUSTER_ARGS_MAX]; /* device memory of array arguments; generation 0: none */
-    muster_status given;                  /* how giving it to the device went */
-    struct muster_error problem;          /* why it went wrong */
-    muster_status ended;                  /* how the stream got to its end */
-    muster_status result;                 /* how the kernel ended */
+    void *staged[MUSTER_ARGS_MAX]; /* pinned, for arrays that are not; own; NULL: copied as it is */
+    muster_status given;           /* how giving it to the device went */
+    struct muster_error problem;   /* why it went wrong */
+    muster_status ended;           /* how the stream got to its end */
+    muster_status result;          /* how the kernel ended */
     uint64_t kicked_ns, given_ns, ended_ns;
     struct timing_mark *marks[TIMING_MARKS]; /* borrowed of the device; NULL: not timed */
     uint32_t marked;                         /* of them, recorded for this unit */

@@ -58,18 +58,6 @@ bool host_memory_used_by_locked(const struct run_device *device)
     return slab != NULL;
 }
 
-bool host_memory_is_pinned(const struct run_device *device, const void *memory, size_t bytes)
-{
-    const char *begin = memory;
-    run_lock(device->m);
-    const struct slab *slab = device->slabs;
-    while (slab && (begin < slab->pages || begin >= slab->pages + slab->bytes ||
-                    bytes > (size_t)(slab->pages + slab->bytes - begin)))
-        slab = slab->next;
-    run_unlock(device->m);
-    return slab != NULL;
-}
-
 /* Maps and registers; nobody knows of it yet. */
 static muster_status slab_make(struct run_device *device, size_t bytes, size_t piece_bytes,
                                struct slab **out, struct muster_error *err)

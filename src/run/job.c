@@ -1063,29 +1063,38 @@ muster_status muster_job_progress(struct muster_job *job, struct muster_progress
     return MUSTER_OK;
 }
 
-void jobs_free_left(struct muster *m, bool all)
+/* Frees it, unless a device may still be working in its memory. */
+static void free_left(struct muster_job *job, bool all)
 {
-    struct muster_job *gone = NULL;
+    struct muster *m = job->m;
+    for (uint32_t i = 0; i < job->lane_count && !all; i++)
+        line_look_again(&job->lanes[i]);
     run_lock(m);
-    for (struct muster_job **at = &m->jobs_left; *at;) {
-        struct muster_job *job = *at;
-        if (job->outstanding > 0 && !all) {
-            at = &job->next;
-            continue;
-        }
-        *at = job->next;
-        job->next = gone;
-        gone = job;
+    bool is_kept = job->outstanding > 0 && !all;
+    if (is_kept) {
+        job->next = m->jobs_left;
+        m->jobs_left = job;
     }
     run_unlock(m);
-    while (gone) {
-        struct muster_job *job = gone;
-        gone = job->next;
-        /* At the end the runtime itself has given back what its devices had. */
-        if (!all)
-            tear_down(job);
-        platform_condition_deinit(&job->changed);
-        free_job(job);
+    if (is_kept)
+        return;
+    /* At the end the runtime itself has given back what its devices had. */
+    if (!all)
+        tear_down(job);
+    platform_condition_deinit(&job->changed);
+    free_job(job);
+}
+
+void jobs_free_left(struct muster *m, bool all)
+{
+    run_lock(m);
+    struct muster_job *left = m->jobs_left;
+    m->jobs_left = NULL;
+    run_unlock(m);
+    while (left) {
+        struct muster_job *job = left;
+        left = job->next;
+        free_left(job, all);
     }
 }
 

@@ -20,6 +20,14 @@ static uint64_t items_of(struct muster_range range)
 
 /* Setting up. */
 
+/* Whether the device copies from the caller's array as fast as it can, or has none to copy from. */
+static bool is_fast(const struct run_lane *lane, const struct muster_arg *arg)
+{
+    const struct run_device *device = lane->device;
+    return !arg->in || device->backend->table.host_is_fast(
+                           device->state, arg->in, (size_t)lane->job->desc.items * arg->bytes);
+}
+
 /* Device memory for each array argument of one slot. */
 static muster_status allocate_blocks(struct lane_slot *slot, struct muster_error *err)
 {
@@ -33,6 +41,11 @@ static muster_status allocate_blocks(struct lane_slot *slot, struct muster_error
                                                      &slot->blocks[i], err);
         if (status != MUSTER_OK)
             return status;
+        /* Where there is no pinned memory to pass it through it is copied as it is. */
+        if (!is_fast(slot->lane, arg) &&
+            muster_host_allocate(job->m, device_handle_locked(slot->lane->device),
+                                 job->unit_max * arg->bytes, &slot->staged[i], NULL) != MUSTER_OK)
+            slot->staged[i] = NULL;
     }
     return MUSTER_OK;
 }
@@ -172,8 +185,10 @@ void lane_tear_down(struct run_lane *lane)
         slot->has_stream = false;
         see_flights_end(slot);
         timing_give_back(slot);
-        for (size_t i = 0; i < MUSTER_ARGS_MAX; i++)
+        for (size_t i = 0; i < MUSTER_ARGS_MAX; i++) {
             free_block(lane, slot->stream, slot->blocks[i]);
+            muster_host_free(m, slot->staged[i], NULL);
+        }
         /* What was declared for the whole lane goes with its first slot. */
         for (size_t i = 0; s == 0 && i < MUSTER_ARGS_MAX; i++)
             free_block(lane, slot->stream, lane->arrays[i]);
@@ -271,11 +286,15 @@ static muster_status copy_in(struct lane_slot *slot, size_t arg, muster_block bl
                      (given->kind != MUSTER_ARG_OUT && !slot->lane->uses_host_memory);
     if (!is_needed)
         return MUSTER_OK;
-    uint64_t offset = slot->part.begin * given->bytes;
     /* The halo lies before and behind it there too: the block begins with it. */
-    return muster_copy_in(job->m, slot->stream, block, offset,
-                          unit_input(slot, given) + offset - given->halo * given->bytes,
-                          (items_of(slot->part) + 2 * given->halo) * given->bytes, err);
+    uint64_t offset = slot->part.begin * given->bytes;
+    size_t bytes = (size_t)(items_of(slot->part) + 2 * given->halo) * given->bytes;
+    const char *from = unit_input(slot, given) + offset - given->halo * given->bytes;
+    if (slot->staged[arg]) {
+        copiers_copy(job->m, slot->staged[arg], from, bytes);
+        from = slot->staged[arg];
+    }
+    return muster_copy_in(job->m, slot->stream, block, offset, from, bytes, err);
 }
 
 static muster_status make_operand(struct lane_slot *slot, size_t arg, struct muster_operand *out,

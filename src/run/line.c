@@ -275,9 +275,10 @@ static bool must_stage(const struct line *line)
     uint32_t input = line->pipeline->input;
     if (!job->desc.input || job->desc.items == 0 || line->lane->uses_host_memory)
         return false;
-    return !host_memory_is_pinned(line->lane->device, job->desc.input,
-                                  (size_t)job->desc.items *
-                                      line->pipeline->buffers[input].bytes_per_item);
+    const struct run_device *device = line->lane->device;
+    return !device->backend->table.host_is_fast(device->state, job->desc.input,
+                                                (size_t)job->desc.items *
+                                                    line->pipeline->buffers[input].bytes_per_item);
 }
 
 muster_status line_set_up(struct run_lane *lane, struct muster_error *err)
@@ -910,6 +911,36 @@ static void leave_locked(struct line *line)
     if (account_is_on(line) && !line->was_refused && line->oldest == line->next)
         account_check(line);
     run_lock(m);
+}
+
+/* Whether the device has done all of the unit that it was given. */
+static bool is_given_over(struct line_unit *unit)
+{
+    const struct line *line = unit->line;
+    for (uint32_t s = 1; s < sink_of(line) && s < unit->next; s++)
+        if (!is_host(line, s) && (line->recording >> s & 1) && !has_arrived(unit, s))
+            return false;
+    return true;
+}
+
+void line_look_again(struct run_lane *lane)
+{
+    struct line *line = lane->line;
+    if (!line || !line->units || line->oldest == line->next)
+        return;
+    /* Nobody will end the host steps that streams still wait for. */
+    for (uint32_t i = 0; i < line->plan->edge_count; i++)
+        if (line->gates[i])
+            table_of(line)->gate_publish(line->gates[i], line->next + 1, NULL);
+    for (uint64_t number = line->oldest; number < line->next; number++)
+        if (!is_given_over(unit_at(line, number)))
+            return;
+    run_lock(line->job->m);
+    for (; line->oldest < line->next; line->oldest++) {
+        unit_at(line, line->oldest)->slot->stage = STAGE_FREE;
+        line->job->outstanding--;
+    }
+    run_unlock(line->job->m);
 }
 
 void line_run(struct run_lane *lane)

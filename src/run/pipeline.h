@@ -172,6 +172,11 @@ void line_run(struct run_lane *lane);
 /* Nothing of it is under way. */
 void line_tear_down(struct run_lane *lane);
 void line_free(struct run_lane *lane);
+/*
+ * For a lane that was left because its device hung: whether it has come back meanwhile. Then nothing of
+ * it is under way. No lock is held.
+ */
+void line_look_again(struct run_lane *lane);
 
 /* A part's place in a buffer; `count` parts from there. */
 struct line_place {

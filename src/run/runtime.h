@@ -558,8 +558,6 @@ muster_status kernel_check_arguments(const struct muster_kernel *kernel,
 void kernels_destroy_all(struct muster *m);
 
 /* host_memory.c */
-/* Whether all of it is pinned memory of the device. */
-bool host_memory_is_pinned(const struct run_device *device, const void *memory, size_t bytes);
 /* Whether pinned memory of the device is out. */
 bool host_memory_used_by_locked(const struct run_device *device);
 /*

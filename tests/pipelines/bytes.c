@@ -8,7 +8,8 @@
 #include "machine.h"
 #include "shapes.h"
 
-#define REPETITIONS 8
+/* From a source and again from an array: eight in all. */
+#define REPETITIONS 4
 #define WHY_BYTES 160
 
 static const char *backend = "cpu";
@@ -68,7 +69,9 @@ static void run_once(struct shape_run *run, enum shape_input input)
     CHECK(report.schedule != MUSTER_SCHEDULE_AUTO);
     CHECK(report.schedule_reason[0]);
     check_edges(run->shape, job);
-    check_calls(run);
+    /* Where there are several devices a straggler may be run twice. */
+    if (report.device_count == 1)
+        check_calls(run);
     muster_job_destroy(job);
 }
 
@@ -107,8 +110,11 @@ static void every_shape_from_an_array(void)
     run_all(SHAPE_ALL_FORMS, MUSTER_SCHEDULE_AUTO, SHAPE_FROM_ARRAY, test_repetitions(REPETITIONS));
 }
 
+/* Elsewhere it is the only form that there is. */
 static void every_shape_with_portable_kernels(void)
 {
+    if (strcmp(backend, "cpu") != 0 && strcmp(backend, "sim") != 0)
+        return;
     run_all(SHAPE_PORTABLE_ONLY, MUSTER_SCHEDULE_AUTO, SHAPE_FROM_ARRAY, 1);
 }
 
@@ -147,6 +153,31 @@ static void units_of_any_size(void)
     }
     free(out);
     shape_close(run);
+    MUST(muster_close(m, &problem));
+}
+
+/* As many units at a time as the job says, fewer or more than there are slots. */
+static void any_depth(void)
+{
+    static const char *const names[] = { "late", "carry_host", "fan_in", "batch", "host_only" };
+    static const uint32_t depths[] = { 1, 2, 3, 5, 16, 64 };
+    struct muster *m = machine_open(backend);
+    for (size_t i = 0; i < COUNT_OF(names) * COUNT_OF(depths); i++) {
+        struct shape_run *run;
+        struct muster_job *job;
+        char why[WHY_BYTES];
+        const struct shape *shape = shape_find(names[i % COUNT_OF(names)]);
+        MUST(shape_open(m, shape, SHAPE_ALL_FORMS, MUSTER_SCHEDULE_AUTO, &run, &problem));
+        struct muster_job_desc desc = shape_job(run, (enum shape_input)(i % 2), NULL);
+        desc.options.depth = depths[i / COUNT_OF(names)];
+        MUST(muster_start(m, &desc, &job, &problem));
+        MUST(muster_job_wait(job, NULL, &problem));
+        muster_job_destroy(job);
+        if (!shape_is_right(run, why, sizeof why))
+            test_fail(__FILE__, __LINE__, "%s, %u deep: %s", shape->name,
+                      depths[i / COUNT_OF(names)], why);
+        shape_close(run);
+    }
     MUST(muster_close(m, &problem));
 }
 
@@ -232,6 +263,7 @@ int main(int argc, char **argv)
         TEST(every_shape_one_unit_at_a_time),
         TEST(every_shape_that_drains_before_it_kicks),
         TEST(units_of_any_size),
+        TEST(any_depth),
         TEST(a_number_of_items_that_is_not_known),
         TEST(no_items_at_all),
         TEST(jobs_that_do_not_fit_their_pipeline),

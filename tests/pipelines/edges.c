@@ -203,13 +203,15 @@ struct tally {
 };
 
 /*
- * What the run of an edge is to show. Edges that only make waits bind guard no data by themselves;
- * and what source and sink hold is kept apart by the window too.
+ * Why a run without the edge comes out right all the same; NULL: it should not. A record that is not
+ * issued before its wait is missed only if the host is late besides, and a unit is handed to the sink
+ * when all of its steps have arrived, whatever the plan says.
  */
-static bool guards_data(const struct pipe_declaration *declaration, const struct pipe_edge *edge)
+static const char *spared(const struct pipe_declaration *declaration, const struct pipe_edge *edge)
 {
-    return edge->hazard != PIPE_ISSUED && edge->from != 0 && edge->to != 0 &&
-           edge->from <= declaration->stage_count && edge->to <= declaration->stage_count;
+    if (edge->hazard == PIPE_ISSUED)
+        return "the event's edge keeps the order";
+    return edge->to > declaration->stage_count ? "the lane waits for all of a unit" : NULL;
 }
 
 static void try_edge(const struct shape_run *run, const struct pipe_plan *plan, bool has_gates,
@@ -218,19 +220,22 @@ static void try_edge(const struct shape_run *run, const struct pipe_plan *plan, 
     const struct pipe_declaration *declaration = &run->pipeline->declaration;
     const struct pipe_edge *edge = &plan->edges[number];
     char said[OUTPUT_BYTES];
-    bool named = is_named(run, plan, number), guards = guards_data(declaration, edge);
+    const char *why_not = spared(declaration, edge);
+    bool named = is_named(run, plan, number);
     enum outcome outcome = try_without(run->shape->name, has_gates, number, said);
+    bool is_unnoticed = outcome == BROKEN || (outcome == RIGHT && !why_not);
     tally->edges++;
     tally->unnamed += !named;
-    tally->unnoticed += guards && (outcome == RIGHT || outcome == BROKEN);
+    tally->unnoticed += is_unnoticed;
     tally->outcomes[outcome]++;
-    if (tally->prints || !named || (guards && (outcome == RIGHT || outcome == BROKEN)))
-        printf("%-16s %-5s %-9s %-9s %2u  %-8s %-8s %-19s %-10s %s\n", run->shape->name,
+    if (tally->prints || !named || is_unnoticed)
+        printf("%-16s %-5s %-9s %-9s %2u  %-8s %-8s %-19s %-10s %s%s%s\n", run->shape->name,
                has_gates ? "gates" : "plain", pipe_step_name(declaration, edge->from),
                pipe_step_name(declaration, edge->to), edge->distance,
                edge->buffer == PIPE_NONE ? "-" : declaration->buffers[edge->buffer].name,
                kind_name(edge->kind), hazard_name(edge->hazard), named ? "named" : "NOT NAMED",
-               outcome_words[outcome]);
+               outcome_words[outcome], outcome == RIGHT && why_not ? ": " : "",
+               outcome == RIGHT && why_not ? why_not : "");
     fflush(stdout);
 }
 

@@ -9,6 +9,10 @@
 #include "fault/faulty_allocator.h"
 #include "fault/faulty_backend.h"
 #include "fault/sweep.h"
+#include "slow.h"
+
+/* What a device that hangs keeps is found here, and so is no leak. */
+static struct counting counting = COUNTING_INIT;
 
 static struct muster *open_faulty_sim(const char *fault, bool has_second)
 {
@@ -21,6 +25,7 @@ static struct muster *open_faulty_sim(const char *fault, bool has_second)
     options.devices = "sim";
     options.sim = sim;
     options.close_ns = 200 * MS;
+    options.allocator = counting_allocator(&counting);
     return open_with(options);
 }
 
@@ -84,6 +89,7 @@ static void a_device_that_is_lost(void)
 static void a_device_that_hangs(void)
 {
     static const char *const names[] = { "depth_2", "late", "carry_host" };
+    static struct shape_run *left[COUNT_OF(names)];
     for (size_t i = 0; i < COUNT_OF(names); i++) {
         struct muster *m = open_faulty_sim("{\"kind\": \"hang\", \"at_launch\": 4}", i == 0);
         struct shape_run *run = open_run(m, shape_find(names[i]));
@@ -102,8 +108,9 @@ static void a_device_that_hangs(void)
         /* Pipeline and kernels went with the runtime; the items are the device's as long as it is. */
         run->pipeline = NULL;
         memset(run->kernels, 0, sizeof run->kernels);
+        left[i] = run;
         if (closed == MUSTER_OK)
-            shape_close(run);
+            shape_close(left[i]);
     }
 }
 
@@ -196,6 +203,9 @@ static void every_call_that_the_driver_refuses(void)
             options.cpu_workers = 3;
             options.close_ns = 200 * MS;
             struct muster_error err = { .size = sizeof err };
+            struct faulty_allocator allocator;
+            faulty_allocator_init(&allocator, 0, false);
+            options.allocator = faulty_allocator_hook(&allocator);
             muster_status status = use_pipeline(&options, shape_find(name), &err);
             had_failed += faulty_has_failed();
             if (*faulty_mistake())
@@ -210,8 +220,41 @@ static void every_call_that_the_driver_refuses(void)
                               muster_status_name(plan.status),
                               (unsigned long long)faulty_live((enum faulty_object)object));
             faulty_bury();
+            faulty_allocator_deinit(&allocator);
         }
     CHECK(had_failed > 40);
+}
+
+/*
+ * A record that the driver refuses, of a step that is slow: nobody goes past it, and when it is over the
+ * lane goes on by itself.
+ */
+static void nobody_passes_what_was_not_recorded(void)
+{
+    const struct muster_backend *table;
+    const uint64_t usual_ns = unit_ns;
+    unit_ns = 60 * SECOND;
+    for (uint64_t i = 0; i < 36; i++) {
+        uint64_t number = 12 + i % 9;
+        const struct faulty_plan plan = { .call = FAULTY_event_record,
+                                          .number = number,
+                                          .status = MUSTER_E_DRIVER };
+        table = faulty_wrap(slow_wrap(true), &plan);
+        /* The stream of "update"; late by as much as a few units take. */
+        slow_choose(2, MS + i / 9 * MS / 2);
+        struct muster_options options = MUSTER_OPTIONS_INIT;
+        options.backends = &table;
+        options.backend_count = 1;
+        options.devices = "faulty";
+        options.cpu_workers = 6;
+        struct muster_error err = { .size = sizeof err };
+        muster_status status = use_pipeline(&options, shape_find("five_streams"), &err);
+        if (status != MUSTER_OK)
+            test_fail(__FILE__, __LINE__, "record %llu: %s", (unsigned long long)number, err.text);
+        CHECK(faulty_has_failed());
+        faulty_bury();
+    }
+    unit_ns = usual_ns;
 }
 
 int main(int argc, char **argv)
@@ -222,6 +265,7 @@ int main(int argc, char **argv)
         TEST(a_device_that_hangs),
         TEST(every_allocation_that_fails),
         TEST(every_call_that_the_driver_refuses),
+        TEST(nobody_passes_what_was_not_recorded),
     };
     return test_main(argc, argv, tests, COUNT_OF(tests));
 }

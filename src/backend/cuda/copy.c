@@ -43,6 +43,18 @@ static enum pinning pinning_of(const struct cuda_driver *driver, const unsigned 
     return has_first && has_last ? PINNED_ALL : has_first || has_last ? PINNED_PARTLY : PINNED_NOT;
 }
 
+int cuda_host_is_fast(void *state, const void *memory, size_t bytes)
+{
+    struct cuda_domain *domain = ((struct cuda_device *)state)->domain;
+    struct cuda_scope scope;
+    /* A device that is lost copies nothing, however fast. */
+    if (cuda_enter(&scope, domain, NULL) != MUSTER_OK)
+        return 1;
+    enum pinning pinning = pinning_of(&domain->backend->driver, memory, bytes);
+    cuda_leave(&scope, CUDA_SUCCESS_, "", NULL);
+    return pinning == PINNED_ALL;
+}
+
 /* One piece of a copy on its way between pageable memory and the stage. */
 struct passage {
     const struct muster_allocator *allocator;

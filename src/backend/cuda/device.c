@@ -310,6 +310,7 @@ const struct muster_backend backend_cuda = {
     .memory_allocate = cuda_memory_allocate,
     .memory_free = cuda_memory_free,
     .host_register = cuda_host_register,
+    .host_is_fast = cuda_host_is_fast,
     .host_unregister = cuda_host_unregister,
     .stream_open = cuda_stream_open,
     .stream_close = cuda_stream_close,

@@ -243,6 +243,7 @@ muster_status cuda_memory_allocate(void *device, void *stream, uint64_t bytes,
                                    struct muster_memory *out, struct muster_error *err);
 muster_status cuda_memory_free(void *device, void *stream, struct muster_memory *memory,
                                struct muster_error *err);
+int cuda_host_is_fast(void *device, const void *memory, size_t bytes);
 muster_status cuda_host_register(void *device, void *memory, size_t bytes,
                                  struct muster_error *err);
 void cuda_host_unregister(void *device, void *memory);
