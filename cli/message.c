@@ -6,13 +6,16 @@
 /* Longer words of the user are cut off here; the library's own are shorter. */
 #define MESSAGE_BYTES 1024
 
-static void (*before)(void *user);
-static void *before_user;
+static struct {
+    void (*before)(void *user), (*after)(void *user);
+    void *user;
+} others;
 
-void message_before(void (*call)(void *user), void *user)
+void message_between(void (*before)(void *user), void (*after)(void *user), void *user)
 {
-    before = call;
-    before_user = user;
+    others.before = before;
+    others.after = after;
+    others.user = user;
 }
 
 static void print(const char *text, const char *fix)
@@ -24,9 +27,11 @@ static void print(const char *text, const char *fix)
     for (int i = 0; i < length && i < (int)sizeof line; i++)
         if ((unsigned char)line[i] < 0x20 && line[i] != '\n')
             line[i] = '?';
-    if (before)
-        before(before_user);
+    if (others.before)
+        others.before(others.user);
     fputs(line, stderr);
+    if (others.after)
+        others.after(others.user);
 }
 
 void message_error(const char *format, ...)

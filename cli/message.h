@@ -15,9 +15,10 @@ void message_usage(const char *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /*
- * Called before anything is said, for what stands in its way on the terminal; NULL: nothing does.
+ * Called before and after anything is said, for what stands in its way on the terminal; NULLs:
+ * nothing does.
  */
-void message_before(void (*call)(void *user), void *user);
+void message_between(void (*before)(void *user), void (*after)(void *user), void *user);
 
 /* What the library said; `subject` ("backend cuda") may be NULL. */
 void message_library(const char *subject, const struct muster_error *error);

@@ -203,12 +203,17 @@ static void stop_thread(struct show *show)
     show->has_thread = false;
 }
 
-/* Somebody else is about to write to the terminal. */
+/* Somebody else is about to write to the terminal. Nothing is drawn until he has. */
 static void make_way(void *user)
 {
     struct show *show = user;
     pthread_mutex_lock(&show->lock);
     terminal_erase(&show->terminal);
+}
+
+static void take_way(void *user)
+{
+    struct show *show = user;
     pthread_mutex_unlock(&show->lock);
 }
 
@@ -222,7 +227,7 @@ static void start_drawing(struct show *show)
         return;
     }
     show->has_terminal = true;
-    message_before(make_way, show);
+    message_between(make_way, take_way, show);
 }
 
 static void stop_drawing(struct show *show)
@@ -230,7 +235,7 @@ static void stop_drawing(struct show *show)
     if (!show->has_terminal)
         return;
     stop_thread(show);
-    message_before(NULL, NULL);
+    message_between(NULL, NULL, NULL);
     terminal_erase(&show->terminal);
     terminal_close(&show->terminal);
     show->has_terminal = false;
@@ -343,7 +348,9 @@ static void describe_devices(struct drawing *drawing)
         *to = (struct muster_simulation_device){ .items = from->items,
                                                  .units = from->units,
                                                  .retries = from->retries,
-                                                 .busy_ns = from->busy_ns,
+                                                 .busy_ns = from->busy_ns < all->makespan_ns
+                                                                ? from->busy_ns
+                                                                : all->makespan_ns,
                                                  .health = muster_health_name(from->health) };
         memcpy(to->id, from->id, sizeof to->id);
         drawing->numbers[i] = UINT32_MAX;
@@ -415,7 +422,9 @@ static muster_status make_picture(struct drawing *drawing, struct output *out)
         return result;
     bool has_any = drawing->end_ns > drawing->begin_ns;
     run->begin_ns = has_any ? drawing->begin_ns : 0;
-    run->makespan_ns = has_any ? drawing->end_ns - drawing->begin_ns : 0;
+    /* Also what lies between jobs, and attempts that came late. */
+    run->span_ns = has_any ? drawing->end_ns - drawing->begin_ns : 0;
+    run->makespan_ns = show->sum.jobs == 1 ? show->sum.all.makespan_ns : run->span_ns;
     /* Of several jobs the bounds do not add up to one of the time that they and their gaps take. */
     run->bound_ns = show->sum.jobs == 1 ? show->sum.all.bound_ns : 0;
     run->streams = drawing->has_stages ? drawing->streams : NULL;

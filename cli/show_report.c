@@ -223,7 +223,7 @@ static void print_times(const struct show_sum *sum, muster_status status, struct
     print_line(out, "time", figure, "", words);
     if (all->bound_ns == 0)
         return;
-    snprintf(words, sizeof words, "the kernels alone, the bound; the ratio is %.4f",
+    snprintf(words, sizeof words, "the kernels alone: the bound; ratio %.4f",
              (double)all->makespan_ns / (double)all->bound_ns);
     print_part(sum, "  work", all->bound_ns, words, out);
     print_part(sum, "  start-up", all->startup_ns, "before a device's first unit", out);

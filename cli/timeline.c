@@ -32,6 +32,9 @@
 
 #define TICKS_MAX 9
 #define FOOT_PITCH 17u
+#define LEGEND_CHARACTERS_MAX 24
+/* Waiting is a line, work is a bar. */
+#define STALL_HEIGHT 5u
 
 static const struct class_style {
     const char *name, *colour, *words;
@@ -41,7 +44,7 @@ static const struct class_style {
     [TIMELINE_LATE] = { "late", "#e9b44c", "late: dropped" },
     [TIMELINE_FAILED] = { "failed", "#d1495b", "failed" },
     [TIMELINE_LOST] = { "lost", "#3d3d47", "lost: never came back" },
-    [TIMELINE_STALL] = { "stall", "#d9dce3", "waits for another stage" },
+    [TIMELINE_STALL] = { "stall", "#b4b9c4", "waits for another stage" },
     /* Stages have names of their own. */
     [TIMELINE_STAGE + 0] = { "s0", "#7a6fc2", NULL },
     [TIMELINE_STAGE + 1] = { "s1", "#3f9a6b", NULL },
@@ -95,6 +98,7 @@ bool timeline_init(struct timeline *timeline, const struct timeline_run *run)
     timeline->column_width = rows > ROWS_WITH_NARROW_COLUMNS ? 2 : 1;
     timeline->column_count = PLOT_WIDTH / timeline->column_width;
     timeline->scale_ns = run->makespan_ns > run->bound_ns ? run->makespan_ns : run->bound_ns;
+    timeline->scale_ns = run->span_ns > timeline->scale_ns ? run->span_ns : timeline->scale_ns;
     if (timeline->scale_ns == 0)
         timeline->scale_ns = 1;
     size_t cells = (size_t)rows * timeline->column_count;
@@ -373,19 +377,31 @@ static const char *words_of(const struct timeline *timeline, int class)
     return class >= TIMELINE_STAGE ? timeline->stages[class - TIMELINE_STAGE] : styles[class].words;
 }
 
+/* Returns where the next one goes; one for which there is no room is left out. */
+static double draw_legend_entry(const struct timeline *timeline, int class, double x,
+                                struct output *out)
+{
+    const char *words = words_of(timeline, class);
+    size_t characters = utf8_count(words);
+    characters = characters < LEGEND_CHARACTERS_MAX ? characters : LEGEND_CHARACTERS_MAX;
+    double right = x + 18 + 6.6 * (double)characters;
+    if (!timeline->has_class[class] || right > WIDTH)
+        return x;
+    put(out, "<rect class=\"%s\" x=\"%.0f\" y=\"78\" width=\"12\" height=\"12\" rx=\"2\"/>",
+        styles[class].name, x);
+    put(out, "<text x=\"%.0f\" y=\"88.5\">", x + 18);
+    put_escaped(out, words, LEGEND_CHARACTERS_MAX);
+    output_text(out, "</text>\n");
+    return right + 24;
+}
+
 static void draw_legend(const struct timeline *timeline, struct output *out)
 {
     double x = PLOT_LEFT;
-    for (int i = 0; i < TIMELINE_CLASSES; i++) {
-        if (!timeline->has_class[i])
-            continue;
-        put(out, "<rect class=\"%s\" x=\"%.0f\" y=\"78\" width=\"12\" height=\"12\" rx=\"2\"/>",
-            styles[i].name, x);
-        put(out, "<text x=\"%.0f\" y=\"88.5\">", x + 18);
-        put_escaped(out, words_of(timeline, i), TIMELINE_STAGE_BYTES);
-        output_text(out, "</text>\n");
-        x += 18 + 6.6 * (double)utf8_count(words_of(timeline, i)) + 24;
-    }
+    for (int class = 0; class < TIMELINE_CLASSES; class ++)
+        if (class != TIMELINE_STALL)
+            x = draw_legend_entry(timeline, class, x, out);
+    draw_legend_entry(timeline, TIMELINE_STALL, x, out);
     put(out, "<text class=\"small end\" x=\"%d\" y=\"%d\">busy</text>", BUSY_RIGHT, PLOT_TOP - 10);
     put(out, "<text class=\"small end\" x=\"%d\" y=\"%d\">items</text>\n", SHARE_RIGHT,
         PLOT_TOP - 10);
@@ -440,7 +456,7 @@ static void draw_bars(const struct timeline_row *row, enum timeline_class class,
             continue;
         if (!has_any)
             put(out, "<path class=\"bar %s\" stroke-width=\"%u\" d=\"", styles[class].name,
-                (unsigned)height);
+                class == TIMELINE_STALL ? STALL_HEIGHT : (unsigned)height);
         has_any = true;
         output_text(out, "M");
         put_number(out, PLOT_LEFT + (double)bar->x);

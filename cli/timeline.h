@@ -37,6 +37,7 @@ struct timeline_run {
     muster_status status;
     uint64_t begin_ns;              /* what the events' times are counted from */
     uint64_t makespan_ns, bound_ns; /* bound 0: there is none */
+    uint64_t span_ns;               /* what is shown, if that is more */
     uint64_t items, units, missing; /* delivered; made; not delivered */
     const char *remark;             /* borrowed: behind these; NULL: nothing */
     const char *amount; /* borrowed: what the items are, "3.1 GiB"; NULL: they are counted */

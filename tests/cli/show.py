@@ -1,0 +1,338 @@
+"""Progress, reports, traces and pictures of commands that run jobs (cli/show.h), through show_program: on terminals of several
+kinds, and without one."""
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as xml
+
+from lib.check import Check, Run, clean_environment
+from lib.screen import on_terminal, set_size
+
+PROGRAM = sys.argv[1]
+# Two devices of which the first does three quarters; an item takes 0.25 us on both together.
+TWO = '[{"name":"fast","items_per_s":3e6},{"name":"slow","items_per_s":1e6}]'
+LOST = '[{"items_per_s":4e6,"faults":[{"kind":"lost","at_ms":200}]}]'
+HALF_LOST = '[{"items_per_s":2e6},{"items_per_s":2e6,"faults":[{"kind":"lost","at_ms":200}]}]'
+MANY = '[{"count":20,"items_per_s":2e5}]'
+ITEMS_PER_S = 4000000
+# Long enough for a dozen frames.
+LONG = str(ITEMS_PER_S * 5 // 4)
+
+
+def environment(**extra):
+    base = {"MUSTER_DEVICES": "sim", "MUSTER_SIM": TWO, "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
+    base.update(extra)
+    kept = clean_environment(**base)
+    if "NO_COLOR" not in extra:
+        kept.pop("NO_COLOR", None)
+    return kept
+
+
+def shown(*arguments, columns=80, rows=24, at=None, before="", **extra):
+    return on_terminal([PROGRAM, *arguments], columns, rows, environment(**extra), before=before, at=at)
+
+
+def plain(*arguments, **extra):
+    done = subprocess.run([PROGRAM, *arguments], capture_output=True, env=environment(**extra), timeout=60)
+    return Run(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def frames(seen):
+    """Screens with the display on them."""
+    report = ["DEVICE", "before a device's", "of this process"]
+    texts = [(screen, "".join(screen)) for screen in seen.screens]
+    return [screen for screen, text in texts if " %" in text and not any(part in text for part in report)]
+
+
+def block(check):
+    seen = shown("--items", LONG, before="$ show\r\n")
+    check.equal("block: exit code", seen.code, 0)
+    check.equal("block: what the terminal does not know", seen.screen.unknown, [])
+    check.true("block: nothing at first", seen.times[0] >= 0.29, seen.times[:1])
+    full = [frame for frame in frames(seen) if len(frame) == 5]
+    check.true("block: drawn several times", len(full) >= 3, len(full))
+    frame = full[len(full) // 2]
+    check.equal("block: what was there stays", frame[0], "$ show")
+    check.equal("block: title", frame[1], "time over nothing")
+    for part in ["%", "\u2501", " of 5,000,000", "M/s", " left"]:
+        check.contains("block: the whole", frame[2], part)
+    for line, device in zip(frame[3:], ["sim:0", "sim:1"]):
+        for part in [device, "\u2501", " %", "/s"]:
+            check.contains("block: a device", line, part)
+    check.true("block: in place", seen.screen.scrolled == 0 and seen.screen.row < 20, seen.screen.row)
+    check.true("block: erased before the report", seen.final[1].startswith("DEVICE"), seen.final)
+    check.true("block: nothing of it left", not any("\u2501" in line or "left" in line for line in seen.final), seen.final)
+    check.contains("block: colours", seen.output, "\x1b[32m")
+    for sequence in ["\x1b[?25l", "\x1b[?1049h", "\x1b[2J"]:
+        check.true("block: modes are left alone", sequence not in seen.output, sequence)
+    writes = seen.output.count("time over nothing")
+    check.true("block: at most ten a second", writes <= 10 * seen.times[-1] + 1, f"{writes} in {seen.times[-1]} s")
+    percents = [float(frame[2].split("%")[0]) for frame in full]
+    check.true("block: goes up", percents == sorted(percents) and percents[0] < percents[-1], percents)
+
+
+def at_the_bottom(check):
+    seen = shown("--items", LONG, rows=8, before="\r\n" * 7 + "$ show\r\n")
+    check.true("bottom: in place after scrolling", seen.screen.scrolled < 20, seen.screen.scrolled)
+    check.true("bottom: nothing left over", "left" not in "".join(seen.final), seen.final)
+
+
+def without_colour(check):
+    seen = shown("--items", LONG, NO_COLOR="1")
+    check.true("NO_COLOR: none", "\x1b[3" not in seen.output and "\x1b[1m" not in seen.output and "\x1b[2m" not in seen.output)
+    check.true("NO_COLOR: a block all the same", any(len(frame) == 4 for frame in frames(seen)))
+
+
+def ascii_alone(check):
+    seen = shown("--items", LONG, LC_ALL="C")
+    check.true("ASCII: nothing else", seen.output.isascii())
+    check.true("ASCII: a bar", any("#####" in "".join(frame) and "....." in "".join(frame) for frame in frames(seen)))
+
+
+def narrow(check):
+    seen = shown("--items", LONG, columns=40, rows=10)
+    lines = frames(seen)
+    check.true("narrow: one line", lines and all(len(frame) == 1 for frame in lines), lines)
+    check.true("narrow: rate and time", any("/s" in frame[0] and " left" in frame[0] for frame in lines), lines[:2])
+
+
+def dumb(check):
+    seen = shown("--items", LONG, TERM="dumb")
+    lines = frames(seen)
+    check.true("dumb: no sequences", "\x1b" not in seen.output)
+    check.true("dumb: one line", lines and all(len(frame) == 1 for frame in lines), lines[:2])
+    check.true("dumb: shares too", any("sim:0 " in frame[0] and "sim:1 " in frame[0] for frame in lines), lines[:2])
+    check.true("dumb: erased", seen.final[0].startswith("DEVICE"), seen.final[:2])
+
+
+def many_devices(check):
+    seen = shown("--items", LONG, rows=10, MUSTER_SIM=MANY)
+    check.true("many devices: as many as fit", any("and 15 more devices" in frame[-1] for frame in frames(seen)), frames(seen)[-1:])
+    check.equal("many devices: no scrolling but by the report", max(len(frame) for frame in frames(seen)), 8)
+
+
+def short(check):
+    seen = shown("--items", str(ITEMS_PER_S // 10))
+    check.equal("short: nothing but the report", frames(seen), [])
+    check.true("short: the report", seen.final[0].startswith("DEVICE"), seen.final)
+
+
+def quiet(check):
+    seen = shown("--items", LONG, "--quiet")
+    check.equal("quiet: silent", (seen.code, seen.output), (0, ""))
+
+
+def no_terminal(check):
+    run = plain("--items", LONG)
+    check.true("no terminal: no progress", "\x1b" not in run.err and "\r" not in run.err and "left" not in run.err, run.err)
+    check.true("no terminal: the report", run.err.startswith("DEVICE") and not run.out, run.err)
+    check.equal("no terminal, quiet", plain("--items", "1000", "-q"), Run(0, "", ""))
+
+
+def resized(check):
+    state = {"done": False}
+
+    def narrow(process, descriptor, screen, elapsed):
+        if elapsed > 0.6 and not state["done"]:
+            state["done"] = True
+            set_size(descriptor, 40, 24)
+
+    seen = shown("--items", LONG, columns=80, at=narrow)
+    check.equal("resized: exit code", seen.code, 0)
+    check.true("resized: the block, then a line", "\x1b[4A" in seen.output and "\x1b[1A" in seen.output)
+    # The terminal has wrapped each line of 77 columns into two.
+    check.true("resized: goes back over what was wrapped", "\x1b[7A" in seen.output or "\x1b[8A" in seen.output,
+               [part[:4] for part in seen.output.split("\x1b") if part[2:3] == "A"])
+
+
+def interrupted(check):
+    state = {}
+
+    def interrupt(process, descriptor, screen, elapsed):
+        if elapsed > 0.7 and not state:
+            state["sent"] = time.monotonic()
+            os.write(descriptor, b"\x03")
+        if process.poll() is not None:
+            state.setdefault("gone", time.monotonic())
+
+    seen = shown("--items", str(20 * ITEMS_PER_S), at=interrupt)
+    check.equal("interrupted: by the signal", seen.pid_signal, signal.SIGINT)
+    check.true("interrupted: at once", state.get("gone", time.monotonic()) - state["sent"] < 3)
+    check.true("interrupted: the cursor is at the beginning of a line", seen.screen.column in (0, 2), seen.screen.column)
+
+
+def message(check):
+    """A message while the display stands there: it is erased first, and the message is whole."""
+    seen = shown("--items", LONG, "--timeline", "/dev/full")
+    check.equal("message: exit code", seen.code, 1)
+    check.true("message: the display was there", len(frames(seen)) > 2)
+    check.true("message: at the top, whole", seen.final[0].startswith("muster: ") and "/dev/full" in seen.final[0], seen.final)
+    check.true("message: then the report", any(line.startswith("DEVICE") for line in seen.final), seen.final)
+    check.true("message: nothing left of the display", not any("\u2501" in line for line in seen.final), seen.final)
+
+
+def stopped_terminal(check, folder):
+    """Ctrl-S before the first frame: the job ends all the same, though nobody takes what is drawn."""
+    done = os.path.join(folder, "stopped.bin")
+    source = os.path.join(folder, "stopped.in")
+    with open(source, "wb") as file:
+        file.truncate(64 * 2000000)
+    state = {}
+
+    def stop(process, descriptor, screen, elapsed):
+        if "stopped" not in state:
+            state["stopped"] = elapsed
+            os.write(descriptor, b"\x13")
+        if "written" not in state and os.path.exists(done):
+            state["written"] = elapsed
+        if "written" in state and elapsed > state["written"] + 0.3 and "resumed" not in state:
+            state["resumed"] = elapsed
+            os.write(descriptor, b"\x11")
+
+    seen = shown("--in", source, "--out", done, at=stop, MUSTER_SIM='[{"items_per_s":2e6}]')
+    check.true("stopped: the work was done meanwhile", "written" in state and "resumed" in state, state)
+    check.equal("stopped: exit code", seen.code, 0)
+    check.true("stopped: the report comes when it may", any(line.startswith("DEVICE") for line in seen.final), seen.final)
+
+
+def full_pipe(check, folder):
+    """stderr is a pipe that nobody reads and that is full: the output is there all the same."""
+    done, source = os.path.join(folder, "pipe.bin"), os.path.join(folder, "pipe.in")
+    with open(source, "wb") as file:
+        file.write(os.urandom(64 * 1000))
+    reader, writer = os.pipe()
+    fcntl.fcntl(writer, fcntl.F_SETFL, os.O_NONBLOCK)
+    try:
+        while True:
+            os.write(writer, b"x" * 4096)
+    except BlockingIOError:
+        pass
+    fcntl.fcntl(writer, fcntl.F_SETFL, 0)
+    process = subprocess.Popen([PROGRAM, "--in", source, "--out", done], stderr=writer, env=environment())
+    os.close(writer)
+    until = time.monotonic() + 20
+    while not os.path.exists(done) and time.monotonic() < until:
+        time.sleep(0.01)
+    check.true("full pipe: the output is there", os.path.exists(done) and open(done, "rb").read() == open(source, "rb").read())
+    os.close(reader)
+    check.equal("full pipe: then closed, and the work counts", process.wait(timeout=20), 0)
+
+
+def text_reports(check, folder):
+    run = plain("--items", "1000000")
+    lines = run.err.splitlines()
+    check.equal("table: columns", lines[0].split(), ["DEVICE", "ITEMS", "SHARE", "UNITS", "BUSY", "RATE", "RETRIES", "LATE"])
+    check.equal("table: devices", [line.split()[0] for line in lines[1:3]], ["sim:0", "sim:1"])
+    names = [line[:11].strip() for line in lines[4:]]
+    check.equal("lines: names", names, ["time", "work", "start-up", "transfer", "overhead", "starved", "tail", "memory"])
+    check.true("lines: within 80 columns", all(len(line) <= 80 for line in lines), run.err)
+
+    run = plain("--items", "2000000", MUSTER_SIM=HALF_LOST)
+    check.equal("a device lost: exit code", run.code, 0)
+    check.contains("a device lost: health is shown", run.err.splitlines()[0], "HEALTH")
+    check.true("a device lost: which", any(line.startswith("sim:1") and line.endswith("lost") for line in run.err.splitlines()), run.err)
+
+    run = plain("--items", "4000000", MUSTER_SIM=LOST)
+    check.equal("failed: exit code", run.code, 1)
+    check.contains("failed: the report", run.err, "until it failed")
+    check.true("failed: the message comes last", run.err.splitlines()[-1].startswith(("muster: ", "  fix: ")), run.err)
+
+    path, out = os.path.join(folder, "in.bin"), os.path.join(folder, "out.bin")
+    with open(path, "wb") as file:
+        file.write(os.urandom(64 * 50000))
+    run = plain("--in", path, "--out", out)
+    check.contains("bytes: a column", run.err.splitlines()[0], "BYTES")
+    for part in ["input         3.1 MiB", "output        3.1 MiB", "copied by the CPU"]:
+        check.contains("files: told", run.err, part)
+
+
+def json_reports(check, folder):
+    run = plain("--items", "300000", "--jobs", "3", "--json")
+    check.equal("json: stderr", run.err, "")
+    report = json.loads(run.out)
+    check.equal("json: all jobs", (report["status"], report["jobs"], report["items"]), ("MUSTER_OK", 3, 900000))
+    check.equal("json: devices have it all", sum(device["items"] for device in report["devices"]), 900000)
+    check.equal("json: members of a device", sorted(report["devices"][0]),
+                ["busy_ns", "health", "id", "items", "items_per_s", "late", "retries", "units"])
+    parts = sum(report[part + "_ns"] for part in ["bound", "startup", "transfer", "overhead", "starved", "tail"])
+    check.true("json: parts are the makespan", abs(parts - report["makespan_ns"]) < 50, (parts, report["makespan_ns"]))
+    path = os.path.join(folder, "in.bin")
+    with open(path, "wb") as file:
+        file.write(os.urandom(64 * 1000))
+    run = subprocess.run([PROGRAM, "--in", path, "--out", "-", "--json"], capture_output=True, env=environment(), timeout=60)
+    check.equal("json: beside the data", run.stdout, open(path, "rb").read())
+    report = json.loads(run.stderr)
+    check.equal("json: files", [(file["role"], file["bytes"]) for file in report["files"]], [("input", 64000), ("output", 64000)])
+    run = plain("--items", "4000000", "--json", MUSTER_SIM=LOST)
+    check.equal("json: failed", run.code, 1)
+    check.true("json: what failed", json.loads(run.out)["status"] != "MUSTER_OK" and json.loads(run.out)["failed"], run.out)
+    seen = shown("--items", LONG, "--json")
+    check.true("json: progress all the same", len(frames(seen)) > 2)
+    check.equal("json: then an empty terminal", seen.final, [])
+    check.equal("json: on stdout", json.loads(seen.stdout)["items"], int(LONG))
+
+
+def pictures(check, folder):
+    trace, picture = os.path.join(folder, "t.json"), os.path.join(folder, "t.svg")
+    run = plain("--items", "1000000", "--jobs", "2", "--trace", trace, "--timeline", picture)
+    check.equal("pictures: exit code", run.code, 0)
+    events = json.load(open(trace))["traceEvents"]
+    check.true("trace: units", sum(event.get("cat") == "unit" or "unit" in str(event.get("args", "")) for event in events) > 10)
+    text = open(picture).read()
+    xml.fromstring(text)
+    for part in ["sim:0", "sim:1", "fast", "slow", "time over nothing", "2,000,000 items", "done"]:
+        check.contains("timeline: says", text, part)
+    check.true("timeline: no bound of two jobs", ">bound<" not in text)
+    devices = '[{"name":"GPU","count":2,"items_per_s":1e6,"h2d_bytes_per_s":4e7,"d2h_bytes_per_s":3e7}]'
+    run = plain("pipeline", "--items", "40000", "--timeline", picture, MUSTER_SIM=devices)
+    check.equal("stages: exit code", run.code, 0)
+    text = open(picture).read()
+    xml.fromstring(text)
+    for part in ["stream 1", "stream 2", "stream 3", ">up<", "&lt;work&gt; &amp; more", ">down<", ">bound<", "40,000 items"]:
+        check.contains("stages: drawn", text, part)
+    check.equal("stages: of both devices", text.count(">stream 1<"), 2)
+
+    other = os.path.join(folder, "in.bin")
+    with open(other, "wb") as file:
+        file.write(bytes(64))
+    for arguments, words in [(["--trace", "-"], "not '-'"), (["--trace", picture, "--timeline", picture], "two files"),
+                             (["--in", other, "--out", "-", "--timeline", other], "would overwrite"),
+                             (["--trace", os.path.join(folder, "no", "where")], "where")]:
+        run = plain("--items", "10", *arguments)
+        check.true(f"refused: {arguments}", run.code != 0 and words in run.err and not run.out, run)
+    check.equal("refused: the input is whole", open(other, "rb").read(), bytes(64))
+    xml.fromstring(open(picture).read())
+    leftovers = [name for name in os.listdir(folder) if name.startswith(".") or "tmp" in name]
+    check.equal("nothing half done", leftovers, [])
+
+
+CASES = [block, at_the_bottom, without_colour, ascii_alone, narrow, dumb, many_devices, short, quiet, no_terminal, resized, interrupted,
+         message, stopped_terminal, full_pipe, text_reports, json_reports, pictures]
+
+
+def start(case):
+    """In a process of its own, since most of the time is spent waiting for simulated devices."""
+    child = os.fork()
+    if child == 0:
+        check = Check()
+        with tempfile.TemporaryDirectory() as folder:
+            case(*(check, folder)[:case.__code__.co_argcount])
+        print(f"{case.__name__}: ", end="")
+        check.finish()
+    return child
+
+
+def main():
+    check = Check()
+    children = [start(case) for case in CASES]
+    for case, child in zip(CASES, children):
+        check.equal(case.__name__, os.waitpid(child, 0)[1], 0)
+    check.finish()
+
+
+main()

@@ -1,6 +1,7 @@
 /*
  * A command that runs jobs and shows them as `muster map` and `muster scan` do, for show.py: either
- * items that only take time, or a copy of a file in items of 64 bytes.
+ * items that only take time, or a copy of a file in items of 64 bytes, or, with the word "pipeline",
+ * items that are copied to a device and back.
  */
 #include "command.h"
 #include "message.h"
@@ -26,6 +27,7 @@ static const struct option options[] = {
 };
 
 static const struct command command = { .name = "show",
+                                        .argument = "pipeline",
                                         .options = options,
                                         .option_count = sizeof options / sizeof *options };
 
@@ -49,8 +51,48 @@ static muster_status copy(uint64_t begin, uint64_t end, void *const *args)
     return MUSTER_OK;
 }
 
+/* Up, a kernel, down, each on a stream of its own; with stages in the trace. */
+static muster_status make_pipeline(struct muster *m, struct muster_pipeline **out,
+                                   struct muster_error *err)
+{
+    const struct muster_kernel_form form = { .size = sizeof form,
+                                             .kind = MUSTER_KERNEL_FUNCTION,
+                                             .function = copy };
+    const struct muster_buffer buffers[] = {
+        { "in", MUSTER_HOST, ITEM_BYTES, 0, 2, MUSTER_INPUT },
+        { "d_in", MUSTER_DEVICE, ITEM_BYTES, 0, 2, 0 },
+        { "d_out", MUSTER_DEVICE, ITEM_BYTES, 0, 2, 0 },
+        { "out", MUSTER_HOST, ITEM_BYTES, 0, 2, MUSTER_OUTPUT },
+    };
+    struct muster_stage stages[] = {
+        { .name = "up", .stream = "up", .reads = 1, .writes = 2, .flags = MUSTER_COPY },
+        { .name = "<work> & more", .stream = "work", .reads = 2, .writes = 4 },
+        { .name = "down", .stream = "down", .reads = 4, .writes = 8, .flags = MUSTER_COPY },
+    };
+    muster_status status = muster_kernel_from(m, "copy", &form, 1, &stages[1].kernel, err);
+    if (status == MUSTER_OK)
+        status = muster_pipeline_create(m, buffers, 4, stages, 3, NULL, out, err);
+    return status;
+}
+
+static int64_t supply_zeros(void *user, uint64_t begin, uint64_t items, void *to, size_t bytes)
+{
+    (void)user;
+    (void)begin;
+    memset(to, 0, bytes);
+    return (int64_t)items;
+}
+
+static muster_status drop(void *user, const struct muster_result *result)
+{
+    (void)user;
+    (void)result;
+    return MUSTER_OK;
+}
+
 struct files {
     struct muster_file *in, *out; /* NULL: time is passed */
+    struct muster_pipeline *pipeline;
 };
 
 static muster_status run_job(struct muster *m, struct show *show, uint64_t items,
@@ -72,10 +114,17 @@ static muster_status run_job(struct muster *m, struct show *show, uint64_t items
         desc.source_user = files->in;
         desc.sink = muster_file_sink;
         desc.sink_user = files->out;
-    } else {
-        desc.options.unit_items = items / UNITS_MOST + 1;
+    } else if (files->pipeline) {
+        desc.pipeline = files->pipeline;
+        desc.source = supply_zeros;
+        desc.sink = drop;
+        desc.options.account = 1;
     }
-    muster_status status = muster_kernel_from(m, "test", &form, 1, &desc.kernel, err);
+    if (!files->in)
+        desc.options.unit_items = items / UNITS_MOST + 1;
+    muster_status status = MUSTER_OK;
+    if (!files->pipeline)
+        status = muster_kernel_from(m, "test", &form, 1, &desc.kernel, err);
     if (status == MUSTER_OK)
         status = muster_start(m, &desc, &job, err);
     if (status == MUSTER_OK) {
@@ -116,13 +165,13 @@ static muster_status run_all(struct muster *m, struct show *show, uint64_t items
     return status;
 }
 
-static enum exit_code run(const struct option_value *values, struct output *out)
+static enum exit_code run(const struct option_value *values, bool is_pipeline, struct output *out)
 {
     const struct muster_options how = MUSTER_OPTIONS_INIT;
     const char *taken[] = { values[IN].text, values[OUT].text };
     uint64_t jobs = values[JOBS].given ? values[JOBS].number : 1;
     uint64_t items = values[ITEMS].number;
-    struct files files = { NULL, NULL };
+    struct files files = { NULL, NULL, NULL };
     struct muster_error error;
     struct muster *m;
     if (muster_open(&m, &how, &error) != MUSTER_OK) {
@@ -130,6 +179,8 @@ static enum exit_code run(const struct option_value *values, struct output *out)
         return EXIT_FAILED;
     }
     muster_status status = open_files(m, values, &files, &items, &error);
+    if (status == MUSTER_OK && is_pipeline)
+        status = make_pipeline(m, &files.pipeline, &error);
     struct show_options shown = {
         .command = "show",
         .title = values[IN].given ? values[IN].text : "time over nothing",
@@ -150,6 +201,7 @@ static enum exit_code run(const struct option_value *values, struct output *out)
     }
     if (status != MUSTER_OK)
         message_library(NULL, &error);
+    muster_pipeline_destroy(files.pipeline);
     muster_close(m, NULL);
     return status == MUSTER_OK && is_written ? EXIT_DONE : EXIT_FAILED;
 }
@@ -163,6 +215,6 @@ int main(int argc, char **argv)
     output_init(&out, STDOUT_FILENO);
     if (option_parse(&command, argv + 1, (size_t)argc - 1, values, &argument) != OPTION_RUN)
         return EXIT_USAGE;
-    enum exit_code code = run(values, &out);
+    enum exit_code code = run(values, argument != NULL, &out);
     return output_finish(&out) ? (int)code : EXIT_FAILED;
 }

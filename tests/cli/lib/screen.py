@@ -120,13 +120,13 @@ def on_terminal(command, columns=80, rows=24, environment=None, before="", at=No
     set_size(control, columns, rows)
     screen = Screen(columns, rows)
     screen.feed(before)
+    start = time.monotonic()
     # The pipe's other end is read at the end only: what a command prints there fits.
     process = subprocess.Popen(command, stdin=stdin or subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=terminal, env=environment,
                                preexec_fn=lambda: become_session(2))
     os.close(terminal)
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     output, screens, times, cells = "", [], [], []
-    start = time.monotonic()
     while time.monotonic() - start < limit_s:
         time.sleep(read_delay_s)
         ready, _, _ = select.select([control], [], [], 0.05)
