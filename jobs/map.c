@@ -257,7 +257,8 @@ muster_status map_start(struct map *map, const struct map_options *options,
     run.size = sizeof run;
     if (map->is_video)
         status = scale(map, &run, &halo, err);
-    else if (run.unit_items == 0)
+    else if (run.unit_items == 0 && map->items != MUSTER_ITEMS_UNKNOWN)
+        /* What comes from a pipe must not wait for more. */
         run.unit_multiple = page_items(&map->binding);
     if (status != MUSTER_OK)
         return status;

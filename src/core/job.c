@@ -522,9 +522,8 @@ static uint64_t next_size(const struct job *job, const struct lane *lane)
         if (size > options->window)
             size = options->window;
         /* A unit that does not fit into the window now waits; cut, it would be too small for ever. */
-        uint64_t room = options->window - job->undelivered;
-        if (size > room)
-            size = options->unit == JOB_UNIT_ADAPTIVE ? whole_grains(job, room) : 0;
+        if (size > options->window - job->undelivered)
+            size = options->unit == JOB_UNIT_ADAPTIVE ? options->window - job->undelivered : 0;
     }
     /* A unit of a size that was asked for waits until that much has arrived. */
     if (size > left && options->unit != JOB_UNIT_ADAPTIVE && job->supply < options->items)
@@ -772,7 +771,7 @@ static bool nothing_to_claim(const struct job *job)
 {
     const struct job_options *options = &job->options;
     return claimable(job) == 0 || job->free_units == JOB_NONE ||
-           (options->window > 0 && whole_grains(job, options->window - job->undelivered) == 0);
+           (options->window > 0 && job->undelivered == options->window);
 }
 
 bool job_claim(struct job *job, uint32_t lane_index, uint64_t now_ns, struct job_claim *out)

@@ -218,6 +218,19 @@ def videos(check, bench):
                         "cpu", *words)
 
 
+def live_records(check, bench):
+    """What is there comes out, though more does not come."""
+    process = bench.start("-k", "invert.c", "-i", "-", "-o", "-", "-a", "top=255", "--item", "1", "--devices", "cpu",
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    for part in [b"a", b"bc", bytes(range(100))]:
+        process.stdin.write(part)
+        process.stdin.flush()
+        check.equal("records of a live pipe", process.stdout.read(len(part)), inverted(part))
+    process.stdin.close()
+    check.equal("and nothing else", (process.stdout.read(), process.wait(TIME_LIMIT_S)), (b"", 0))
+    process.stderr.close()
+
+
 def live_video(check, bench):
     """A frame that is there comes out, though the next one is not."""
     data, first, frames = video(bench.random, 20, 10, "420jpeg", 3)
@@ -411,10 +424,12 @@ def signals(check, bench):
     check.equal("two signals", process.wait(TIME_LIMIT_S), -signal.SIGINT)
     process.communicate()
     check.equal("nothing was written", bench.read("out"), b"before")
-    ignoring = bench.start(*words[:-4], "--devices", "cpu", preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
-    ignoring.send_signal(signal.SIGINT)
-    check.equal("a signal that is ignored stays so", ignoring.wait(TIME_LIMIT_S), 0)
-    ignoring.communicate()
+    bench.write("in", bytes(1000000))
+    process = bench.start(*words, environment=SLOW, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
+    begun(process)
+    process.send_signal(signal.SIGINT)
+    check.equal("a signal that is ignored stays so", process.wait(TIME_LIMIT_S), 0)
+    process.communicate()
 
 
 def outputs(check, bench):
@@ -539,7 +554,7 @@ def main():
     check = Check()
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(check, os.path.realpath(folder))
-        for test in [records, itself, values, videos, live_video, mistakes, lost_device, signals, outputs, inputs_that_change, sparse,
+        for test in [records, itself, values, videos, live_records, live_video, mistakes, lost_device, signals, outputs, inputs_that_change, sparse,
                      fuzz, ffmpeg]:
             begin = time.monotonic()
             test(check, bench)
