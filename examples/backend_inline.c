@@ -279,7 +279,7 @@ static muster_status inline_launch(void *state, void *kernel,
         muster_status status = stream->status;
         if (status == MUSTER_OK)
             status = run(kernel, &launches[i]);
-        if (launches[i].result)
+        if (status != MUSTER_OK && launches[i].result)
             *launches[i].result = status;
         else if (status != MUSTER_OK)
             stream->status = MUSTER_E_STREAM_FAILED;

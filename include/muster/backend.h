@@ -110,7 +110,7 @@ struct muster_launch_desc {
     const struct muster_launch_arg *args;
     size_t arg_count;      /* at most MUSTER_ARGS_MAX */
     muster_status *result; /* NULL, or where the kernel's failure goes; written before any later
-                              event completes */
+                              event completes, and left alone by one that goes well */
     uint32_t flags;        /* enum muster_launch_flags, or-ed */
 };
 

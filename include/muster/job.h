@@ -83,7 +83,8 @@ struct muster_run_options {
     uint64_t window;     /* most items that are claimed and not delivered; 0: what the slots hold */
     uint32_t depth;      /* units a device holds at a time; 0: 2, at most 64 */
     uint32_t tries;      /* runs of a unit before it fails; 0: 3 */
-    uint64_t timeout_ns; /* a unit that takes longer makes its device hung; 0: by expectation */
+    /* A unit that takes longer, host stages aside, makes its device hung; 0: by expectation. */
+    uint64_t timeout_ns;
     int unordered;       /* not 0: results are delivered as they come */
     int no_copies;       /* not 0: no unit is run twice to get ahead of a straggler */
     /*
@@ -158,7 +159,8 @@ struct muster_job_desc {
     muster_status *each_status;
     /*
      * Instead of a kernel and its arguments: what happens to each unit (pipeline.h). Borrowed until
-     * the job is over. Its input comes from the source, or from an array of all items.
+     * the job is over. Its input comes from the source, or from an array of all items. Where it
+     * carries something the job has one device: of those it may have, the one of the greatest weight.
      */
     struct muster_pipeline *pipeline;
     const void

@@ -65,7 +65,12 @@ struct muster_unit;
  * - a callback on a stream, which only enqueues on that stream and joins what it forks
  *   (muster_unit_launch, muster_unit_native), and touches what the stage declares and nothing else;
  * - a callback on "host": runs on a thread of Muster's when what it reads has arrived, may take its
- *   time, and reaches host buffers only. The stages behind it are enqueued when it returns.
+ *   time, and reaches host buffers only. The stages behind it are enqueued when it returns. Units run
+ *   beside each other and in any order, unless the stage has MUSTER_CARRIES.
+ * A callback that fails fails its unit: MUSTER_E_FAILED has it run again, from the first stage and
+ * maybe elsewhere, and so has anything that a device or its driver says; what else a host stage says
+ * will stand. Where nothing is carried a unit may also be run on two devices at a time, of which one
+ * result counts (no_copies, tries in the job's options).
  */
 struct muster_stage {
     const char *name;
@@ -76,8 +81,9 @@ struct muster_stage {
     uint32_t flags;               /* enum muster_stage_flags, or-ed */
     struct muster_kernel *kernel; /* what it launches; devices that cannot run it take no part */
     /*
-     * Run once for so many units, which lie one behind the other in its buffers; the last may be
-     * fewer. The same number for all stages that have one; 0 or 1: once for each.
+     * Run once for so many units, which lie one behind the other in its buffers: a view's capacity
+     * divided by muster_unit_count apart, which is a multiple of 16 where a buffer has items and a
+     * fixed part. The last may be fewer. The same number for all stages that have one; 0 or 1: once for each.
      */
     uint32_t every;
 };
@@ -131,7 +137,7 @@ MUSTER_API muster_status muster_pipeline_print(const struct muster_pipeline *pip
                                                size_t capacity, size_t *needed,
                                                struct muster_error *err);
 
-/* No job may be using it. NULL is allowed. */
+/* Its jobs must be over; they need not be destroyed. NULL is allowed. */
 MUSTER_API void muster_pipeline_destroy(struct muster_pipeline *pipeline);
 
 enum muster_edge_kind {

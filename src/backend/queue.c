@@ -354,7 +354,7 @@ static void finish_range(struct queue_stream *stream, muster_status *result, mus
     if (stream->queue->status != MUSTER_OK)
         status = stream->queue->status;
     /* A kernel may return any status, also one that would mean a lost device if it were ours. */
-    if (result)
+    if (status != MUSTER_OK && result)
         *result = status;
     else if (status != MUSTER_OK)
         stream_fail(stream, status);

@@ -82,6 +82,8 @@ struct lane {
     double counted;   /* its part of the job's rate_sum */
     uint64_t largest; /* unit it has finished */
     uint64_t last_finish_ns;
+    bool is_held_up; /* by the user's own code: nothing it has is overdue */
+    uint64_t held_up_until_ns;
     struct job_lane_report report;
 };
 
@@ -1058,16 +1060,26 @@ static uint64_t overdue_ns(const struct job *job, uint32_t lane_index)
 {
     const struct lane *lane = &job->lanes[lane_index];
     const struct attempt *slots = &job->attempts[(size_t)lane_index * job->options.depth];
-    uint64_t first_ns = UINT64_MAX;
-    for (uint32_t i = 0; i < job->options.depth; i++) {
+    uint64_t first_ns = UINT64_MAX, since_ns = lane->last_finish_ns;
+    if (lane->held_up_until_ns > since_ns)
+        since_ns = lane->held_up_until_ns;
+    for (uint32_t i = 0; i < job->options.depth && !lane->is_held_up; i++) {
         if (!slots[i].is_out || !slots[i].is_kicked)
             continue;
-        uint64_t begin_ns =
-            slots[i].kicked_ns > lane->last_finish_ns ? slots[i].kicked_ns : lane->last_finish_ns;
+        uint64_t begin_ns = slots[i].kicked_ns > since_ns ? slots[i].kicked_ns : since_ns;
         uint64_t at_ns = after_ns(begin_ns, allowed_ns(job, lane, &slots[i]));
         first_ns = at_ns < first_ns ? at_ns : first_ns;
     }
     return first_ns;
+}
+
+void job_lane_held_up(struct job *job, uint32_t lane_index, bool is_held_up, uint64_t now_ns)
+{
+    struct lane *lane = &job->lanes[lane_index];
+    lane->is_held_up = is_held_up;
+    lane->held_up_until_ns = now_ns;
+    if (!is_held_up)
+        look_soon(job, now_ns);
 }
 
 uint64_t job_look(struct job *job, uint64_t now_ns)

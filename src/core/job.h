@@ -145,6 +145,12 @@ enum job_verdict job_finish(struct job *job, struct job_ticket ticket, enum job_
 void job_lane_lost(struct job *job, uint32_t lane, uint64_t now_ns);
 
 /*
+ * The user's own code holds up what the lane has, or does so no longer: meanwhile nothing of it is
+ * overdue, and afterwards its clock starts anew.
+ */
+void job_lane_held_up(struct job *job, uint32_t lane, bool is_held_up, uint64_t now_ns);
+
+/*
  * Looks for attempts that are overdue; gives when to look again, UINT64_MAX if that is not needed.
  * Lanes that have nothing ask again after it: by then a unit may be worth a second run.
  */

@@ -44,6 +44,7 @@ struct lane_slot {
     muster_block blocks[MUSTER_ARGS_MAX]; /* device memory of array arguments; generation 0: none */
     void *staged[MUSTER_ARGS_MAX]; /* pinned, for arrays that are not; own; NULL: copied as it is */
     muster_status given;           /* how giving it to the device went */
+    bool is_refused;               /* `given` is what a host stage said */
     struct muster_error problem;   /* why it went wrong */
     muster_status ended;           /* how the stream got to its end */
     muster_status result;          /* how the kernel ended */

@@ -276,6 +276,11 @@ static muster_status lay_out(struct muster_job *job, struct muster_error *err)
 {
     bool fits = true;
     job->window = find_window(job);
+    if (job->pipeline && job->window > 0 &&
+        job->window < least(job->pipeline->every, job->desc.items))
+        return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, "use a larger window",
+                                 "a stage takes %u units together, and the window holds %llu items",
+                                 job->pipeline->every, (unsigned long long)job->window);
     if (job->pipeline)
         pipeline_plan_units(job);
     else
@@ -361,21 +366,30 @@ static struct muster_kernel *find_without_form(const struct muster_job *job,
     return without;
 }
 
+/* Whether it can run the job, if it is there. */
+static bool is_able(const struct muster_job *job, const struct run_device *device)
+{
+    if (find_without_form(job, device))
+        return false;
+    return !job->pipeline ||
+           pipeline_plan(job->pipeline, device, job->desc.options.depth == 1, NULL);
+}
+
 static bool takes_part_locked(const struct muster_job *job, const struct run_device *device)
 {
     const char *devices = job->desc.options.devices;
-    if (device_check_locked(device, NULL) != MUSTER_OK || find_without_form(job, device))
+    if (device_check_locked(device, NULL) != MUSTER_OK || !is_able(job, device))
         return false;
     return !devices || run_list_names(devices, device->info.id);
 }
 
-/* A device that would take part if it could run the kernel; NULL if there is none. */
+/* A device that would take part if it could run the job; NULL if there is none. */
 static const struct run_device *find_unable_locked(const struct muster_job *job)
 {
     const char *devices = job->desc.options.devices;
     for (uint32_t i = 0; i < job->m->device_count; i++) {
         const struct run_device *device = job->m->devices[i];
-        if (device_check_locked(device, NULL) == MUSTER_OK && find_without_form(job, device) &&
+        if (device_check_locked(device, NULL) == MUSTER_OK && !is_able(job, device) &&
             (!devices || run_list_names(devices, device->info.id)))
             return device;
     }
@@ -410,6 +424,18 @@ static void find_compilers(const struct muster_job *job)
             kernel_find_compilers(job->pipeline->stages[i].kernel);
 }
 
+/* The heaviest that takes part: where units cannot be shared, the first would be any. */
+static const struct run_device *find_heaviest_locked(const struct muster_job *job)
+{
+    const struct run_device *best = NULL;
+    for (uint32_t i = 0; i < job->m->device_count; i++) {
+        const struct run_device *device = job->m->devices[i];
+        if (takes_part_locked(job, device) && (!best || device->info.weight > best->info.weight))
+            best = device;
+    }
+    return best;
+}
+
 /* Pins the devices of the job; each has a lane. */
 static muster_status find_devices(struct muster_job *job, struct muster_error *err)
 {
@@ -425,10 +451,13 @@ static muster_status find_devices(struct muster_job *job, struct muster_error *e
     run_lock(m);
     status = check_devices_locked(job, err);
     uint32_t lanes_max = job->pipeline ? pipeline_lanes_max(job->pipeline) : MUSTER_JOB_DEVICES_MAX;
+    /* Host stages alone have no use for a device. */
+    bool is_one = job->pipeline && lanes_max == 1 && job->pipeline->declaration.stream_count > 0;
+    const struct run_device *only = is_one ? find_heaviest_locked(job) : NULL;
     for (uint32_t i = 0; status == MUSTER_OK && i < m->device_count && job->lane_count < lanes_max;
          i++) {
         struct run_device *device = m->devices[i];
-        if (!takes_part_locked(job, device))
+        if ((only && device != only) || !takes_part_locked(job, device))
             continue;
         struct run_lane *lane = &job->lanes[job->lane_count];
         *lane = (struct run_lane){
@@ -443,7 +472,11 @@ static muster_status find_devices(struct muster_job *job, struct muster_error *e
     if (status != MUSTER_OK || job->lane_count > 0)
         return status;
     if (unable) {
-        kernel_explain_no_form(find_without_form(job, unable), unable, &problem);
+        struct muster_kernel *without = find_without_form(job, unable);
+        if (without)
+            kernel_explain_no_form(without, unable, &problem);
+        else
+            pipeline_plan(job->pipeline, unable, job->desc.options.depth == 1, &problem);
         return muster_error_fill(err, MUSTER_E_NO_DEVICE, 0, problem.fix,
                                  "no device can run the job: %s", problem.text);
     }
@@ -549,6 +582,7 @@ static void free_job(struct muster_job *job)
     allocator_give(&m->allocator, job->free_buffers, job->buffer_count, sizeof *job->free_buffers);
     if (job->core)
         allocator_give(&m->allocator, job->core, job_bytes(&job->core_options), 1);
+    pipeline_let_go(job->pipeline);
     allocator_give(&m->allocator, job, 1, sizeof *job);
 }
 
@@ -882,9 +916,11 @@ static muster_status describe(struct muster_job *job, struct muster *m,
     if (status != MUSTER_OK)
         return status;
     job->desc = *desc;
-    job->pipeline = desc->pipeline;
     copy_args(job, desc);
-    return find_policy(job, err);
+    status = find_policy(job, err);
+    if (status == MUSTER_OK)
+        job->pipeline = pipeline_hold(desc->pipeline);
+    return status;
 }
 
 muster_status muster_start(struct muster *m, const struct muster_job_desc *desc,
@@ -900,6 +936,7 @@ muster_status muster_start(struct muster *m, const struct muster_job_desc *desc,
     if (status == MUSTER_OK)
         status = platform_condition_init(&job->changed, err);
     if (status != MUSTER_OK) {
+        pipeline_let_go(job->pipeline);
         allocator_give(&m->allocator, job, 1, sizeof *job);
         return status;
     }

@@ -417,7 +417,7 @@ static void start_unit(struct lane_slot *slot)
 
 /* Taking back what finished. */
 
-/* A kernel says MUSTER_E_FAILED for bad luck, and anything else for a refusal that will stand. */
+/* User code says MUSTER_E_FAILED for bad luck, and anything else for a refusal that will stand. */
 static bool is_bad_luck(muster_status result)
 {
     return result == MUSTER_E_FAILED || result == MUSTER_E_STREAM_FAILED;
@@ -425,11 +425,14 @@ static bool is_bad_luck(muster_status result)
 
 static enum job_end judge(const struct lane_slot *slot)
 {
-    if (muster_status_discards(slot->given) == MUSTER_DISCARD_DEVICE ||
+    muster_status given = slot->is_refused ? MUSTER_OK : slot->given;
+    if (muster_status_discards(given) == MUSTER_DISCARD_DEVICE ||
         muster_status_discards(slot->ended) == MUSTER_DISCARD_DEVICE)
         return JOB_END_DEVICE;
     if (slot->is_broken_off)
         return JOB_END_DROPPED;
+    if (slot->is_refused && !is_bad_luck(slot->given))
+        return JOB_END_USER;
     if (slot->given != MUSTER_OK || slot->ended != MUSTER_OK || is_bad_luck(slot->result))
         return JOB_END_UNIT;
     return slot->result == MUSTER_OK ? JOB_END_OK : JOB_END_USER;

@@ -209,6 +209,27 @@ static void find_records(struct line *line)
     line->recording |= line->terminal;
 }
 
+/* Which steps of the same unit are over when each is begun or executed. */
+static void find_behind(struct line *line)
+{
+    const struct pipe_plan *plan = line->plan;
+    for (uint32_t s = 1; s < sink_of(line); s++) {
+        for (uint32_t i = 0; i < plan->edge_count; i++) {
+            const struct pipe_edge *edge = &plan->edges[i];
+            bool is_waited_for =
+                edge->kind == MUSTER_EDGE_EVENT || edge->kind == MUSTER_EDGE_ARRIVAL;
+            if (edge->to == s && edge->distance == 0 && is_waited_for)
+                line->behind[s] |= (uint64_t)1 << edge->from | line->behind[edge->from];
+        }
+        for (uint32_t t = 1; t < s; t++) {
+            bool is_queued =
+                !is_host(line, s) && !is_host(line, t) && stream_of(line, s) == stream_of(line, t);
+            if (is_host(line, t) || is_queued)
+                line->behind[s] |= (uint64_t)1 << t | line->behind[t];
+        }
+    }
+}
+
 static muster_status make_units(struct line *line, struct muster_error *err)
 {
     struct muster *m = line->job->m;
@@ -295,6 +316,7 @@ muster_status line_set_up(struct run_lane *lane, struct muster_error *err)
     line->depth = job->core_options.depth;
     line->is_staged = must_stage(line);
     find_records(line);
+    find_behind(line);
     muster_status status = MUSTER_OK;
     if (line->is_staged || line->pipeline->has_host_steps) {
         /* Lanes share them. */
@@ -590,11 +612,27 @@ static muster_status do_parts(struct line_unit *unit, uint32_t step, uint32_t fi
     return unit_call(unit, step, first_part, part_count, err);
 }
 
+/* Whether one copy moves all parts: they lie alike at both ends, and none has a size of its own. */
+static bool copies_once(const struct line_unit *unit, const struct muster_stage *stage)
+{
+    const struct muster_job *job = unit->line->job;
+    uint32_t from = (uint32_t)__builtin_ctzll(stage->reads);
+    uint32_t to = (uint32_t)__builtin_ctzll(stage->writes);
+    uint32_t part = 0;
+    if (job->strides[from] != job->strides[to])
+        return false;
+    while (part < unit->part_count && *line_bytes(unit, from, part) == SIZE_MAX)
+        part++;
+    return part == unit->part_count;
+}
+
 /* Does the step: once for all parts, or for one after the other. */
 static muster_status do_step(struct line_unit *unit, uint32_t step, struct muster_error *err)
 {
     const struct muster_pipeline *pipeline = unit->line->pipeline;
-    bool is_once = pipeline->stages[step - 1].every > 1 || pipeline->may_merge;
+    const struct muster_stage *stage = &pipeline->stages[step - 1];
+    bool is_once = (stage->every > 1 || pipeline->may_merge) &&
+                   (!(stage->flags & MUSTER_COPY) || copies_once(unit, stage));
     muster_status status = MUSTER_OK;
     if (is_once)
         return do_parts(unit, step, 0, unit->part_count, err);
@@ -676,6 +714,7 @@ static void begin_host_step(struct line_unit *unit)
     count_waits(unit, unit->next, ALL_KINDS);
     unit->work = (struct work){ .run = run_host_step, .user = unit };
     atomic_store_explicit(&unit->host_state, HOST_RUNNING, memory_order_relaxed);
+    unit->line->host_steps++;
     workers_give(unit->line->job->workers, &unit->work);
 }
 
@@ -684,9 +723,20 @@ static void end_host_step(struct line_unit *unit)
     atomic_store_explicit(&unit->host_state, HOST_IDLE, memory_order_relaxed);
     count_records(unit, unit->next, ~BIT(MUSTER_EDGE_GATE));
     publish(unit, unit->next);
-    if (unit->step_status < MUSTER_OK)
+    if (unit->step_status < MUSTER_OK) {
+        unit->slot->is_refused = unit->slot->given == MUSTER_OK;
         void_unit(unit, unit->step_status, &unit->step_problem);
+    }
     unit->next++;
+}
+
+/* Among those that are over when the host step begins: others may be saying so right now. */
+static bool has_failed_kernel(const struct line_unit *unit, uint32_t step)
+{
+    uint64_t left = unit->line->behind[step];
+    while (left != 0 && unit->results[__builtin_ctzll(left)] == MUSTER_OK)
+        left &= left - 1;
+    return left != 0;
 }
 
 /* Going on with it: true if the next host step was begun, is over or is not needed. */
@@ -696,6 +746,7 @@ static bool move_host_step(struct line_unit *unit)
     if (state == HOST_RUNNING)
         return false;
     if (state == HOST_RETURNED) {
+        unit->line->host_steps--;
         if (account_is_on(unit->line))
             account_host_step(unit, unit->next);
         end_host_step(unit);
@@ -703,6 +754,8 @@ static bool move_host_step(struct line_unit *unit)
     }
     if (!may_go_on(unit, unit->next))
         return false;
+    /* What a kernel that failed has left is nothing for the user's code to look at. */
+    unit->is_void = unit->is_void || has_failed_kernel(unit, unit->next);
     if (unit->is_void) {
         unit->step_status = MUSTER_OK;
         count_waits(unit, unit->next, ALL_KINDS);
@@ -812,6 +865,7 @@ static bool claim_locked(struct line *line)
     for (size_t i = 0; i < line->pipeline->declaration.buffer_count * line->job->parts_max; i++)
         unit->bytes[i] = SIZE_MAX;
     slot->given = slot->ended = slot->result = MUSTER_OK;
+    slot->is_refused = false;
     slot->marked = 0;
     slot->at_kernel = (struct time_span){ 0, 0 };
     slot->copied_bytes = 0;
@@ -843,7 +897,8 @@ static void finish_locked(struct line *line)
     slot->ended_ns = platform_clock_ns();
     line->unit_ns = slot->ended_ns - slot->kicked_ns;
     /* What was broken off because the job is over says nothing of the unit. */
-    slot->is_broken_off = unit->is_void && slot->given == MUSTER_OK && slot->ended == MUSTER_OK;
+    slot->is_broken_off = unit->is_void && slot->given == MUSTER_OK && slot->ended == MUSTER_OK &&
+                          slot->result == MUSTER_OK;
     note_bytes_locked(unit);
     count_launches_ended(unit);
     end_load_locked(unit,
@@ -879,6 +934,25 @@ static void renew_streams(struct line *line)
     line->must_renew = false;
 }
 
+/* Host stages are the user's code: however long they take, the device is not to blame. */
+static void note_host_steps_locked(struct line *line)
+{
+    struct muster_job *job = line->job;
+    bool is_held_up = line->host_steps > 0;
+    uint64_t due_ns = job_look_due(job->core);
+    if (is_held_up == line->is_held_up)
+        return;
+    line->is_held_up = is_held_up;
+    job_lane_held_up(job->core, line->lane->index, is_held_up, platform_clock_ns());
+    /* A runtime that closes did not wait for the device all that time either. */
+    if (!is_held_up && job->has_given_up) {
+        job->has_given_up = false;
+        job->give_up_ns = platform_deadline_ns(job->m->options.close_ns / 2);
+    }
+    if (job_look_due(job->core) < due_ns || job->give_up_ns < UINT64_MAX)
+        job_wake_locked(job);
+}
+
 /* Called with the lock. Looks on for a while, or sleeps until there is news or it is time to look. */
 static void wait_locked(struct line *line)
 {
@@ -900,6 +974,15 @@ static void wait_locked(struct line *line)
     platform_condition_wait(&job->changed, &job->m->lock, now_ns + pause_ns);
 }
 
+/* Whether the lane leaves its device to itself. What workers have is seen to its end. */
+static bool may_leave_locked(struct line *line)
+{
+    struct muster_job *job = line->job;
+    if (!job->must_leave || line->host_steps > 0)
+        return false;
+    return lane_may_leave_locked(line->lane);
+}
+
 /* Called with the lock, which is not held all the time. */
 static void leave_locked(struct line *line)
 {
@@ -913,16 +996,6 @@ static void leave_locked(struct line *line)
     run_lock(m);
 }
 
-/* Whether the device has done all of the unit that it was given. */
-static bool is_given_over(struct line_unit *unit)
-{
-    const struct line *line = unit->line;
-    for (uint32_t s = 1; s < sink_of(line) && s < unit->next; s++)
-        if (!is_host(line, s) && (line->recording >> s & 1) && !has_arrived(unit, s))
-            return false;
-    return true;
-}
-
 void line_look_again(struct run_lane *lane)
 {
     struct line *line = lane->line;
@@ -932,9 +1005,12 @@ void line_look_again(struct run_lane *lane)
     for (uint32_t i = 0; i < line->plan->edge_count; i++)
         if (line->gates[i])
             table_of(line)->gate_publish(line->gates[i], line->next + 1, NULL);
-    for (uint64_t number = line->oldest; number < line->next; number++)
-        if (!is_given_over(unit_at(line, number)))
+    /* Not all that it was given has recorded something: the streams must have come to their ends. */
+    for (uint32_t i = 0; i < line->pipeline->declaration.stream_count; i++) {
+        muster_status status = table_of(line)->stream_query(line->streams[i]->state, NULL);
+        if (status != MUSTER_OK && !run_is_over(status))
             return;
+    }
     run_lock(line->job->m);
     for (; line->oldest < line->next; line->oldest++) {
         unit_at(line, line->oldest)->slot->stage = STAGE_FREE;
@@ -952,8 +1028,13 @@ void line_run(struct run_lane *lane)
             kernel_prepare(job->pipeline->stages[i].kernel, lane->device);
     run_lock(job->m);
     for (;;) {
-        uint64_t seen = job->changes;
+        uint64_t seen = job->changes, due_ns = job_look_due(job->core);
         bool has_moved = claim_locked(line);
+        /* A claim that got nothing may have brought the next look forward: the conductor's matter. */
+        if (job_look_due(job->core) < due_ns) {
+            job_wake_locked(job);
+            seen = job->changes;
+        }
         line->is_over = job_state(job->core) != JOB_RUNNING;
         run_unlock(job->m);
         has_moved = move_units(line) || has_moved;
@@ -965,13 +1046,14 @@ void line_run(struct run_lane *lane)
             has_moved = true;
         }
         run_lock(job->m);
+        note_host_steps_locked(line);
         if (is_oldest_over)
             finish_locked(line);
         if (is_oldest_over || has_moved) {
             line->moved_ns = platform_clock_ns();
             continue;
         }
-        if (job->must_leave && lane_may_leave_locked(lane))
+        if (may_leave_locked(line))
             break;
         if (job->changes == seen)
             wait_locked(line);

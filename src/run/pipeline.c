@@ -89,6 +89,16 @@ static uint64_t places(const struct muster_buffer *buffers, size_t count,
     return mask;
 }
 
+/* Those in which units that lie one behind the other have something between their items. */
+static uint64_t with_fixed_part(const struct muster_buffer *buffers, size_t count)
+{
+    uint64_t mask = 0;
+    for (size_t i = 0; i < count; i++)
+        if (buffers[i].bytes_fixed > 0 && !(buffers[i].flags & MUSTER_CARRIED))
+            mask |= (uint64_t)1 << i;
+    return mask;
+}
+
 static muster_status check_stage(const struct muster *m, const struct muster_stage *stage,
                                  size_t index, const struct muster_buffer *buffers,
                                  size_t buffer_count, struct muster_error *err)
@@ -124,6 +134,9 @@ static muster_status check_stage(const struct muster *m, const struct muster_sta
         wrong = "a kernel without a callback has device buffers only";
     else if (!stage->run && __builtin_popcountll(uses) > MUSTER_ARGS_MAX)
         wrong = "its kernel has too many buffers";
+    else if (!stage->run && stage->kernel && stage->every > 1 &&
+             (uses & with_fixed_part(buffers, buffer_count)))
+        wrong = "a kernel takes items that lie close: a callback is for units with a fixed part";
     if (wrong)
         return muster_error_fill(err, MUSTER_E_INVALID, 0, NULL, "stage '%s': %s", stage->name,
                                  wrong);
@@ -439,8 +452,32 @@ void muster_pipeline_destroy(struct muster_pipeline *pipeline)
     while (*at != pipeline)
         at = &(*at)->next;
     *at = pipeline->next;
+    pipeline->is_gone = true;
+    bool is_last = pipeline->jobs == 0;
     run_unlock(m);
-    free_pipeline(pipeline);
+    if (is_last)
+        free_pipeline(pipeline);
+}
+
+struct muster_pipeline *pipeline_hold(struct muster_pipeline *pipeline)
+{
+    if (!pipeline)
+        return NULL;
+    run_lock(pipeline->m);
+    pipeline->jobs++;
+    run_unlock(pipeline->m);
+    return pipeline;
+}
+
+void pipeline_let_go(struct muster_pipeline *pipeline)
+{
+    if (!pipeline)
+        return;
+    run_lock(pipeline->m);
+    bool is_last = --pipeline->jobs == 0 && pipeline->is_gone;
+    run_unlock(pipeline->m);
+    if (is_last)
+        free_pipeline(pipeline);
 }
 
 void pipelines_destroy_all(struct muster *m)
@@ -455,11 +492,11 @@ const struct pipe_plan *pipeline_plan(const struct muster_pipeline *pipeline,
                                       const struct run_device *device, bool is_one_by_one,
                                       struct muster_error *err)
 {
-    const uint32_t gates = MUSTER_CAN_WAIT_VALUE;
-    enum pipeline_plan_kind kind = is_one_by_one                       ? PLAN_ONE_BY_ONE
-                                   : device->info.capabilities & gates ? PLAN_WITH_GATES
-                                                                       : PLAN_WITHOUT_GATES;
-    if (pipeline->plans[kind] && (kind == PLAN_WITH_GATES || !pipeline->plans[kind]->needs_gates))
+    bool has_gates = device->info.capabilities & MUSTER_CAN_WAIT_VALUE;
+    enum pipeline_plan_kind kind = is_one_by_one ? PLAN_ONE_BY_ONE
+                                   : has_gates   ? PLAN_WITH_GATES
+                                                 : PLAN_WITHOUT_GATES;
+    if (pipeline->plans[kind] && (has_gates || !pipeline->plans[kind]->needs_gates))
         return pipeline->plans[kind];
     if (pipeline->plans[kind])
         muster_error_fill(err, MUSTER_E_NOT_SUPPORTED, 0, "ask for another schedule, or for none",

@@ -41,8 +41,13 @@ struct muster_pipeline {
     bool may_merge;      /* several of the caller's units may be handled as one */
     bool has_host_steps; /* stages on "host" */
     uint32_t slots_max;
-    uint32_t jobs; /* that use it */
+    uint32_t jobs; /* that have it */
+    bool is_gone;  /* for its user: the last of them frees it */
 };
+
+/* A job has it until it is freed itself, which may be after its user has destroyed it. NULL is allowed. */
+struct muster_pipeline *pipeline_hold(struct muster_pipeline *pipeline);
+void pipeline_let_go(struct muster_pipeline *pipeline);
 
 /* The plan for a device; NULL and why not, if there is none. */
 const struct pipe_plan *pipeline_plan(const struct muster_pipeline *pipeline,
@@ -155,10 +160,13 @@ struct line {
     bool must_renew;         /* a stream failed: when nothing is in flight they are all left */
     bool was_refused;        /* a wait or a record, once: counts are not what they should be */
     bool awaits_device;      /* something was asked of the device and is not there yet */
+    uint32_t host_steps;     /* that workers have, or are about to have */
+    bool is_held_up;         /* by them, as the core knows */
     uint64_t moved_ns;       /* when something last went on */
     uint64_t unit_ns;        /* how long a unit took, lately */
     uint64_t terminal;       /* bit for each step whose arrival ends a unit */
     uint64_t recording;      /* bit for each step that records */
+    uint64_t behind[PIPE_STEPS_MAX];       /* of each step: bits of those that are over by then */
     uint32_t segment_last[PIPE_STEPS_MAX]; /* the last device step of each segment; 0: none */
     void *gates[MUSTER_EDGES_MAX];         /* own; of gate edges */
     struct edge_count counts[MUSTER_EDGES_MAX];

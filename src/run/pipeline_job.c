@@ -20,6 +20,8 @@
 /* From this size on a unit more than there are slots keeps the device busy. */
 #define LARGE_UNIT_BYTES ((size_t)16 << 20)
 #define OUTPUT_ALIGNMENT 256u
+/* Of several units in a slot each begins at such a multiple, where they have items and a fixed part. */
+#define PART_ALIGNMENT 16u
 
 muster_status pipeline_check_job(struct muster *m, const struct muster_job_desc *desc,
                                  struct muster_error *err)
@@ -125,6 +127,13 @@ bool pipeline_lay_out(struct muster_job *job)
         if (__builtin_mul_overflow((size_t)job->part_items, buffer->bytes_per_item, &bytes) ||
             __builtin_add_overflow(bytes, buffer->bytes_fixed, &bytes))
             return false;
+        /* Devices do not take items that lie anywhere; records and plain items are their own measure. */
+        bool is_mixed = buffer->bytes_fixed > 0 && buffer->bytes_per_item > 0;
+        if (is_mixed && job->parts_max > 1) {
+            if (__builtin_add_overflow(bytes, PART_ALIGNMENT - 1, &bytes))
+                return false;
+            bytes &= ~(size_t)(PART_ALIGNMENT - 1);
+        }
         job->strides[i] = bytes;
         if (__builtin_mul_overflow(bytes, (size_t)job->parts_max * buffer->slots, &bytes) ||
             bytes > SIZE_MAX / 4)
@@ -226,16 +235,16 @@ muster_status muster_job_edges(struct muster_job *job, struct muster_edge_report
         if (out[i].size < sizeof *out)
             return run_bad_argument(err, "muster_job_edges", "out[i].size is not set");
         struct edge_count expected, sum = count_edge(job, plan, i, &expected);
-        out[i] =
-            (struct muster_edge_report){ .size = sizeof *out,
-                                         .kind = edge->kind,
-                                         .distance = edge->distance,
-                                         .records = sum.records,
-                                         .waits = sum.waits,
-                                         .stall_ns = sum.stall_ns,
-                                         .is_dead = sum.waits == 0 && sum.records > edge->distance,
-                                         .expected_records = expected.records,
-                                         .expected_waits = expected.waits };
+        out[i] = (struct muster_edge_report){ .size = sizeof *out,
+                                              .kind = edge->kind,
+                                              .distance = edge->distance,
+                                              .records = sum.records,
+                                              .waits = sum.waits,
+                                              .stall_ns = sum.stall_ns,
+                                              .is_dead = sum.records > 0 && sum.waits == 0 &&
+                                                         expected.waits > 0,
+                                              .expected_records = expected.records,
+                                              .expected_waits = expected.waits };
         snprintf(out[i].from, sizeof out[i].from, "%s", pipe_step_name(declaration, edge->from));
         snprintf(out[i].to, sizeof out[i].to, "%s", pipe_step_name(declaration, edge->to));
         if (edge->buffer != PIPE_NONE)

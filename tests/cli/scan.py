@@ -279,11 +279,15 @@ def lost_half_way(bench):
         expected = bench.grep(*mode, "-f", "words", "text")
         code, out, err = bench.muster(*arguments, *mode, "-f", "words", "text", environment=environment)
         bench.check.true(f"{mode}: the same bytes with a device lost", (code, out) == (0, expected[1]), f"{code} {err}")
-    code, out, err = bench.muster(*arguments, "--json", "-f", "words", "text", environment=environment)
-    report = json.loads(out)
+    # On a machine that is busy it may be lost before it has begun.
+    for _ in range(5):
+        _, out, _ = bench.muster(*arguments, "--json", "-f", "words", "text", environment=environment)
+        report = json.loads(out)
+        if all(device["busy_ns"] > 0 for device in report["devices"]):
+            break
     healths = sorted(device["health"] for device in report["devices"])
     bench.check.equal("one was lost, one was not", healths, ["lost", "ok"])
-    bench.check.true("both had work", all(device["units"] + device["retries"] > 0 for device in report["devices"]), out)
+    bench.check.true("both had work", all(device["busy_ns"] > 0 for device in report["devices"]), str(out))
 
 
 def on_a_gpu(bench):

@@ -339,6 +339,30 @@ static void a_batch_runs_in_order(void)
     rig_close(rig);
 }
 
+/* Where several launches have one result, a failure stays there. */
+static void launches_share_a_result(void)
+{
+    struct rig *rig = suite_open();
+    void *kernel = rig_kernel_of(rig, &append_code);
+    if (!kernel) {
+        rig_close(rig);
+        return;
+    }
+    void *stream = rig_stream(rig);
+    bool reports = rig->info->forms & MUSTER_KERNEL_FUNCTION;
+    struct muster_memory *memory = rig_memory(rig, 4 * sizeof(uint32_t));
+    muster_status *result = rig_host(rig, sizeof *result);
+    *result = MUSTER_OK;
+    rig_fill(rig, stream, memory, 0, 0, sizeof(uint32_t));
+    for (uint32_t value = 8; value < 11; value++) {
+        const struct muster_launch_arg args[] = { ARG_MEMORY(memory), ARG_VALUE(value) };
+        rig_launch(rig, stream, kernel, 0, 1, args, 2, result);
+    }
+    FINISHES(rig, stream);
+    CHECK_STATUS(reports ? MUSTER_E_FAILED : MUSTER_OK, *result);
+    rig_close(rig);
+}
+
 /* One kernel on many streams at once, and gone when all of them are done with it. */
 static void a_kernel_serves_many_streams(void)
 {
@@ -405,6 +429,7 @@ static const struct test tests[] = {
     TEST(arguments_arrive),
     TEST(as_many_arguments_as_allowed),
     TEST(a_batch_runs_in_order),
+    TEST(launches_share_a_result),
     TEST(a_kernel_serves_many_streams),
     TEST(a_function_is_run_or_refused),
     TEST(an_unknown_form_is_refused),

@@ -273,8 +273,11 @@ static int run_sneak(char *said, size_t capacity)
 static void an_undeclared_buffer_is_a_data_race(void)
 {
     static char said[65536];
-    int status = run_sneak(said, sizeof said);
     bool has_tsan = TEST_BY_SANITIZER(false, false, true);
+    int status = run_sneak(said, sizeof said);
+    /* It is seen when the two run beside each other, which takes two cores at the same time. */
+    for (int i = 0; i < 9 && has_tsan && status == 0; i++)
+        status = run_sneak(said, sizeof said);
     if (!has_tsan) {
         /* Nobody sees it: the proof covers what is declared. */
         CHECK_EQUAL(0, status);
