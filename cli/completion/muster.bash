@@ -5,7 +5,7 @@ _muster()
     local word=${COMP_WORDS[COMP_CWORD]} choices word_is_file=no
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        choices='devices pick explain exec partition sim kernel scan bench version help --help --version'
+        choices='devices pick explain exec partition sim kernel map scan bench version help --help --version'
     else
         case ${COMP_WORDS[1]} in
         devices)
@@ -82,6 +82,24 @@ _muster()
                 [[ $word == -* ]] || word_is_file=yes
             fi
             ;;
+        map)
+            case ${COMP_WORDS[COMP_CWORD - 1]} in
+            --kernel | -k | --in | -i | --out | -o | --trace | --timeline) word_is_file=yes ;;
+            # What stands after these is a name, a number or a list.
+            --entry | --item | --out-item | --halo | --arg | -a | --devices | --unit | --window) return ;;
+            --policy)
+                choices='claim round-robin least-loaded weighted adaptive earliest-finish'
+                mapfile -t COMPREPLY < <(compgen -W "$choices" -- "$word")
+                return
+                ;;
+            --backend)
+                mapfile -t COMPREPLY < <(compgen -W 'cpu cuda opencl sim' -- "$word")
+                return
+                ;;
+            esac
+            choices='--kernel --entry --in --out --item --out-item --y4m --halo --arg --devices --backend --policy --unit
+                     --window --unordered --quiet --json --trace --timeline --help'
+            ;;
         scan)
             case ${COMP_WORDS[COMP_CWORD - 1]} in
             # What stands after these is a word, a list or a number.
@@ -92,7 +110,7 @@ _muster()
                      --grep-status --devices --unit --json --help'
             [[ $word == -* ]] || word_is_file=yes
             ;;
-        help) choices='devices pick explain exec partition sim kernel scan bench version help --help' ;;
+        help) choices='devices pick explain exec partition sim kernel map scan bench version help --help' ;;
         *) return ;;
         esac
     fi

@@ -133,6 +133,12 @@ MUSTER_API muster_status muster_file_write(struct muster_file *file, const void 
                                            struct muster_error *err);
 
 /*
+ * Writes what muster_file_write has gathered, for who reads a pipe and waits for it. One call at a
+ * time; also within a sink.
+ */
+MUSTER_API muster_status muster_file_flush(struct muster_file *file, struct muster_error *err);
+
+/*
  * The end: waits for all that is being written, for the disk, and puts the file in its place. The
  * first failure of all is told, and the file is then as it was before. Of a file that is read: that
  * failure, if there was one. After the job; a second call tells the same.

@@ -96,6 +96,11 @@ struct muster_run_options {
     uint64_t window_bytes; /* the window in bytes of results and supplied items; 0: any number */
     uint32_t kept_max;     /* results that the sink may keep at a time: muster_result_retain */
     int account; /* not 0: a pipeline's stages are timed, and stalls edge by edge (docs/observe.md) */
+    /*
+     * Units are whole numbers of so many items, but for the last, and each begins at a multiple of
+     * it: frames of pixels, pages of bytes; 0: 1. Of a kernel's job without `each_status`.
+     */
+    uint64_t unit_multiple;
 };
 
 struct muster_job;

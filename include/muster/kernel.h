@@ -105,6 +105,25 @@ MUSTER_API muster_status muster_kernel_load_files(struct muster *m, const char *
                                                   struct muster_kernel **out,
                                                   struct muster_error *err);
 
+/* One of a kernel's parameters, as its portable source writes it. The caller sets `size`. */
+struct muster_kernel_parameter {
+    size_t size;
+    char name[64]; /* longer ones are cut off */
+    char type[96]; /* as written, words apart by one space: "MUSTER_GLOBAL const float *" */
+    int is_block;  /* not 0: a pointer, to a block */
+    int is_const;  /* not 0: the value, or what the pointer points to, cannot be changed */
+    size_t bytes;  /* of the value, or of what it points to; 0: not known without compiling */
+};
+
+/*
+ * What the kernel takes behind the item's number: parameter `index`, counted from 0. Any thread.
+ * MUSTER_E_NOT_FOUND: there are fewer. MUSTER_E_NOT_SUPPORTED: no form of it is portable source, so
+ * nobody knows.
+ */
+MUSTER_API muster_status muster_kernel_parameter(const struct muster_kernel *kernel, size_t index,
+                                                 struct muster_kernel_parameter *out,
+                                                 struct muster_error *err);
+
 /* Waits for nothing: no launch of it may be unfinished. NULL is allowed. */
 MUSTER_API void muster_kernel_destroy(struct muster_kernel *kernel);
 

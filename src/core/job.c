@@ -128,13 +128,21 @@ static size_t aligned(size_t bytes)
     return (bytes + 63) & ~(size_t)63;
 }
 
+/* Whether units can be cut so that they end where this ends. */
+static bool is_of_grains(const struct job_options *options, uint64_t items)
+{
+    return options->grain <= 1 || items % options->grain == 0 || items >= options->items;
+}
+
 size_t job_bytes(const struct job_options *options)
 {
     uint64_t attempts = (uint64_t)options->lane_count * options->depth;
     if (options->lane_count == 0 || options->depth == 0 || options->tries == 0 ||
         options->units_max < attempts || attempts > UINT32_MAX / 2 ||
         options->units_max > UINT32_MAX / 2 ||
-        (options->unit == JOB_UNIT_FIXED && options->unit_items == 0))
+        (options->unit == JOB_UNIT_FIXED &&
+         (options->unit_items == 0 || !is_of_grains(options, options->unit_items))) ||
+        !is_of_grains(options, options->unit_max) || !is_of_grains(options, options->window))
         return 0;
     return aligned(sizeof(struct job)) + aligned(options->units_max * sizeof(struct unit)) +
            aligned((size_t)attempts * sizeof(struct attempt)) +
@@ -476,11 +484,24 @@ static uint64_t adaptive_size(const struct job *job, const struct lane *lane)
     return size < (double)left ? (uint64_t)size : left;
 }
 
+/* Rounded down. */
+static uint64_t whole_grains(const struct job *job, uint64_t items)
+{
+    return job->options.grain > 1 ? items - items % job->options.grain : items;
+}
+
+/* What has arrived and was never claimed, as far as it can be claimed. */
+static uint64_t claimable(const struct job *job)
+{
+    uint64_t left = job->supply - job->next_claim;
+    return job->supply == job->options.items ? left : whole_grains(job, left);
+}
+
 /* How many items the lane should be given next, 0 for none. */
 static uint64_t next_size(const struct job *job, const struct lane *lane)
 {
     const struct job_options *options = &job->options;
-    uint64_t left = job->supply - job->next_claim, size = 0;
+    uint64_t left = claimable(job), size = 0;
     if (left == 0 || job->free_units == JOB_NONE)
         return 0;
     switch (options->unit) {
@@ -494,6 +515,9 @@ static uint64_t next_size(const struct job *job, const struct lane *lane)
         size = options->unit_items;
         break;
     }
+    if (whole_grains(job, size) < size &&
+        __builtin_add_overflow(whole_grains(job, size), options->grain, &size))
+        size = UINT64_MAX;
     if (options->unit_max > 0 && size > options->unit_max)
         size = options->unit_max;
     if (options->window > 0) {
@@ -748,7 +772,7 @@ static uint32_t take_new(struct job *job, uint32_t lane, uint64_t now_ns)
 static bool nothing_to_claim(const struct job *job)
 {
     const struct job_options *options = &job->options;
-    return job->next_claim == job->supply || job->free_units == JOB_NONE ||
+    return claimable(job) == 0 || job->free_units == JOB_NONE ||
            (options->window > 0 && job->undelivered == options->window);
 }
 
@@ -1232,6 +1256,9 @@ static const char *check_unit(const struct job *job, uint32_t index)
     if (items_of(unit) == 0 || (options->window > 0 && items_of(unit) > options->window) ||
         (options->unit_max > 0 && items_of(unit) > options->unit_max))
         return "a unit is empty, or larger than the window or a slot";
+    if (whole_grains(job, unit->range.begin) != unit->range.begin ||
+        (whole_grains(job, unit->range.end) != unit->range.end && unit->range.end < options->items))
+        return "a unit is not of whole grains";
     if (unit->has_failed &&
         (!options->tolerant ||
          (unit->state != UNIT_DONE && unit->state != UNIT_LEAVING && unit->state != UNIT_FAILED)))

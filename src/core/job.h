@@ -37,6 +37,11 @@ struct job_options {
     enum job_unit_rule unit;
     uint64_t unit_items; /* of JOB_UNIT_FIXED */
     uint64_t unit_max;   /* what a slot holds; 0: anything */
+    /*
+     * Units are whole numbers of so many items, but for the last; 0: 1. The others that count items
+     * are multiples of it, or as many as there are.
+     */
+    uint64_t grain;
     uint64_t window;     /* most items claimed and not delivered; 0: any number */
     uint32_t lane_count;
     uint32_t depth;     /* units a lane may hold; at least 1 */

@@ -123,6 +123,9 @@ static bool add_to_type(struct parameter *parameter, const struct word *word)
         parameter->stars++;
     else if (word_is(word, "MUSTER_GLOBAL"))
         parameter->is_global = true;
+    else if (word_is(word, "const"))
+        /* Behind the star it would be the pointer that is constant. */
+        parameter->out->is_const = parameter->out->is_const || parameter->stars == 0;
     else if (!is_qualifier(word)) {
         parameter->type_words++;
         parameter->out->bytes = parameter->type_words == 1 ? bytes_of_type(word) : 0;
@@ -142,8 +145,11 @@ static muster_status finish_parameter(const struct reading *reading, struct para
         return wrong(reading, name, "write MUSTER_GLOBAL const float *x, or float x",
                      "MUSTER_GLOBAL stands before every pointer and before nothing else");
     parameter->out->is_block = parameter->stars == 1;
-    if (parameter->out->is_block)
+    if (parameter->out->is_block) {
+        parameter->out->element_bytes = parameter->out->bytes;
         parameter->out->bytes = sizeof(void *);
+    }
+    snprintf(parameter->out->name, KERNEL_NAME_BYTES, "%.*s", (int)name->bytes, name->text);
     return MUSTER_OK;
 }
 

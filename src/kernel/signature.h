@@ -17,9 +17,12 @@
 #define KERNEL_PRELUDE_NAME "muster_kernel.h"
 
 struct kernel_parameter {
+    char name[KERNEL_NAME_BYTES]; /* cut off where it is longer */
     char type[KERNEL_TYPE_BYTES]; /* as written, words apart by one space */
     bool is_block;                /* a pointer */
-    size_t bytes;                 /* of a value; 0: not known */
+    bool is_const;
+    size_t bytes;         /* of a value; 0: not known */
+    size_t element_bytes; /* of what a pointer points to; 0: not known */
 };
 
 struct kernel_entry {

@@ -250,8 +250,11 @@ static muster_status write_result(struct muster_file *file, const struct muster_
     muster_status status = io_flush(file->io, NULL);
     if (status != MUSTER_OK)
         return status;
-    if (io_is_stream(file->io))
-        return io_write(file->io, from, bytes, NULL);
+    if (io_is_stream(file->io)) {
+        /* Who reads a pipe may wait for this one before there is another. */
+        status = io_write(file->io, from, bytes, NULL);
+        return status == MUSTER_OK ? io_flush(file->io, NULL) : status;
+    }
     if (atomic_load_explicit(&file->job, memory_order_relaxed) != result->job) {
         atomic_store_explicit(&file->job, result->job, memory_order_relaxed);
         file->job_offset = io_end(file->io);
@@ -291,6 +294,12 @@ muster_status muster_file_write(struct muster_file *file, const void *from, size
     if (!from && bytes > 0)
         return run_bad_argument(err, "muster_file_write", "an argument is NULL");
     return io_write(file->io, from, bytes, err);
+}
+
+muster_status muster_file_flush(struct muster_file *file, struct muster_error *err)
+{
+    muster_status status = check_file(file, true, "muster_file_flush", err);
+    return status == MUSTER_OK ? io_flush(file->io, err) : status;
 }
 
 /* Both. */

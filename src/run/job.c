@@ -114,6 +114,16 @@ static muster_status check_desc(const struct muster_job_desc *desc, struct muste
     if (options->depth > DEPTH_MAX)
         return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, NULL, "depth is %u; at most %d",
                                  options->depth, DEPTH_MAX);
+    uint64_t multiple = options->unit_multiple;
+    if (multiple > 1 && (desc->pipeline || desc->each_status))
+        return run_bad_argument(err, "a job",
+                                "unit_multiple goes with neither a pipeline nor each_status");
+    if (multiple > 1 && (options->unit_items % multiple != 0 ||
+                         (options->window > 0 && options->window < multiple)))
+        return muster_error_fill(
+            err, MUSTER_E_INVALID, 0, "make unit_items a multiple of it, and window as large as it",
+            "unit_multiple is %llu, unit_items %llu and window %llu", (unsigned long long)multiple,
+            (unsigned long long)options->unit_items, (unsigned long long)options->window);
     if (desc->pipeline)
         return MUSTER_OK;
     size_t values = 0;
@@ -202,6 +212,15 @@ bool job_has_gpu(const struct muster_job *job)
     return i < job->lane_count;
 }
 
+/* Rounded down to what units are whole numbers of; one at least, where there is any. */
+static uint64_t of_multiples(const struct muster_job *job, uint64_t items)
+{
+    uint64_t multiple = job->desc.options.unit_multiple;
+    if (multiple <= 1 || items == 0)
+        return items;
+    return items < multiple ? multiple : items - items % multiple;
+}
+
 /* The window in items: the options give it in items, or in bytes of what waits on the host, or both. */
 static uint64_t find_window(const struct muster_job *job)
 {
@@ -214,9 +233,9 @@ static uint64_t find_window(const struct muster_job *job)
             bytes =
                 job->args[i].bytes > UINT64_MAX - bytes ? UINT64_MAX : bytes + job->args[i].bytes;
     if (options->window_bytes == 0 || bytes == 0)
-        return options->window;
+        return of_multiples(job, options->window);
     uint64_t items = options->window_bytes / bytes > 0 ? options->window_bytes / bytes : 1;
-    return options->window > 0 ? least(options->window, items) : items;
+    return of_multiples(job, options->window > 0 ? least(options->window, items) : items);
 }
 
 /* How many items a unit may have: as asked for, or what fits into a buffer of the usual size. */
@@ -236,7 +255,7 @@ static uint64_t find_unit_max(const struct muster_job *job)
         most = options->unit_items;
     if (job->window > 0)
         most = least(most, job->window);
-    return least(most, job->desc.items);
+    return least(of_multiples(job, most), job->desc.items);
 }
 
 /* Makes room in a buffer for a unit of such items; false if no memory is that large. */
@@ -309,6 +328,7 @@ static void set_core_options(struct muster_job *job)
         .unit = is_fixed ? JOB_UNIT_FIXED : JOB_UNIT_ADAPTIVE,
         .unit_items = job->pipeline ? job->unit_max : options->unit_items,
         .unit_max = job->unit_max,
+        .grain = options->unit_multiple,
         .window = job->window,
         .lane_count = job->lane_count,
         .depth = depth,

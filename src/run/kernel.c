@@ -434,6 +434,36 @@ muster_status kernel_get_built(struct muster_kernel *kernel, struct run_device *
     return status;
 }
 
+muster_status muster_kernel_parameter(const struct muster_kernel *kernel, size_t index,
+                                      struct muster_kernel_parameter *out, struct muster_error *err)
+{
+    if (!kernel || !out || out->size < sizeof *out)
+        return run_bad_argument(err, "muster_kernel_parameter",
+                                "an argument is NULL, or out->size is not set");
+    const struct kernel_entry *entry = kernel->entry;
+    if (!entry)
+        return muster_error_fill(err, MUSTER_E_NOT_SUPPORTED, 0, "give portable source too",
+                                 "no form of kernel %s is portable source, which would say what it "
+                                 "takes",
+                                 kernel->name);
+    if (index >= entry->parameter_count)
+        return muster_error_fill(err, MUSTER_E_NOT_FOUND, 0, NULL,
+                                 "kernel %s has %zu parameters behind the item's number",
+                                 kernel->name, entry->parameter_count);
+    const struct kernel_parameter *parameter = &entry->parameters[index];
+    *out = (struct muster_kernel_parameter){ .size = sizeof *out,
+                                             .is_block = parameter->is_block,
+                                             .is_const = parameter->is_const,
+                                             .bytes = parameter->is_block ? parameter->element_bytes
+                                                                          : parameter->bytes };
+    memcpy(out->name, parameter->name, sizeof out->name);
+    memcpy(out->type, parameter->type, sizeof out->type);
+    return MUSTER_OK;
+}
+_Static_assert(sizeof((struct muster_kernel_parameter *)0)->name == KERNEL_NAME_BYTES &&
+                   sizeof((struct muster_kernel_parameter *)0)->type == KERNEL_TYPE_BYTES,
+               "what is known of a parameter fits");
+
 muster_status kernel_check_arguments(const struct muster_kernel *kernel,
                                      const struct kernel_argument *args, size_t count,
                                      struct muster_error *err)

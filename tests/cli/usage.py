@@ -39,7 +39,7 @@ def help_texts(check):
             check.equal(f"{same} is {name} --help", check.run(*same), run)
         check.true(f"{name} --help: fits a terminal", all(len(line) <= 100 for line in run.out.splitlines()))
     for words in [["pick"], ["explain"], ["kernel"], ["kernel", "build"], ["kernel", "list"],
-                  ["scan"]]:
+                  ["map"], ["scan"]]:
         text = check.run(*words, "--help").out
         check.true(f"{words} --help: fits a terminal", text and all(len(line) <= 100 for line in text.splitlines()))
     run = check.run("partition", "--json", "--total", "5", "--help")
@@ -77,11 +77,13 @@ def documents(check):
         for option in options:
             check.contains("the manual has the option", page, option)
             check.contains("the completion has the option", completion, option)
-    options = re.findall(r"^  (--[a-z-]+)", check.run("scan", "--help").out, re.MULTILINE)
-    check.true("scan has options", len(options) > 10, str(options))
-    for option in options:
-        check.contains("the manual has the option of scan", page, option)
-        check.contains("the completion has the option of scan", completion, option)
+    for name in ["map", "scan"]:
+        check.contains("the manual has the subcommand", page, f"muster {name}")
+        options = re.findall(r"^  (--[a-z0-9-]+)", check.run(name, "--help").out, re.MULTILINE)
+        check.true(f"{name} has options", len(options) > 10, str(options))
+        for option in options:
+            check.contains(f"the manual has the option of {name}", page, option)
+            check.contains(f"the completion has the option of {name}", completion, option)
     for variable in ["MUSTER_SIM", "MUSTER_DEVICES", "MUSTER_LEASES", "MUSTER_SLICES", "MUSTER_BACKENDS", "MUSTER_POOL_MB_PER_STREAM", "MUSTER_CC", "MUSTER_CACHE"]:
         check.contains("the manual has the variable", page, variable)
     check.contains("the manual's version", page, f"muster {version_of_header()}")

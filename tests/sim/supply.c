@@ -82,7 +82,13 @@ static void begin_storm(uint64_t seed)
                                       .supplied = true,
                                       .place = one_in(4),
                                       .policy = (enum job_policy)below(5) };
-    EXPECT(job_bytes(&w.options) <= sizeof memory);
+    /* By the seed itself, so that what is drawn stays what it was. */
+    w.options.grain = seed % 3 == 0 ? 2 + seed / 3 % 5 : seed % 3 - 1;
+    w.options.unit_items *= w.options.grain > 1 ? w.options.grain : 1;
+    w.options.unit_max *= w.options.grain > 1 ? w.options.grain : 1;
+    if (w.options.grain > 1)
+        w.options.window += w.options.grain - w.options.window % w.options.grain;
+    EXPECT(job_bytes(&w.options) > 0 && job_bytes(&w.options) <= sizeof memory);
     w.job = job_init(memory, &w.options, 0);
     for (uint32_t i = 0; i < lanes; i++)
         w.lanes[i] = (struct lane){ .item_ns = 1 + (double)below(ITEM_NS_MAX),

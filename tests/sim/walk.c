@@ -99,6 +99,11 @@ static void begin_walk(uint64_t seed)
                                       .place = one_in(3),
                                       .policy = (enum job_policy)below(5),
                                       .timeout_ns = one_in(2) ? 1 + below(100000) : 0 };
+    /* By the seed itself, so that what is drawn stays what it was. */
+    w.options.grain = seed % 3 == 0 ? 2 + seed / 3 % 5 : seed % 3 - 1;
+    w.options.unit_items *= w.options.grain > 1 ? w.options.grain : 1;
+    w.options.unit_max *= w.options.grain > 1 ? w.options.grain : 1;
+    w.options.window *= w.options.grain > 1 ? w.options.grain : 1;
     EXPECT(job_bytes(&w.options) > 0 && job_bytes(&w.options) <= sizeof memory);
     w.job = job_init(memory, &w.options, 0);
     w.end = w.options.supplied && one_in(2) ? below(w.options.items + 1) : w.options.items;

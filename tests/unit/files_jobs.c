@@ -4,6 +4,7 @@
  */
 #include "files_support.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -359,6 +360,57 @@ static void from_pipe_to_pipe_every_byte_is_right(void)
     run_pipes(SIZE_MAX, MUSTER_OK);
 }
 
+/* What is written comes out before more is given, of a job and beside it. */
+struct live {
+    int out;
+    unsigned given, missing;
+};
+
+static bool comes(int descriptor, char expected)
+{
+    struct pollfd ready = { .fd = descriptor, .events = POLLIN };
+    char got = 0;
+    return poll(&ready, 1, 10000) == 1 && read(descriptor, &got, 1) == 1 && got == expected;
+}
+
+static int64_t give_one(void *user, uint64_t begin, uint64_t items, void *to, size_t bytes)
+{
+    struct live *live = user;
+    (void)begin;
+    (void)items;
+    (void)bytes;
+    live->missing += live->given > 0 && !comes(live->out, (char)~live->given);
+    *(char *)to = (char)++live->given;
+    return live->given <= 5 ? 1 : 0;
+}
+
+static void a_result_does_not_wait_for_the_next_one(void)
+{
+    struct flow flow = { .m = open_plain(), .item_bytes = 1 };
+    struct muster_file_options options = options_of(NULL, 1);
+    int ends[2];
+    CHECK(pipe2(ends, O_CLOEXEC) == 0);
+    struct live live = { .out = ends[0] };
+    options.descriptor = ends[1];
+    MUST(muster_file_write_open(flow.m, NULL, &options, &flow.out, &problem));
+    MUST(muster_file_write(flow.out, "x", 1, &problem));
+    MUST(muster_file_flush(flow.out, &problem));
+    CHECK(comes(ends[0], 'x'));
+    describe(&flow);
+    flow.desc.source = give_one;
+    flow.desc.source_user = &live;
+    CHECK_STATUS(MUSTER_OK, run_flow(&flow));
+    CHECK_EQUAL(0, live.missing);
+    CHECK_EQUAL(6, live.given);
+    MUST(muster_file_finish(flow.out, &problem));
+    muster_file_close(flow.out);
+    CHECK_STATUS(MUSTER_E_INVALID, muster_file_flush(NULL, &problem));
+    close(ends[0]);
+    close(ends[1]);
+    muster_kernel_destroy(flow.kernel);
+    MUST(muster_close(flow.m, &problem));
+}
+
 static void a_pipe_that_closes_half_way_fails_the_job(void)
 {
     signal(SIGPIPE, SIG_IGN);
@@ -519,6 +571,7 @@ int main(int argc, char **argv)
         TEST(a_remainder_is_refused_padded_or_ignored),
         TEST(memory_of_a_job_is_forgotten_with_it),
         TEST(from_pipe_to_pipe_every_byte_is_right),
+        TEST(a_result_does_not_wait_for_the_next_one),
         TEST(a_pipe_that_closes_half_way_fails_the_job),
         TEST(a_job_that_waits_for_a_pipe_can_be_stopped),
         TEST(a_write_that_fails_fails_the_job),

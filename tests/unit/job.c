@@ -1266,6 +1266,43 @@ static void a_unit_is_no_larger_than_a_slot(void)
         CHECK(run(0, 1) <= 7);
 }
 
+static void units_are_whole_grains_but_for_the_last(void)
+{
+    struct job_options options = adaptive(1005, 1);
+    options.grain = 10;
+    options.unit_max = 70;
+    options.window = 200;
+    begin(options);
+    while (job_state(job) == JOB_RUNNING) {
+        struct job_claim claim = start(0);
+        CHECK_EQUAL(0, claim.range.begin % 10);
+        CHECK(claim.range.end % 10 == 0 || claim.range.end == 1005);
+        finish(claim, JOB_END_OK);
+        deliver();
+    }
+    options.unit_max = 75;
+    CHECK_EQUAL(0, job_bytes(&options));
+}
+
+static void part_of_a_grain_is_waited_for(void)
+{
+    struct job_options options = adaptive(100, 1);
+    struct job_claim claim;
+    options.grain = 10;
+    options.depth = 2;
+    options.supplied = true;
+    begin(options);
+    job_supply(job, 9);
+    CHECK(!job_claim(job, 0, now_ns, &claim));
+    job_supply(job, 13);
+    CHECK(job_claim(job, 0, now_ns, &claim));
+    CHECK_EQUAL(10, claim.range.end);
+    CHECK(!job_claim(job, 0, now_ns, &claim));
+    job_supply_ends(job);
+    CHECK(job_claim(job, 0, now_ns, &claim));
+    CHECK_EQUAL(13, claim.range.end);
+}
+
 static void a_quarter_is_by_the_plain_rule(void)
 {
     struct job_options options = plain(1000, 3);
@@ -1846,6 +1883,8 @@ int main(int argc, char **argv)
         TEST(without_order_a_slow_unit_does_not_stop_the_window),
         TEST(the_last_unit_of_fixed_size_is_clipped),
         TEST(a_unit_is_no_larger_than_a_slot),
+        TEST(units_are_whole_grains_but_for_the_last),
+        TEST(part_of_a_grain_is_waited_for),
         TEST(a_quarter_is_by_the_plain_rule),
         TEST(adaptive_units_begin_small_and_grow_by_steps),
         TEST(adaptive_units_are_in_proportion_to_the_rates),

@@ -18,7 +18,8 @@ static unsigned char item_byte(uint64_t item, size_t at)
 
 /* A source, what its items must turn into, and what it and the sink have seen. */
 struct feed {
-    uint64_t items; /* there are */
+    uint64_t multiple; /* that units are of; 0: any */
+    uint64_t items;    /* there are */
     size_t item_bytes;
     uint64_t at_once; /* items it gives at most; 0: what is asked for */
     struct muster_job_desc desc;
@@ -92,6 +93,9 @@ static muster_status check_digests(void *user, const struct muster_result *resul
     bool is_unordered = feed->desc.options.unordered;
     feed->wrong += !is_unordered && range.begin != atomic_load(&feed->delivered);
     feed->wrong += range.end > atomic_load(&feed->given);
+    feed->wrong +=
+        feed->multiple > 0 && (range.begin % feed->multiple != 0 ||
+                               (range.end % feed->multiple != 0 && range.end != feed->items));
     for (uint64_t i = range.begin; i < range.end; i++) {
         for (size_t b = 0; b < feed->item_bytes; b++)
             bytes[b] = item_byte(i, b);
@@ -186,6 +190,33 @@ static void items_come_through_whatever_their_size_and_number(void)
         }
         MUST(muster_close(m, &problem));
     }
+}
+
+static void units_are_of_whole_multiples(void)
+{
+    uint64_t random = test_seed();
+    struct muster *m = open_sim("cpu,sim", SIM_MIXED);
+    for (unsigned i = 0; i < test_repetitions(TEST_BY_SANITIZER(16, 8, 4)); i++) {
+        struct feed *feed = make_feed(m, draw(&random, 5000), 8);
+        uint64_t multiple = 1 + draw(&random, 300);
+        if (draw(&random, 2))
+            feed->desc.items = MUSTER_ITEMS_UNKNOWN;
+        feed->at_once = draw(&random, 2) * (1 + draw(&random, 20));
+        feed->multiple = feed->desc.options.unit_multiple = multiple;
+        feed->desc.options.unit_items = draw(&random, 2) * multiple * (1 + draw(&random, 3));
+        feed->desc.options.window = draw(&random, 2) * (multiple + draw(&random, 1000));
+        run_through(m, feed);
+        free(feed);
+    }
+    struct feed *feed = make_feed(m, 100, 8);
+    feed->desc.options.unit_multiple = 10;
+    feed->desc.options.unit_items = 15;
+    CHECK_STATUS(MUSTER_E_INVALID, muster_start(m, &feed->desc, &feed->job, &problem));
+    feed->desc.options.unit_items = 0;
+    feed->desc.options.window = 9;
+    CHECK_STATUS(MUSTER_E_INVALID, muster_start(m, &feed->desc, &feed->job, &problem));
+    free(feed);
+    MUST(muster_close(m, &problem));
 }
 
 static void a_source_may_give_one_item_at_a_time(void)
@@ -751,6 +782,7 @@ int main(int argc, char **argv)
 {
     static const struct test tests[] = {
         TEST(items_come_through_whatever_their_size_and_number),
+        TEST(units_are_of_whole_multiples),
         TEST(a_source_may_give_one_item_at_a_time),
         TEST(fixed_units_wait_until_they_are_full),
         TEST(a_source_without_items_ends_at_once),

@@ -166,6 +166,29 @@ static void files_that_are_no_kernel_are_refused(void)
     MUST(muster_close(m, &problem));
 }
 
+static void a_kernel_says_what_it_takes(void)
+{
+    struct muster *m = open_plain();
+    struct muster_kernel *kernel;
+    struct muster_kernel_parameter parameter = { .size = sizeof parameter };
+    MUST(muster_kernel_load(m, write_text("saxpy.c", saxpy), NULL, &kernel, &problem));
+    MUST(muster_kernel_parameter(kernel, 0, &parameter, &problem));
+    CHECK_TEXT("a", parameter.name);
+    CHECK_TEXT("float", parameter.type);
+    CHECK(!parameter.is_block && parameter.bytes == 4);
+    MUST(muster_kernel_parameter(kernel, 1, &parameter, &problem));
+    CHECK_TEXT("x", parameter.name);
+    CHECK(parameter.is_block && parameter.is_const && parameter.bytes == 4);
+    MUST(muster_kernel_parameter(kernel, 2, &parameter, &problem));
+    CHECK_TEXT("y", parameter.name);
+    CHECK(parameter.is_block && !parameter.is_const);
+    CHECK_EQUAL(MUSTER_E_NOT_FOUND, muster_kernel_parameter(kernel, 3, &parameter, &problem));
+    parameter.size = 1;
+    CHECK_EQUAL(MUSTER_E_INVALID, muster_kernel_parameter(kernel, 0, &parameter, &problem));
+    muster_kernel_destroy(kernel);
+    MUST(muster_close(m, &problem));
+}
+
 static void arguments_must_fit_the_source(void)
 {
     struct muster *m = open_plain();
@@ -574,6 +597,7 @@ int main(int argc, char **argv)
         TEST(what_is_given_is_copied),
         TEST(forms_are_checked_for_their_kind),
         TEST(files_that_are_no_kernel_are_refused),
+        TEST(a_kernel_says_what_it_takes),
         TEST(arguments_must_fit_the_source),
         TEST(a_refusal_is_told_each_time_and_compiled_once),
         TEST(a_job_says_that_no_device_has_a_form),

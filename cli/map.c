@@ -1,0 +1,336 @@
+/*
+ * `muster map`: a kernel over a file, on every device. The job itself is in jobs/map.h; here are the
+ * options, what is said, and what a signal does.
+ */
+#include "map.h"
+
+#include "command.h"
+#include "interrupt.h"
+#include "message.h"
+#include "show.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define KERNELS_MAX 16
+#define TITLE_BYTES 160
+
+enum {
+    KERNEL,
+    ENTRY,
+    IN,
+    OUT,
+    ITEM,
+    OUT_ITEM,
+    Y4M,
+    HALO,
+    ARG,
+    DEVICES,
+    BACKEND,
+    POLICY,
+    UNIT,
+    WINDOW,
+    UNORDERED,
+    SHOW,
+    OPTION_COUNT = SHOW + SHOW_OPTIONS
+};
+
+static const char *kernel_words[KERNELS_MAX], *argument_words[MUSTER_ARGS_MAX];
+static struct arguments kernels = { kernel_words, 0, KERNELS_MAX },
+                        arguments = { argument_words, 0, MUSTER_ARGS_MAX };
+
+static const struct option options[] = {
+    [KERNEL] = { .name = "kernel",
+                 .letter = 'k',
+                 .kind = OPTION_TEXT,
+                 .required = true,
+                 .value = "FILE",
+                 .list = &kernels,
+                 .help = "what to run; repeated: other forms of the same kernel" },
+    [ENTRY] = { .name = "entry",
+                .kind = OPTION_TEXT,
+                .value = "NAME",
+                .help = "the kernel in it (the only one)" },
+    [IN] = { .name = "in",
+             .letter = 'i',
+             .kind = OPTION_TEXT,
+             .required = true,
+             .value = "FILE",
+             .help = "what to run it over; - is standard input" },
+    [OUT] = { .name = "out",
+              .letter = 'o',
+              .kind = OPTION_TEXT,
+              .required = true,
+              .value = "FILE",
+              .help = "where results go; - is standard output" },
+    [ITEM] = { .name = "item",
+               .kind = OPTION_NUMBER,
+               .value = "BYTES",
+               .help = "of a record (what the kernel's const pointer points to)" },
+    [OUT_ITEM] = { .name = "out-item",
+                   .kind = OPTION_NUMBER,
+                   .value = "BYTES",
+                   .help = "of a result (likewise, of its other pointer)" },
+    [Y4M] = { .name = "y4m",
+              .kind = OPTION_FLAG,
+              .help = "the input is video; without, and without --item, that is detected" },
+    [HALO] = { .name = "halo",
+               .kind = OPTION_NUMBER,
+               .value = "N",
+               .help = "records, or frames, that can be read before and behind a unit (0)" },
+    [ARG] = { .name = "arg",
+              .letter = 'a',
+              .kind = OPTION_TEXT,
+              .value = "NAME=VALUE",
+              .list = &arguments,
+              .help = "a value of the kernel's; can be repeated" },
+    [DEVICES] = { .name = "devices",
+                  .kind = OPTION_TEXT,
+                  .value = "LIST",
+                  .help = "use only these, by id or backend: cpu,cuda:0" },
+    [BACKEND] = { .name = "backend",
+                  .kind = OPTION_TEXT,
+                  .value = "LIST",
+                  .help = "use only devices of these: cpu,cuda" },
+    [POLICY] = { .name = "policy",
+                 .kind = OPTION_TEXT,
+                 .value = "P",
+                 .help = "who is given the next unit (claim: whoever has room)" },
+    [UNIT] = { .name = "unit",
+               .kind = OPTION_NUMBER,
+               .value = "U",
+               .help = "records, or frames, in a unit (by each device's speed)" },
+    [WINDOW] = { .name = "window",
+                 .kind = OPTION_TEXT,
+                 .value = "SIZE",
+                 .help = "of what is read and not written yet, at most: 64MiB" },
+    [UNORDERED] = { .name = "unordered",
+                    .kind = OPTION_FLAG,
+                    .help = "results may be written in any order" },
+    SHOW_OPTION_ROWS,
+};
+_Static_assert(sizeof options / sizeof *options == OPTION_COUNT && OPTION_COUNT <= OPTIONS_MAX,
+               "each option has its row");
+
+/* A failure as an exit code: what was asked for is told from what happened. */
+static enum exit_code code_of(enum map_part part, muster_status status)
+{
+    if (status == MUSTER_E_NO_MEMORY)
+        return EXIT_FAILED;
+    switch (part) {
+    case MAP_KERNEL:
+    case MAP_INPUT:
+        return EXIT_USAGE;
+    case MAP_DEVICES:
+        if (status == MUSTER_E_NO_DEVICE || status == MUSTER_E_NOT_FOUND)
+            return EXIT_NO_DEVICE;
+        return status == MUSTER_E_INVALID || status == MUSTER_E_PARSE ||
+                       status == MUSTER_E_TOO_LARGE
+                   ? EXIT_USAGE
+                   : EXIT_FAILED;
+    case MAP_OUTPUT:
+        break;
+    }
+    return EXIT_FAILED;
+}
+
+static enum exit_code refuse(enum map_part part, const struct muster_error *error)
+{
+    message_library(NULL, error);
+    return code_of(part, error->status);
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return strcmp(path, "-") == 0 ? "standard input" : slash && slash[1] ? slash + 1 : path;
+}
+
+static void cancel(void *map)
+{
+    map_cancel(map);
+}
+
+static void tell_interrupt(const char *name, const char *out)
+{
+    bool is_standard = strcmp(out, "-") == 0;
+    message_error("ended by %s; %s%s", name, is_standard ? "what was written is a part" : out,
+                  is_standard ? "" : " is as it was before");
+}
+
+/* The job has been started: to its end. */
+static enum exit_code finish(struct map *map, struct show *show, struct interrupt *interrupt,
+                             const char *out_path, muster_status *status)
+{
+    struct muster_report report = { .size = sizeof report };
+    struct muster_error error;
+    enum map_part part;
+    *status = map_wait(map, &report, &part, &error);
+    show_job_end(show, &report);
+    if (*status == MUSTER_OK) {
+        show_note(show, "writing to disk");
+        *status = map_finish(map, &part, &error);
+    }
+    show_file(show, "input", map_file(map, false));
+    show_file(show, "output", map_file(map, true));
+    if (*status == MUSTER_OK)
+        return EXIT_DONE;
+    const char *name = interrupt_name(interrupt);
+    /* An input that was there and then could not be read is nothing that was asked wrongly. */
+    if (!name && part == MAP_INPUT && error.status == MUSTER_E_IO)
+        part = MAP_OUTPUT;
+    if (!name)
+        return refuse(part, &error);
+    tell_interrupt(name, out_path);
+    return EXIT_FAILED;
+}
+
+/* All that is needed is open. */
+static enum exit_code run_map(struct map *map, const struct map_options *asked, struct show *show,
+                              struct interrupt *interrupt, struct output *out)
+{
+    struct muster_error error;
+    interrupt_set(interrupt, cancel, map);
+    muster_status status = map_start(map, asked, &error);
+    enum exit_code code;
+    if (status == MUSTER_OK) {
+        show_job(show, map_job(map));
+        code = finish(map, show, interrupt, asked->out, &status);
+    } else {
+        code = refuse(MAP_DEVICES, &error);
+    }
+    if (!show_end(show, status, out) && code == EXIT_DONE)
+        code = EXIT_FAILED;
+    /* The rest is quickly done, and nothing of it would be left. */
+    interrupt_set(interrupt, NULL, NULL);
+    return code;
+}
+
+static enum exit_code run_job(struct muster *m, const struct map_options *asked,
+                              const struct option_value *values, struct interrupt *interrupt,
+                              struct output *out)
+{
+    char title[TITLE_BYTES];
+    const char *taken[] = { asked->in, asked->out, asked->kernels[0] };
+    struct muster_error error;
+    struct map *map = NULL;
+    struct map_facts facts;
+    enum map_part part;
+    if (map_create(m, asked, &map, &part, &error) != MUSTER_OK)
+        return refuse(part, &error);
+    map_facts(map, &facts);
+    snprintf(title, sizeof title, "%s over %s", base_name(asked->kernels[0]), base_name(asked->in));
+    struct show_options showing = { .command = "map",
+                                    .title = title,
+                                    .total = facts.items == MUSTER_ITEMS_UNKNOWN
+                                                 ? SHOW_UNKNOWN
+                                                 : facts.items * facts.item_bytes,
+                                    .item_bytes = facts.item_bytes,
+                                    .report = SHOW_TABLE,
+                                    .stdout_is_data = strcmp(asked->out, "-") == 0,
+                                    .taken = taken,
+                                    .taken_count = sizeof taken / sizeof *taken };
+    show_read_options(values + SHOW, &showing);
+    struct show *show = show_begin(m, &showing);
+    enum exit_code code = show ? run_map(map, asked, show, interrupt, out) : EXIT_FAILED;
+    map_destroy(map);
+    return code;
+}
+
+static enum exit_code run_on_devices(const struct map_options *asked,
+                                     const struct option_value *values, struct interrupt *interrupt,
+                                     struct output *out)
+{
+    struct muster_options opening = MUSTER_OPTIONS_INIT;
+    struct muster *m = NULL;
+    struct muster_error error;
+    opening.devices = values[DEVICES].given ? values[DEVICES].text : values[BACKEND].text;
+    if (muster_open(&m, &opening, &error) != MUSTER_OK)
+        return refuse(MAP_DEVICES, &error);
+    enum exit_code code = run_job(m, asked, values, interrupt, out);
+    if (muster_close(m, &error) != MUSTER_OK)
+        message_library(NULL, &error);
+    return code;
+}
+
+static bool check(const struct option_value *values)
+{
+    if (values[Y4M].given && (values[ITEM].given || values[OUT_ITEM].given))
+        message_usage("map", "--y4m does not go with --item and --out-item");
+    else if (values[DEVICES].given && values[BACKEND].given)
+        message_usage("map", "--devices takes backends too: give it or --backend");
+    else if (values[UNIT].given && values[UNIT].number == 0)
+        message_usage("map", "--unit cannot be 0");
+    else if ((values[ITEM].given && values[ITEM].number == 0) ||
+             (values[OUT_ITEM].given && values[OUT_ITEM].number == 0))
+        message_usage("map", "--item and --out-item cannot be 0");
+    else
+        return true;
+    return false;
+}
+
+static enum exit_code run(const struct option_value *values, const char *argument,
+                          struct output *out)
+{
+    struct map_options asked = { .kernels = kernels.words,
+                                 .kernel_count = kernels.count,
+                                 .entry = values[ENTRY].text,
+                                 .in = values[IN].text,
+                                 .out = values[OUT].text,
+                                 .format = values[Y4M].given    ? MAP_VIDEO
+                                           : values[ITEM].given ? MAP_RECORDS
+                                                                : MAP_DETECTED,
+                                 .item_bytes = (size_t)values[ITEM].number,
+                                 .out_item_bytes = (size_t)values[OUT_ITEM].number,
+                                 .halo = values[HALO].number,
+                                 .arguments = arguments.words,
+                                 .argument_count = arguments.count,
+                                 .run = { .unit_items = values[UNIT].number,
+                                          .policy = values[POLICY].text,
+                                          .unordered = values[UNORDERED].given } };
+    struct interrupt interrupt;
+    (void)argument;
+    if (!check(values))
+        return EXIT_USAGE;
+    if (values[WINDOW].given) {
+        struct muster_error error;
+        if (muster_size_parse(values[WINDOW].text, &asked.run.window_bytes, &error) != MUSTER_OK ||
+            asked.run.window_bytes == 0) {
+            message_usage("map", "--window takes a size as in 64MiB, not '%s'",
+                          values[WINDOW].text);
+            return EXIT_USAGE;
+        }
+    }
+    if (!interrupt_begin(&interrupt))
+        return EXIT_FAILED;
+    enum exit_code code = run_on_devices(&asked, values, &interrupt, out);
+    interrupt_end(&interrupt);
+    return code;
+}
+
+const struct command command_map = {
+    .name = "map",
+    .summary = "run a kernel over a file or a video, on every device",
+    .details =
+        "The kernel is called for each record of the input, in C as in\n"
+        "\n"
+        "  MUSTER_KERNEL void invert(uint64_t i, MUSTER_GLOBAL const uint8_t *in,\n"
+        "                            MUSTER_GLOBAL uint8_t *out, uint8_t top)\n"
+        "  { out[i] = (uint8_t)(top - in[i]); }\n"
+        "\n"
+        "and its values are given by their names: --arg top=255. Muster itself knows `first`, the\n"
+        "number of the unit's first item, and `items`, how many there are; of video (YUV4MPEG2) "
+        "also\n"
+        "`width`, `height`, `chroma_width`, `chroma_height`, `luma` and `frame`, the bytes of a "
+        "frame.\n"
+        "The items of a video are its bytes, and a unit has whole frames.\n"
+        "\n"
+        "The output appears when it is whole, or not at all, unless it is a pipe.\n"
+        "\n"
+        "Exit status: 0 done, 1 failed, 2 wrong usage, kernel or input, 3 no eligible device; "
+        "ended\n"
+        "by a signal, it dies of that.\n",
+    .options = options,
+    .option_count = OPTION_COUNT,
+    .run = run,
+};

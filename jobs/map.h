@@ -1,0 +1,73 @@
+/*
+ * The built-in job `map`: a kernel over the records of a file, or over the pictures of a video, on
+ * every device, with the results in another file, in order and complete or not there at all.
+ */
+#ifndef JOBS_MAP_H
+#define JOBS_MAP_H
+
+#include <muster/muster.h>
+#include <stdbool.h>
+
+struct map;
+
+enum map_format {
+    MAP_DETECTED = 0, /* video if the input begins like one, else records */
+    MAP_RECORDS,
+    MAP_VIDEO
+};
+
+struct map_options {
+    const char *const *kernels; /* files with forms of it */
+    size_t kernel_count;
+    const char *entry;    /* NULL: the only one there is */
+    const char *in, *out; /* "-": standard input, standard output */
+    enum map_format format;
+    size_t item_bytes, out_item_bytes; /* of records; 0: as the kernel's source has it */
+    uint64_t halo;                     /* in records, or in frames */
+    const char *const *arguments;      /* "name=value" */
+    size_t argument_count;
+    struct muster_run_options run; /* units and window in records, or in frames */
+};
+
+/* What a failure is about. */
+enum map_part { MAP_KERNEL, MAP_INPUT, MAP_OUTPUT, MAP_DEVICES };
+
+/* What the job turned out to be. */
+struct map_facts {
+    bool is_video;
+    uint32_t width, height;
+    uint64_t items; /* MUSTER_ITEMS_UNKNOWN */
+    size_t item_bytes, out_item_bytes;
+};
+
+/*
+ * Reads the kernel and opens the files, in that order; waits for the other end of a pipe. All text is
+ * borrowed until map_start. `*part` is set on failure.
+ */
+muster_status map_create(struct muster *m, const struct map_options *options, struct map **out,
+                         enum map_part *part, struct muster_error *err);
+
+/* With the same options. Does not wait for the job. A failure is about MAP_DEVICES. */
+muster_status map_start(struct map *map, const struct map_options *options,
+                        struct muster_error *err);
+
+void map_facts(const struct map *map, struct map_facts *out);
+/* For progress and reports, after map_start; both stay until the map is destroyed. */
+struct muster_job *map_job(const struct map *map);
+struct muster_file *map_file(const struct map *map, bool is_output);
+
+/* Any thread, between map_create and map_destroy: map_wait and map_finish end soon. */
+void map_cancel(struct map *map);
+
+/*
+ * Waits for the job, and then for the files. With a failure nothing is left of the output, unless
+ * that is a pipe. MUSTER_E_CANCELLED: map_cancel was called.
+ */
+muster_status map_wait(struct map *map, struct muster_report *report, enum map_part *part,
+                       struct muster_error *err);
+muster_status map_finish(struct map *map, enum map_part *part, struct muster_error *err);
+
+/* Before the runtime is closed. NULL is allowed. */
+void map_destroy(struct map *map);
+
+#endif
