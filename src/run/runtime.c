@@ -15,6 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* How often a driver is asked at the end whether a stream is finished, if it does not answer. */
+#define DRAIN_TRIES 3
+
 void run_log(const struct muster *m, enum muster_log_level level, const char *format, ...)
 {
     if (!m->options.log || level > m->options.log_level)
@@ -255,6 +258,15 @@ static void name_hung(const struct run_device *device, struct muster_error *err)
     run_error_device(err, device);
 }
 
+/* Waits for what the stream was given. A call that merely failed says nothing of that: once more. */
+static muster_status drain_stream(struct run_stream *stream, uint64_t deadline_ns)
+{
+    muster_status status = stream->state ? stream_drain(stream, deadline_ns, NULL) : MUSTER_OK;
+    for (int i = 1; i < DRAIN_TRIES && !run_is_over(status) && status != MUSTER_E_TIMEOUT; i++)
+        status = stream_drain(stream, deadline_ns, NULL);
+    return status;
+}
+
 /* Waits for what was given to each device; marks those that do not finish. */
 static muster_status drain_devices(struct muster *m, uint64_t deadline_ns, struct muster_error *err)
 {
@@ -262,11 +274,8 @@ static muster_status drain_devices(struct muster *m, uint64_t deadline_ns, struc
     for (uint32_t i = 0; i < m->device_count; i++) {
         struct run_device *device = m->devices[i];
         for (uint32_t slot = 0; slot < device->stream_count && !device->is_hung; slot++) {
-            struct run_stream *stream = &device->streams[slot];
-            muster_status status =
-                stream->state ? stream_drain(stream, deadline_ns, NULL) : MUSTER_OK;
             /* Finished, well or not; any other answer leaves open whether it still runs. */
-            device->is_hung = !run_is_over(status);
+            device->is_hung = !run_is_over(drain_stream(&device->streams[slot], deadline_ns));
         }
         if (device->is_hung && result == MUSTER_OK) {
             name_hung(device, err);

@@ -22,7 +22,7 @@
 /* For memory, which does not come while the driver says that there is none. */
 #define SHORT_NS UINT64_C(10000000)
 /* For a unit: a driver that never says that work is done is taken for hung after this. */
-#define UNIT_NS UINT64_C(60000000)
+#define UNIT_NS UINT64_C(200000000)
 #define LABEL_BYTES 160
 
 static const struct test_cuda *control;
