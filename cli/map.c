@@ -222,9 +222,8 @@ static enum exit_code run_job(struct muster *m, const struct map_options *asked,
     snprintf(title, sizeof title, "%s over %s", base_name(asked->kernels[0]), base_name(asked->in));
     struct show_options showing = { .command = "map",
                                     .title = title,
-                                    .total = facts.items == MUSTER_ITEMS_UNKNOWN
-                                                 ? SHOW_UNKNOWN
-                                                 : facts.items * facts.item_bytes,
+                                    .total = facts.bytes == MUSTER_ITEMS_UNKNOWN ? SHOW_UNKNOWN
+                                                                                 : facts.bytes,
                                     .item_bytes = facts.item_bytes,
                                     .report = SHOW_TABLE,
                                     .stdout_is_data = strcmp(asked->out, "-") == 0,

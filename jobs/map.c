@@ -21,7 +21,8 @@ struct map {
     _Atomic(struct muster_job *) job; /* set by map_start, which map_cancel may come before */
     atomic_bool is_cancelled;
     struct binding binding;
-    uint64_t items; /* as the job counts them */
+    uint64_t items;    /* as the job counts them */
+    uint64_t in_bytes; /* of the input; MUSTER_ITEMS_UNKNOWN */
     bool is_video, has_video;
     struct video video;
     /* What was read of the input to see what it is, and stands before the rest. */
@@ -66,6 +67,8 @@ static muster_status open_input(struct map *map, const struct map_options *optio
     /* A number of bytes that is wrong for records may be right for video. */
     muster_status counted = muster_file_items(map->in, &map->items, err);
     bool is_pipe = counted == MUSTER_OK && map->items == MUSTER_ITEMS_UNKNOWN;
+    map->in_bytes =
+        counted == MUSTER_OK && !is_pipe ? map->items * opening.item_bytes : MUSTER_ITEMS_UNKNOWN;
     if (options->format != MAP_RECORDS)
         status = look(map, is_pipe, err);
     if (status != MUSTER_OK)
@@ -323,12 +326,21 @@ muster_status map_create(struct muster *m, const struct map_options *options, st
     return status;
 }
 
+/* As it is if no frame's line has more than it needs. */
+static uint64_t video_bytes(const struct map *map)
+{
+    uint64_t frame = map->video.y4m.frame_bytes;
+    return map->in_bytes == MUSTER_ITEMS_UNKNOWN
+               ? MUSTER_ITEMS_UNKNOWN
+               : (map->in_bytes - map->video.header_bytes) / (frame + sizeof Y4M_FRAME) * frame;
+}
+
 void map_facts(const struct map *map, struct map_facts *out)
 {
     *out = (struct map_facts){ .is_video = map->is_video,
                                .width = map->video.y4m.width,
                                .height = map->video.y4m.height,
-                               .items = map->items,
+                               .bytes = map->is_video ? video_bytes(map) : map->in_bytes,
                                .item_bytes = map->binding.item_bytes,
                                .out_item_bytes = map->binding.out_item_bytes };
 }

@@ -36,7 +36,7 @@ enum map_part { MAP_KERNEL, MAP_INPUT, MAP_OUTPUT, MAP_DEVICES };
 struct map_facts {
     bool is_video;
     uint32_t width, height;
-    uint64_t items; /* MUSTER_ITEMS_UNKNOWN */
+    uint64_t bytes; /* of all items, of a video by its size; MUSTER_ITEMS_UNKNOWN */
     size_t item_bytes, out_item_bytes;
 };
 

@@ -70,7 +70,7 @@ static bool read_parameter(struct y4m *y4m, const char *word, size_t bytes)
     case 'A':
         return is_ratio(word + 1, bytes - 1);
     case 'I':
-        return bytes == 2 && memchr("ptbm?", word[1], 5);
+        return bytes == 2 && word[1] != '\0' && strchr("ptbm?", word[1]);
     case 'C':
     case 'X':
         return true;

@@ -85,8 +85,8 @@ struct muster_run_options {
     uint32_t tries;      /* runs of a unit before it fails; 0: 3 */
     /* A unit that takes longer, host stages aside, makes its device hung; 0: by expectation. */
     uint64_t timeout_ns;
-    int unordered;       /* not 0: results are delivered as they come */
-    int no_copies;       /* not 0: no unit is run twice to get ahead of a straggler */
+    int unordered; /* not 0: results are delivered as they come */
+    int no_copies; /* not 0: no unit is run twice to get ahead of a straggler */
     /*
      * Who is given the next unit. NULL or "claim": whichever device has room takes it. Else the
      * device that "round-robin", "least-loaded", "weighted", "adaptive" or "earliest-finish"
