@@ -35,8 +35,9 @@ static const char source_text[] =
     "}\n";
 
 struct feed {
-    uint64_t items, given, delivered, wrong;
-    uint64_t at_once;
+    uint64_t items, at_once;
+    uint64_t given, wrongly_asked; /* the source's */
+    uint64_t delivered, wrong;     /* the sink's */
 };
 
 static int64_t give(void *user, uint64_t begin, uint64_t items, void *to, size_t bytes)
@@ -45,7 +46,7 @@ static int64_t give(void *user, uint64_t begin, uint64_t items, void *to, size_t
     uint32_t *out = to;
     uint64_t count = items < feed->items - begin ? items : feed->items - begin;
     count = count < feed->at_once ? count : feed->at_once;
-    feed->wrong += begin != feed->given || bytes != items * sizeof *out;
+    feed->wrongly_asked += begin != feed->given || bytes != items * sizeof *out;
     for (uint64_t i = 0; i < count; i++)
         out[i] = item(begin + i);
     feed->given += count;
@@ -98,6 +99,7 @@ static void run(struct muster *m, struct muster_kernel *kernel, const char *devi
     MUST(muster_start(m, &desc, &job, &problem));
     MUST(muster_job_wait(job, NULL, &problem));
     muster_job_destroy(job);
+    CHECK_EQUAL(0, feed.wrongly_asked);
     CHECK_EQUAL(0, feed.wrong);
     CHECK_EQUAL(items, feed.delivered);
 }
