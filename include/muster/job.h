@@ -81,8 +81,12 @@ struct muster_run_options {
     const char *devices; /* ids, comma separated; NULL: all that may be used */
     uint64_t unit_items; /* items in a unit; 0: adapted to each device's speed */
     uint64_t window;     /* most items that are claimed and not delivered; 0: what the slots hold */
-    uint32_t depth;      /* units a device holds at a time; 0: 2, at most 64 */
-    uint32_t tries;      /* runs of a unit before it fails; 0: 3 */
+    /*
+     * Units a device holds at a time, at most 64; 0: 2, and in a pipeline twice its slots. Fewer where
+     * a pipeline has gates and its proof counts on that.
+     */
+    uint32_t depth;
+    uint32_t tries; /* runs of a unit before it fails; 0: 3 */
     /* A unit that takes longer, host stages aside, makes its device hung; 0: by expectation. */
     uint64_t timeout_ns;
     int unordered; /* not 0: results are delivered as they come */

@@ -51,8 +51,10 @@ static struct {
     bool sneaks;
     uint64_t address; /* of the unit's part of d_out: both stages are enqueued by one thread */
     struct muster_unit *unit;
-    unsigned wrong, calls;
-    muster_status undeclared, undeclared_launch, host_launch, too_large, out_of_range;
+    _Atomic unsigned wrong; /* host stages and the sink run side by side */
+    unsigned calls;
+    _Atomic muster_status host_launch;
+    muster_status undeclared, undeclared_launch, too_large, out_of_range;
     char undeclared_text[232];
 } shared;
 
