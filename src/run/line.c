@@ -19,6 +19,8 @@
 /* Slots begin at such multiples. */
 #define SLOT_ALIGNMENT 256u
 #define WORKERS_PER_JOB 4u
+/* So long a hung device that is back is given to do what gates had held it from. */
+#define LOOK_NS 50000000u
 /* A lane with this much to do can wait for more. */
 #define ENOUGH_NS 4000000u
 
@@ -414,6 +416,7 @@ static bool has_arrived(struct line_unit *unit, uint32_t step)
         unit->slot->ended = unit->slot->ended == MUSTER_OK ? status : unit->slot->ended;
         unit->is_void = true;
         line->must_renew = true;
+        line->is_lost = line->is_lost || muster_status_discards(status) == MUSTER_DISCARD_DEVICE;
     }
     unit->has_arrived[step] = true;
     return true;
@@ -776,6 +779,11 @@ static bool move_unit(struct line_unit *unit)
     while (unit->next < sink_of(line)) {
         uint32_t step = unit->next;
         unit->is_void = unit->is_void || line->is_over;
+        /* With one unit the device was lost to all: nothing of them is given to it any more. */
+        if (line->is_lost && !unit->is_void) {
+            unit->slot->ended = MUSTER_E_DEVICE_LOST;
+            unit->is_void = true;
+        }
         /* The window keeps what a slot may still read; the edge is kept by that. */
         if (step == 0 && !line->is_staged) {
             count_waits(unit, 0, ALL_KINDS);
@@ -1013,15 +1021,43 @@ static void leave_locked(struct line *line)
     run_lock(m);
 }
 
+/* Whether the device has done what it was given of the unit, as far as that was recorded. */
+static bool is_given_over(struct line_unit *unit)
+{
+    const struct line *line = unit->line;
+    for (uint32_t s = 1; s < sink_of(line) && s < unit->next; s++)
+        if (!is_host(line, s) && (line->recording >> s & 1) && !has_arrived(unit, s))
+            return false;
+    return true;
+}
+
+/*
+ * Opens the gates that streams still wait at, since nobody will end the host steps before them: unit
+ * by unit, for what one of them does is ordered with the next one's by that. False: not yet done.
+ */
+static bool open_gates(struct line *line)
+{
+    uint64_t deadline_ns = platform_deadline_ns(LOOK_NS);
+    for (uint64_t number = line->oldest; number < line->next; number++) {
+        for (uint32_t i = 0; i < line->plan->edge_count; i++)
+            if (line->gates[i])
+                table_of(line)->gate_publish(line->gates[i], number, NULL);
+        while (!is_given_over(unit_at(line, number))) {
+            if (platform_clock_ns() >= deadline_ns)
+                return false;
+            platform_thread_yield();
+        }
+    }
+    return true;
+}
+
 void line_look_again(struct run_lane *lane)
 {
     struct line *line = lane->line;
     if (!line || !line->units || line->oldest == line->next)
         return;
-    /* Nobody will end the host steps that streams still wait for. */
-    for (uint32_t i = 0; i < line->plan->edge_count; i++)
-        if (line->gates[i])
-            table_of(line)->gate_publish(line->gates[i], line->next + 1, NULL);
+    if (line->plan->needs_gates && !open_gates(line))
+        return;
     /* Not all that it was given has recorded something: the streams must have come to their ends. */
     for (uint32_t i = 0; i < line->pipeline->declaration.stream_count; i++) {
         muster_status status = table_of(line)->stream_query(line->streams[i]->state, NULL);

@@ -157,6 +157,7 @@ struct line {
     uint64_t oldest, next;   /* numbers: [oldest, next) are in flight */
     bool is_staged;          /* the input array is moved to pinned slots by workers */
     bool is_over;            /* the job: units in flight are not wanted any more */
+    bool is_lost;            /* the device: an event has ended with that */
     bool must_renew;         /* a stream failed: when nothing is in flight they are all left */
     bool was_refused;        /* a wait or a record, once: counts are not what they should be */
     bool awaits_device;      /* something was asked of the device and is not there yet */
