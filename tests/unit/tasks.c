@@ -810,7 +810,8 @@ static void waits_do_not_pile_up(void)
         submit(nest.m, plain(wait_for_chain, &nest));
     wait_all(nest.m);
     CHECK_EQUAL(WAITS, atomic_load(&nest.run));
-    CHECK(atomic_load(&nest.deepest) < 500);
+    /* Nearly all of them, if they did; some hundreds where a thread is kept from running. */
+    CHECK(atomic_load(&nest.deepest) < WAITS / 4);
     close_all(nest.m);
 }
 
