@@ -4,7 +4,8 @@
  */
 #include "support.h"
 
-#define LONG (20 * SECOND)
+/* Ends a test that hangs, and no other, however busy the machine is. */
+#define LONG (120 * SECOND)
 #define MANY 64
 /* Of what is tried by the hundred. */
 #define PART TEST_BY_SANITIZER(1, 2, 8)
@@ -706,7 +707,8 @@ static void with_every_device_lost_each_task_fails(void)
 }
 
 /* A device stops answering: noticed by the time-out, also if nobody waits. */
-static void a_hung_device_is_noticed(void)
+/* False: `large` was done before the others had a device, so that they need not be on the one that hangs. */
+static bool hang_beside(uint64_t large)
 {
     struct muster *m = open_sim(SIM_TWO("{\"kind\": \"hang\", \"at_ms\": 0}"));
     struct heard heard = HEARD_INIT;
@@ -721,7 +723,7 @@ static void a_hung_device_is_noticed(void)
         [MOVES] = task_of(kernel, NULL, 0, "sim:0,sim:1"),
         [LAST] = task_of(kernel, NULL, 0, "sim:0"),
     };
-    descs[LARGE].items = 2000000;
+    descs[LARGE].items = large;
     descs[LAST].timeout_ns = 30 * MS;
     descs[LAST].done = hear;
     descs[LAST].user = &heard;
@@ -731,9 +733,18 @@ static void a_hung_device_is_noticed(void)
     CHECK_STATUS(MUSTER_E_DEVICE_HUNG, wait_one(m, tasks[LAST]));
     CHECK_STATUS(MUSTER_OK, wait_one(m, tasks[MOVES]));
     /* Its array may still be read there. */
-    CHECK_STATUS(MUSTER_E_DEVICE_HUNG, wait_one(m, tasks[HOLDS]));
+    muster_status held = wait_one(m, tasks[HOLDS]);
+    CHECK(held == MUSTER_E_DEVICE_HUNG || held == MUSTER_OK);
     muster_status closed = muster_close(m, &problem);
     CHECK(closed == MUSTER_OK || closed == MUSTER_E_DEVICE_HUNG);
+    return held == MUSTER_E_DEVICE_HUNG;
+}
+
+static void a_hung_device_is_noticed(void)
+{
+    uint64_t large = 2000000;
+    for (int i = 0; !hang_beside(large); i++, large *= 4)
+        CHECK(i < 4);
 }
 
 /* Many. */
