@@ -48,7 +48,7 @@ RELEASES = re.compile(r"(^|_)(wake|signal|broadcast|notify|unpark|kick|release|r
                       r"remove|unmap|munmap|unlink|reclaim|abandon|end|return)(_|$)")
 # The order of their arguments does not matter, or only for the sign of what they give.
 SYMMETRIC = {"least", "most", "min", "max", "smaller", "larger", "strcmp", "memcmp", "strncmp", "fmin", "fmax",
-             "__builtin_add_overflow", "__builtin_mul_overflow"}
+             "__builtin_add_overflow", "__builtin_mul_overflow", "allocator_take", "allocator_give", "total_of"}
 MESSAGE = re.compile(r'"[^"]*[A-Za-z%)\],;:] [^"]*"')
 
 
