@@ -39,8 +39,8 @@ KEYWORDS = {"if", "while", "for", "switch", "return", "sizeof", "do", "else", "c
 TYPES = {"const", "static", "struct", "union", "enum", "unsigned", "signed", "int", "long", "short", "char", "float",
          "double", "void", "bool", "volatile", "register", "extern", "_Atomic", "_Thread_local", "typedef"}
 # The invariants check the code, and so are no part of what the tests are to check.
-ASSERTIONS = {"INVARIANT", "_Static_assert", "static_assert"}
-# What has them for tests only.
+ASSERTIONS = {"INVARIANT", "_Static_assert", "static_assert", "__attribute__"}
+# They are there for tests only; so are functions that nothing else calls.
 CHECKS_FOR_TESTS = {"job_check", "tasks_check", "account_check"}
 LOGGING = {"run_log", "muster_error_fill", "invariant_broken"}
 RELEASES = re.compile(r"(^|_)(wake|signal|broadcast|notify|unpark|kick|release|released|free|unlock|leave|destroy|deinit|"
@@ -140,6 +140,34 @@ class Source:
             index += 1
         return False
 
+    def functions(self):
+        """Each function's name, and where its body begins."""
+        index = 0
+        while index < len(self.tokens):
+            if self.is_at(index, "{") and self.is_at(index - 1, ")"):
+                yield self.tokens[self.partner[index - 1] - 1].text, index
+            index = self.partner[index] + 1 if self.is_at(index, "{") else index + 1
+
+    def is_static(self, body):
+        index = body - 1
+        while index >= 0 and not self.is_at(index, ";", "}"):
+            index -= 1
+        return self.is_at(index + 1, "static")
+
+    def for_tests_only(self):
+        """The checks, and what only they call."""
+        bodies = dict(self.functions())
+        users = {name: set() for name in bodies}
+        for user, first in bodies.items():
+            for token in self.tokens[first:self.partner[first]]:
+                if token.text in users and token.text != user:
+                    users[token.text].add(user)
+        found = CHECKS_FOR_TESTS & bodies.keys()
+        own = {name for name, first in bodies.items() if self.is_static(first)}
+        while more := {name for name in own if users[name] and users[name] <= found} - found:
+            found |= more
+        return found
+
     def add(self, kind, first, last, text, probe=None, shown=None):
         """`shown` is the token from which on the place is shown, if that is not the first."""
         begin, end = self.tokens[first].begin, self.tokens[last].end
@@ -153,6 +181,7 @@ class Source:
     def mutants(self):
         """All of them, in the order of the file."""
         self.found, self.function = [], ""
+        spared = self.for_tests_only()
         index = 0
         while index < len(self.tokens):
             if not self.is_at(index, "{"):
@@ -162,7 +191,7 @@ class Source:
                 head = self.partner[index - 1] - 1
                 self.function = self.tokens[head].text
                 self.gives_status = self.is_at(head - 1, "muster_status")
-                if self.function not in CHECKS_FOR_TESTS:
+                if self.function not in spared:
                     self.function_body(index, self.partner[index])
                 self.function = ""
                 index = self.partner[index] + 1
@@ -249,6 +278,8 @@ class Source:
             return
         if first in self.spared and word in ASSERTIONS:
             return
+        if self.has_message(first, last):
+            self.spared.update(range(first, last + 1))
         equals = next((i for i in range(first, last) if self.is_at(i, "=") and not self.within(first, i)), None)
         if self.is_declaration(first):
             self.declared.update(range(first, equals or last))

@@ -26,9 +26,19 @@ int f(int a, int b)
     platform_mutex_unlock(&lock);
     return a - 1;
 }
+static int check_one(int a)
+{
+    const char *why = a > 3 ? "too many" : "none";
+    return a - 1;
+}
 int job_check(int a)
 {
-    return a + 1;
+    return check_one(a) + 1;
+}
+int g(int a)
+{
+    const char *why = a > 3 ? "too many things" : "none";
+    return (int)why[a];
 }
 """
 EXPECTED = {
