@@ -378,7 +378,7 @@ def draw(candidates, count, seed, marks, maker):
     return [trial for turn in itertools.zip_longest(*drawn) for trial in turn if trial]
 
 
-def again(candidates, path, marks, maker):
+def again(candidates, path, files, marks, maker):
     """The survivors of an earlier run, where they still are."""
     wanted = {(each["file"], each["function"], each["was"], each["is"]) for each in json.loads(pathlib.Path(path).read_text())["mutants"]
               if each["outcome"] == "survived"}
@@ -392,7 +392,8 @@ def again(candidates, path, marks, maker):
             elif maker.make(mutant, made):
                 trials.append(Trial(mutant, made))
     for file, function, was, _ in sorted(wanted):
-        print(f"not there any more: {file}: in {function}: {was}")
+        if folder_of(file) in candidates and is_among(file, files):
+            print(f"not there any more: {file}: in {function}: {was}")
     return trials
 
 
@@ -506,7 +507,7 @@ def main(arguments):
         print(f"a mark fits nothing any more: {file}: in {function}\n  - {was}\n  + {now}")
     maker = Maker(suites[0].build)
     if arguments.again:
-        trials = again(candidates, arguments.again, marks, maker)
+        trials = again(candidates, arguments.again, arguments.file, marks, maker)
     else:
         trials = draw(candidates, -(-arguments.random // len(folders)), arguments.seed, marks, maker)
     if arguments.list:
