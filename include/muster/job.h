@@ -266,9 +266,9 @@ MUSTER_API muster_status muster_job_report(struct muster_job *job, struct muster
 struct muster_kept;
 
 /*
- * Within the sink, at most once in a call: the unit's outputs and statuses stay as and where they are
- * until they are released. They take none of the window, and nobody waits for them: there is memory
- * for options.kept_max of them. MUSTER_E_CAPACITY: as many are kept.
+ * Within the sink: the unit's outputs and statuses stay as and where they are until they are
+ * released, and at least until the sink returns. They take none of the window, and nobody waits for them: there is memory
+ * for options.kept_max of them. MUSTER_E_CAPACITY: as many are kept. MUSTER_E_INVALID: this one is.
  */
 MUSTER_API muster_status muster_result_retain(const struct muster_result *result,
                                               struct muster_kept **out, struct muster_error *err);

@@ -133,9 +133,9 @@ struct muster_job {
     uint32_t buffer_count;
     struct muster_kept *kept; /* owns: those that a sink may keep */
     struct muster_kept *kept_free;
-    bool is_result_kept;    /* the one that is with the sink */
-    uint64_t window;        /* items, from the options' items and bytes; 0: any number */
-    uint32_t *free_buffers; /* owns: a stack */
+    struct muster_kept *kept_now; /* the result that is with the sink, if that has kept it */
+    uint64_t window;              /* items, from the options' items and bytes; 0: any number */
+    uint32_t *free_buffers;       /* owns: a stack */
     uint32_t free_count;
     uint32_t *unit_buffers;       /* owns: whose results a unit's are, by unit */
     muster_status *unit_failures; /* owns: why a unit has no result, by unit */

@@ -730,9 +730,9 @@ static bool deliver_next_locked(struct muster_job *job)
         job_sink_failed(job->core, unit);
     }
     trace_delivery_locked(job, range, begin_ns, status);
-    if (!job->is_result_kept)
+    if (!job->kept_now)
         job->free_buffers[job->free_count++] = buffer;
-    job->is_result_kept = false;
+    job->kept_now = NULL;
     job_wake_locked(job);
     return true;
 }

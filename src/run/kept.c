@@ -45,11 +45,11 @@ muster_status muster_result_retain(const struct muster_result *result, struct mu
         return run_bad_argument(err, "muster_result_retain", "an argument is NULL");
     struct muster_job *job = result->job;
     run_lock(job->m);
-    struct muster_kept *kept = job->is_result_kept ? NULL : job->kept_free;
-    bool is_second = job->is_result_kept;
+    bool is_second = job->kept_now != NULL;
+    struct muster_kept *kept = is_second ? NULL : job->kept_free;
     if (kept) {
         job->kept_free = kept->next;
-        job->is_result_kept = true;
+        job->kept_now = kept;
     }
     run_unlock(job->m);
     if (is_second)
@@ -82,7 +82,11 @@ void muster_result_release(struct muster_kept *kept)
         return;
     struct muster_job *job = kept->job;
     run_lock(job->m);
-    job->free_buffers[job->free_count++] = kept->result.buffer;
+    /* The sink may still read it, and the conductor reads its statuses when the sink has returned. */
+    if (job->kept_now == kept)
+        job->kept_now = NULL;
+    else
+        job->free_buffers[job->free_count++] = kept->result.buffer;
     kept->next = job->kept_free;
     job->kept_free = kept;
     job_wake_locked(job);

@@ -147,11 +147,83 @@ static void the_window_may_be_in_bytes(void)
     account_deinit(&account);
 }
 
+/* Units after the first begin when this is opened. */
+static struct door later_units = DOOR_INIT;
+/* Of the first unit. */
+#define FAILING_ITEM UINT64_C(3)
+
+static muster_status compute_or_fail(uint64_t begin, uint64_t end, void *const *args)
+{
+    uint64_t first = *(const uint64_t *)args[0];
+    if (first > 0 && begin == 0)
+        door_pass(&later_units);
+    compute(begin, end, args);
+    return first == 0 && begin <= FAILING_ITEM && FAILING_ITEM < end ? MUSTER_E_FAILED : MUSTER_OK;
+}
+
+static muster_status keep_and_release(void *user, const struct muster_result *result)
+{
+    struct keeper *keeper = user;
+    struct muster_kept *kept;
+    struct muster_error err;
+    keeper->wrong += muster_result_retain(result, &kept, &err) != MUSTER_OK;
+    if (result->range.begin > 0) {
+        muster_result_release(kept);
+        return MUSTER_OK;
+    }
+    muster_result_release(kept);
+    door_open(&later_units);
+    /* Two have their memory already; more than that take what is free. */
+    door_wait_arrived(&later_units, 6);
+    /* The result is the sink's until it returns. */
+    for (uint64_t i = 0; i < result->range.end; i++) {
+        bool has_failed = i == FAILING_ITEM;
+        keeper->wrong += (result->statuses[i] != MUSTER_OK) != has_failed;
+        keeper->wrong += !has_failed && ((const uint64_t *)result->outputs[0])[i] !=
+                                            answer(i, keeper->account->in[i]);
+    }
+    keeper->count++;
+    return MUSTER_OK;
+}
+
+/* What is released within the sink is given to no other unit before the sink has returned. */
+static void what_is_released_at_once_still_counts(void)
+{
+    static muster_status each[ITEMS];
+    struct muster *m = open_sim("cpu", NULL);
+    struct account account;
+    account_init(&account, ITEMS);
+    struct keeper keeper = { .account = &account };
+    struct muster_job_desc desc = account_desc(&account, kernel_of(m, compute_or_fail));
+    desc.sink = keep_and_release;
+    desc.sink_user = &keeper;
+    desc.each_status = each;
+    desc.options.unit_items = UNIT;
+    desc.options.kept_max = 1;
+    desc.options.tries = 1;
+    desc.options.no_copies = 1;
+    struct muster_job *job = start(m, &desc);
+    struct muster_report report = { .size = sizeof report };
+    CHECK_STATUS(MUSTER_E_FAILED, muster_job_wait(job, &report, &problem));
+    CHECK_EQUAL(1, keeper.count);
+    CHECK_EQUAL(0, keeper.wrong);
+    CHECK_EQUAL(1, report.failed_items);
+    CHECK_EQUAL(1, report.failed_count);
+    CHECK_EQUAL(FAILING_ITEM, report.failed[0].begin);
+    CHECK_EQUAL(FAILING_ITEM + 1, report.failed[0].end);
+    for (uint64_t i = 0; i < ITEMS; i++)
+        CHECK_STATUS(i == FAILING_ITEM ? MUSTER_E_FAILED : MUSTER_OK, each[i]);
+    muster_job_destroy(job);
+    MUST(muster_close(m, &problem));
+    account_deinit(&account);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {
         TEST(what_is_kept_stays_as_it_is),
         TEST(what_is_released_can_be_kept_again),
+        TEST(what_is_released_at_once_still_counts),
         TEST(without_room_nothing_is_kept),
         TEST(the_window_may_be_in_bytes),
     };
