@@ -149,8 +149,9 @@ MUSTER_API muster_status muster_data_create(struct muster *m, const void *host, 
 
 /*
  * Makes the data resident on the stream's device, if it is not, and gives the block that holds it
- * there. Only for reading, and valid until the data is invalidated or destroyed; the copy may be
- * dropped while nothing uses it, so ask again each time: a copy that is still there costs nothing.
+ * there. Only for reading, and valid until the data is invalidated or destroyed. The copy stays until
+ * the stream has used it or was released, then it may be dropped while nothing uses it: so ask again
+ * each time. A copy that is still there costs nothing.
  */
 MUSTER_API muster_status muster_data_resident(struct muster *m, muster_data data,
                                               muster_stream stream, muster_block *out,

@@ -144,6 +144,55 @@ static bool has_failed_locked(struct muster *m, struct run_copy *copy)
     return failed && block->holder == HOLDER_NONE;
 }
 
+/* Who is given a copy will use it: until then it is not dropped to make room. */
+static void ask_locked(struct muster *m, const struct run_copy *copy, muster_stream stream)
+{
+    struct run_block *block = block_of_locked(m, copy);
+    uint32_t slot = stream.index % SLOTS_PER_DEVICE;
+    block->asked[slot / 64] |= UINT64_C(1) << slot % 64;
+    block->used_ns = platform_clock_ns();
+}
+
+static uint32_t slot_of(const struct run_stream *stream)
+{
+    return (uint32_t)(stream - stream->device->streams);
+}
+
+void data_used_locked(struct run_block *block, const struct run_stream *stream)
+{
+    uint32_t slot = slot_of(stream);
+    uint64_t *asked = &block->asked[slot / 64], bit = UINT64_C(1) << slot % 64;
+    /* A copy that was asked for one stream may be used on another. */
+    for (size_t i = 0; !(*asked & bit) && i < SLOTS_PER_DEVICE / 64; i++)
+        if (block->asked[i] != 0) {
+            asked = &block->asked[i];
+            bit = *asked & -*asked;
+        }
+    *asked &= ~bit;
+}
+
+void data_forget_stream_locked(const struct run_stream *stream)
+{
+    struct muster *m = stream->device->m;
+    uint32_t slot = slot_of(stream);
+    for (uint32_t i = 0; i < m->data.handles.capacity; i++) {
+        struct run_data *data = m->data.entries[i];
+        const struct run_copy *copy = data ? find_copy_locked(data, stream->device) : NULL;
+        struct run_block *block;
+        /* One that is being loaded has no block yet. */
+        if (copy && block_resolve_locked(m, copy->block, &block, NULL) == MUSTER_OK)
+            block->asked[slot / 64] &= ~(UINT64_C(1) << slot % 64);
+    }
+}
+
+static bool is_asked_for(const struct run_block *block)
+{
+    uint64_t any = 0;
+    for (size_t i = 0; i < SLOTS_PER_DEVICE / 64; i++)
+        any |= block->asked[i];
+    return any != 0;
+}
+
 /* Loads the data where it is not yet. `fresh` is used up if it becomes the device's copy. */
 static muster_status make_resident(struct muster *m, struct run_data *data, muster_stream stream,
                                    struct run_device *device, struct run_copy **fresh,
@@ -161,9 +210,7 @@ static muster_status make_resident(struct muster *m, struct run_data *data, must
         copy = NULL;
     }
     if (copy) {
-        struct run_block *block = block_of_locked(m, copy);
-        block->is_unused = true;
-        block->used_ns = platform_clock_ns();
+        ask_locked(m, copy, stream);
         *out = copy->block;
         run_unlock(m);
         return MUSTER_OK;
@@ -180,10 +227,9 @@ static muster_status make_resident(struct muster *m, struct run_data *data, must
     run_lock(m);
     copy->is_loading = false;
     if (status == MUSTER_OK) {
-        struct run_block *block = block_of_locked(m, copy);
-        block->is_copy = block->is_unused = true;
+        block_of_locked(m, copy)->is_copy = true;
+        ask_locked(m, copy, stream);
         trace_data_locked(device, data->bytes);
-        block->used_ns = platform_clock_ns();
         *out = copy->block;
     } else {
         unlink_copy_locked(data, copy);
@@ -385,7 +431,7 @@ static struct run_copy *find_oldest_locked(struct run_device *device, uint64_t a
         if (!copy || copy->is_loading || data->is_going || data->users > 0)
             continue;
         struct run_block *block = block_of_locked(m, copy);
-        bool is_free = !block->is_unused && !block->is_declared && block->holder == HOLDER_NONE;
+        bool is_free = !is_asked_for(block) && !block->is_declared && block->holder == HOLDER_NONE;
         if (is_free && block->used_ns > after_ns && block->used_ns < oldest_ns) {
             oldest = copy;
             oldest_ns = block->used_ns;
@@ -410,12 +456,12 @@ bool data_evict(struct run_device *device)
         struct run_block *block = block_of_locked(m, copy);
         after_ns = block->used_ns;
         data->users++; /* so that it stays while it is looked at */
-        block->is_going = true;
+        copy->is_loading = block->is_going = true;
         run_unlock(m);
         bool is_idle = wait_for_block(m, block, 0, NULL) == MUSTER_OK;
         run_lock(m);
         data->users--;
-        block->is_going = false;
+        copy->is_loading = block->is_going = false;
         if (is_idle)
             drop_copy_locked(m, data, copy);
         platform_condition_wake_all(&m->changed);

@@ -235,7 +235,7 @@ muster_status operation_end(struct operation_run *run, bool is_unit, uint64_t am
                        run->uses[i].access, &dropped);
         run->event->references++;
         marks_unreference_locked(device, &dropped);
-        block->is_unused = false;
+        data_used_locked(block, run->stream);
     }
     let_go_locked(run);
     if (amount > 0) {

@@ -142,11 +142,12 @@ struct run_block {
     struct run_device *device;
     uint32_t index; /* in the table */
     struct muster_memory memory;
-    bool is_declared;      /* not ours to free */
-    bool is_copy;          /* a resident copy of data: only for reading, freed through the data */
-    bool is_unused;        /* a copy that was asked for and not used since */
-    bool is_going;         /* being freed: no new use */
-    uint64_t used_ns;      /* a copy: when it was last asked for */
+    bool is_declared; /* not ours to free */
+    bool is_copy;     /* a resident copy of data: only for reading, freed through the data */
+    bool is_going;    /* being freed: no new use */
+    uint64_t used_ns; /* a copy: when it was last asked for */
+    /* A copy: streams, a bit each by slot, for which it was asked for and that did not use it since. */
+    uint64_t asked[SLOTS_PER_DEVICE / 64];
     enum holder holder;    /* who is between its waits and its record */
     uint64_t holder_token; /* of the stream that holds it */
     /* A user's: which muster_block_begin, how many blocks it holds, and how this one is used. */
@@ -160,7 +161,7 @@ struct run_block {
 struct run_copy {
     struct run_device *device;
     muster_block block;
-    bool is_loading;
+    bool is_loading;       /* or looked at: others wait until it is known what becomes of it */
     bool is_loaded;        /* was seen to have arrived; until then its stream may still fail */
     struct zombie *zombie; /* owns: what the block's memory will become */
     struct run_copy *next;
@@ -459,6 +460,10 @@ muster_status block_declare(struct muster *m, struct run_device *device,
 /* data.c */
 /* Drops one resident copy that nobody uses, the one unasked for longest; false if there is none. */
 bool data_evict(struct run_device *device);
+/* The stream has used a block, which counts if that is a copy. */
+void data_used_locked(struct run_block *block, const struct run_stream *stream);
+/* The stream is released: copies that were asked for it and not used are not kept for it. */
+void data_forget_stream_locked(const struct run_stream *stream);
 void data_destroy_all(struct muster *m);
 
 /* job.c */

@@ -287,6 +287,7 @@ muster_status muster_stream_release(struct muster *m, muster_stream handle,
                                    "a call or a muster_block_begin on the stream is under way");
     if (status == MUSTER_OK) {
         stream->slot = SLOT_RELEASED;
+        data_forget_stream_locked(stream);
         /*
          * A slot whose generations are used up is not given out again: a wrapped one would revive
          * old handles.

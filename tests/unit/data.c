@@ -23,6 +23,17 @@ static muster_status count_copy(void *stream, const struct muster_copy_desc *cop
     return backend_cpu.copy(stream, copy, err);
 }
 
+/* Not NULL: where a look at an event that waits for nothing stops. */
+static struct door *_Atomic looks;
+
+static muster_status look_at_event(void *event, uint64_t timeout_ns, struct muster_error *err)
+{
+    struct door *door = timeout_ns == 0 ? atomic_load(&looks) : NULL;
+    if (door)
+        door_pass(door);
+    return backend_cpu.event_wait(event, timeout_ns, err);
+}
+
 static struct muster *open_data(uint64_t memory_limit, uint64_t close_ns)
 {
     static struct muster_backend table;
@@ -31,6 +42,7 @@ static struct muster *open_data(uint64_t memory_limit, uint64_t close_ns)
     table.name = "apart";
     table.device_open = open_copying;
     table.copy = count_copy;
+    table.event_wait = look_at_event;
     struct muster_options options = MUSTER_OPTIONS_INIT;
     options.backends = tables;
     options.backend_count = 1;
@@ -309,6 +321,106 @@ static void room_is_made_by_dropping_what_nobody_uses(void)
     MUST(muster_close(m, &problem));
 }
 
+struct seeker {
+    struct muster *m;
+    muster_stream stream;
+    muster_data data;
+    uint64_t bytes;
+    struct door has_block, may_use;
+    muster_block block;
+    unsigned char byte;
+    muster_status status;
+};
+
+static void *seek_room(void *argument)
+{
+    struct seeker *seeker = argument;
+    seeker->status =
+        muster_block_allocate(seeker->m, seeker->stream, seeker->bytes, &seeker->block, NULL);
+    return NULL;
+}
+
+static void *seek_copy(void *argument)
+{
+    struct seeker *seeker = argument;
+    seeker->status =
+        muster_data_resident(seeker->m, seeker->data, seeker->stream, &seeker->block, NULL);
+    door_linger(&seeker->has_block, 2);
+    door_pass(&seeker->may_use);
+    if (seeker->status == MUSTER_OK)
+        seeker->status =
+            muster_copy_out(seeker->m, seeker->stream, &seeker->byte, seeker->block, 0, 1, NULL);
+    if (seeker->status == MUSTER_OK)
+        seeker->status = muster_stream_wait(seeker->m, seeker->stream, 60 * SECOND, NULL);
+    return NULL;
+}
+
+/* Room is being made while another thread asks for just the copy that goes. */
+static void a_copy_that_is_given_out_is_not_dropped(void)
+{
+    static unsigned char tables[2][300] = { { 5 }, { 6 } };
+    struct muster *m = open_data(1000, 0);
+    muster_device device = find(m, "apart:0");
+    muster_stream stream = acquire(m, device);
+    muster_data data[2];
+    for (unsigned i = 0; i < 2; i++) {
+        data[i] = create(m, tables[i], sizeof tables[i]);
+        CHECK_EQUAL(5 + i, read_byte(m, stream, resident(m, data[i], stream), 0));
+    }
+    struct door look = DOOR_INIT;
+    struct seeker room = { .m = m, .stream = acquire(m, device), .bytes = 500 };
+    struct seeker copy = { .m = m,
+                           .stream = acquire(m, device),
+                           .data = data[0],
+                           .has_block = DOOR_INIT,
+                           .may_use = DOOR_INIT };
+    pthread_t threads[2];
+    atomic_store(&looks, &look);
+    CHECK_EQUAL(0, pthread_create(&threads[0], NULL, seek_room, &room));
+    door_wait_arrived(&look, 1);
+    atomic_store(&looks, NULL);
+    CHECK_EQUAL(0, pthread_create(&threads[1], NULL, seek_copy, &copy));
+    /* Whoever is given it at once is given a chance to be. */
+    door_linger(&copy.has_block, 2);
+    door_open(&look);
+    pthread_join(threads[0], NULL);
+    door_open(&copy.may_use);
+    pthread_join(threads[1], NULL);
+    CHECK_STATUS(MUSTER_OK, room.status);
+    CHECK_STATUS(MUSTER_OK, copy.status);
+    CHECK_EQUAL(5, copy.byte);
+    CHECK_EQUAL(800, load_of(m, device).memory_used);
+    MUST(muster_close(m, &problem));
+}
+
+/* A copy is not dropped between the call that gives it and its use, whatever others do with it. */
+static void a_copy_is_kept_for_each_who_asked(void)
+{
+    static unsigned char table[600] = { 7 };
+    struct muster *m = open_data(1000, 0);
+    muster_device device = find(m, "apart:0");
+    muster_stream a = acquire(m, device), b = acquire(m, device), c = acquire(m, device);
+    muster_data data = create(m, table, sizeof table);
+    muster_block block = resident(m, data, a), own;
+    CHECK(same(block, resident(m, data, b)));
+    CHECK(same(block, resident(m, data, c)));
+    CHECK_EQUAL(7, read_byte(m, a, block, 0));
+    CHECK_STATUS(MUSTER_E_DEVICE_MEMORY, muster_block_allocate(m, a, 500, &own, &problem));
+    CHECK_EQUAL(7, read_byte(m, b, block, 0));
+    CHECK_STATUS(MUSTER_E_DEVICE_MEMORY, muster_block_allocate(m, a, 500, &own, &problem));
+    /* A stream that is gone will not use it, nor will the next that has its place. */
+    MUST(muster_stream_release(m, c, &problem));
+    c = acquire(m, device);
+    MUST(muster_block_allocate(m, a, 500, &own, &problem));
+    CHECK_EQUAL(500, load_of(m, device).memory_used);
+    MUST(muster_block_free(m, a, own, &problem));
+    wait_for(m, a);
+    /* Asked for one stream and used on another it is used. */
+    CHECK_EQUAL(7, read_byte(m, b, resident(m, data, c), 0));
+    MUST(muster_block_allocate(m, a, 500, &own, &problem));
+    MUST(muster_close(m, &problem));
+}
+
 struct asker {
     struct muster *m;
     muster_device device;
@@ -457,6 +569,8 @@ int main(int argc, char **argv)
         TEST(copies_are_only_for_reading),
         TEST(a_copy_held_by_a_begin_keeps_the_data),
         TEST(room_is_made_by_dropping_what_nobody_uses),
+        TEST(a_copy_that_is_given_out_is_not_dropped),
+        TEST(a_copy_is_kept_for_each_who_asked),
         TEST(many_who_ask_at_once_load_once),
         TEST(a_load_that_failed_is_done_again),
         TEST(data_on_a_device_that_does_not_answer_is_kept_and_told),
