@@ -102,6 +102,9 @@ MUSTER_API muster_status muster_block_info(struct muster *m, muster_block block,
  * whatever conflicts with the uses, `end` records them. Between the two, whoever else wants these
  * blocks gets MUSTER_E_BUSY, so always end it, with the same uses. Muster's own operations below do
  * this themselves.
+ *
+ * What a failed stream was to write is not there: a stream that reads it fails too. Once the failed
+ * stream was waited for, the block can be written anew, or freed, on any other.
  */
 MUSTER_API muster_status muster_block_begin(struct muster *m, muster_stream stream,
                                             const struct muster_use *uses, size_t count,

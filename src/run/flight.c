@@ -34,6 +34,7 @@ muster_status event_take(struct run_device *device, struct run_event **out,
         event->state = state;
     }
     event->references = 1;
+    event->has_failed = false;
     *out = event;
     return MUSTER_OK;
 }
@@ -136,6 +137,7 @@ static void finish_oldest_locked(struct run_stream *stream, muster_status status
         stream->newest = NULL;
         device->streams_active--;
     }
+    flight->event->has_failed = status != MUSTER_OK && run_is_over(status);
     if (status == MUSTER_OK)
         status = flight->result;
     if (flight->user_result)

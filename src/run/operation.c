@@ -93,6 +93,35 @@ static void let_go_locked(struct operation_run *run)
     platform_condition_wake_all(&run->m->changed);
 }
 
+/*
+ * A stream that waits for what failed fails too. Only whoever reads what was to be written must: to
+ * others it matters that it is over.
+ */
+static bool must_wait_for(const struct run_block *block, const struct run_event *event,
+                          enum muster_access access)
+{
+    bool is_read = (access & MUSTER_READS) && event == block->tracker.writer.event;
+    return is_read || !event->has_failed;
+}
+
+static void plan_waits_locked(const struct run_block *block, uint64_t stream,
+                              enum muster_access access, struct tracker_marks *waits)
+{
+    const struct tracker_mark *writer = &block->tracker.writer;
+    uint32_t kept = 0;
+    tracker_plan(&block->tracker, stream, access, waits);
+    for (uint32_t i = 0; i < waits->count; i++)
+        if (must_wait_for(block, waits->marks[i].event, access))
+            waits->marks[kept++] = waits->marks[i];
+    /* The plan counts on readers to have waited for the writer, and one that failed has not. */
+    bool follows_failed_reader =
+        kept < waits->count && (access & MUSTER_WRITES) && block->tracker.reader_count > 0;
+    if (follows_failed_reader && writer->stream != 0 && writer->stream != stream &&
+        must_wait_for(block, writer->event, access))
+        waits->marks[kept++] = *writer;
+    waits->count = kept;
+}
+
 /* Makes the stream wait for what one use conflicts with. */
 static muster_status wait_for(struct operation_run *run, size_t use, struct muster_error *err)
 {
@@ -101,7 +130,7 @@ static muster_status wait_for(struct operation_run *run, size_t use, struct must
     struct tracker_marks waits;
     run_lock(run->m);
     block_resolve_locked(run->m, run->uses[use].block, &block, NULL);
-    tracker_plan(&block->tracker, run->stream->token, run->uses[use].access, &waits);
+    plan_waits_locked(block, run->stream->token, run->uses[use].access, &waits);
     for (uint32_t i = 0; i < waits.count; i++)
         ((struct run_event *)waits.marks[i].event)->references++;
     run_unlock(run->m);

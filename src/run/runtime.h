@@ -58,6 +58,7 @@ struct run_backend {
 struct run_event {
     void *state; /* owns */
     uint32_t references;
+    bool has_failed; /* was seen to be over, and to have failed */
     struct run_event *next_free;
 };
 
@@ -378,6 +379,12 @@ muster_status stream_pin_locked(struct muster *m, muster_stream handle, struct r
 muster_status stream_pin_to_finish(struct muster *m, muster_stream handle, struct run_stream **out,
                                    struct muster_error *err);
 void stream_unpin_locked(struct run_stream *stream);
+/*
+ * Puts another stream of the driver in the place of one that failed, under the same handle: a pool
+ * that is full has no second one to give. The stream is pinned and nobody else uses it. On failure,
+ * also if it still has work to do, all stays as it was.
+ */
+muster_status stream_renew(struct run_stream *stream, struct muster_error *err);
 void streams_destroy(struct run_device *device);
 
 /* flight.c */

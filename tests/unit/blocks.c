@@ -1,6 +1,7 @@
 /*
  * Blocks: budget, order between streams, begin and end, copies.
  */
+#include "backend/cpu/cpu.h"
 #include "base/random.h"
 #include "support.h"
 
@@ -740,6 +741,116 @@ static void large_copies_arrive_whole(void)
     free(to);
 }
 
+/* What failed is over: whoever writes a block anew or frees it goes on, and who reads it fails. */
+static void a_failed_stream_spoils_only_what_it_was_to_write(void)
+{
+    static const char *const ids[] = { "cpu:0", "sim:0" };
+    struct muster *m = open_plain();
+    struct muster_kernel *fail = kernel_of(m, always_fail);
+    for (size_t i = 0; i < COUNT_OF(ids); i++) {
+        muster_device device = find(m, ids[i]);
+        muster_stream failing = acquire(m, device), stream = acquire(m, device);
+        muster_block read = allocate(m, stream, 64), written = allocate(m, stream, 64);
+        MUST(muster_fill(m, stream, read, 0, 1, 64, &problem));
+        MUST(muster_fill(m, stream, written, 0, 1, 64, &problem));
+        const struct muster_operand args[] = { MUSTER_BLOCK_READ(read),
+                                               MUSTER_BLOCK_UPDATE(written) };
+        MUST(muster_launch(m, failing, fail, 0, 1, args, 2, NULL, &problem));
+        CHECK_STATUS(MUSTER_E_STREAM_FAILED, muster_stream_wait(m, failing, 60 * SECOND, &problem));
+        unsigned char bytes[2][64] = { { 0 } };
+        MUST(muster_copy_out(m, stream, bytes[0], read, 0, 64, &problem));
+        MUST(muster_fill(m, stream, read, 0, 2, 64, &problem));
+        wait_for(m, stream);
+        CHECK_EQUAL(1, bytes[0][63]);
+        /* Who reads what is not there fails as well. */
+        muster_stream reader = acquire(m, device);
+        MUST(muster_copy_out(m, reader, bytes[1], written, 0, 64, &problem));
+        CHECK_STATUS(MUSTER_E_STREAM_FAILED, muster_stream_wait(m, reader, 60 * SECOND, &problem));
+        MUST(muster_stream_release(m, reader, &problem));
+        MUST(muster_fill(m, stream, written, 0, 3, 64, &problem));
+        MUST(muster_copy_out(m, stream, bytes[1], written, 0, 64, &problem));
+        wait_for(m, stream);
+        CHECK_EQUAL(3, bytes[1][63]);
+        /* Nor does one that failed stand in the way of a free, wherever that is. */
+        MUST(muster_launch(m, failing, fail, 0, 1, args, 2, NULL, &problem));
+        CHECK_STATUS(MUSTER_E_STREAM_FAILED, muster_stream_wait(m, failing, 60 * SECOND, &problem));
+        MUST(muster_block_free(m, stream, read, &problem));
+        MUST(muster_block_free(m, stream, written, &problem));
+        wait_for(m, stream);
+        MUST(muster_stream_release(m, failing, &problem));
+        MUST(muster_stream_release(m, stream, &problem));
+        check_memory(m, device, 0, 0);
+    }
+    MUST(muster_close(m, &problem));
+}
+
+/* A failed stream may skip waits as it skips all it is given. */
+static muster_status skip_wait(void *stream, void *event, struct muster_error *err)
+{
+    if (backend_cpu.stream_query(stream, NULL) == MUSTER_E_STREAM_FAILED)
+        return MUSTER_OK;
+    return backend_cpu.stream_wait(stream, event, err);
+}
+
+/* The failed reader had not waited for the writer before it, and whoever writes next has to. */
+static void a_write_after_a_failed_read_waits_for_the_write_before(void)
+{
+    struct muster_backend table = backend_cpu;
+    table.name = "skipping";
+    table.stream_wait = skip_wait;
+    const struct muster_backend *tables[] = { &table };
+    struct muster_options options = MUSTER_OPTIONS_INIT;
+    options.backends = tables;
+    options.backend_count = 1;
+    options.cpu_workers = 3;
+    struct muster *m = open_with(options);
+    muster_device device = find(m, "skipping:0");
+    muster_stream failing = acquire(m, device), first = acquire(m, device),
+                  second = acquire(m, device);
+    struct muster_kernel *stand = kernel_of(m, stand_at_door), *fail = kernel_of(m, always_fail);
+    struct door door = DOOR_INIT;
+    muster_block block = allocate(m, first, 64);
+    wait_for(m, first);
+    MUST(muster_launch(m, failing, fail, 0, 1, NULL, 0, NULL, &problem));
+    CHECK_STATUS(MUSTER_E_STREAM_FAILED, muster_stream_wait(m, failing, 60 * SECOND, &problem));
+    hold_stream(m, first, stand, &door);
+    MUST(muster_fill(m, first, block, 0, 1, 64, &problem));
+    unsigned char bytes[64];
+    MUST(muster_copy_out(m, failing, bytes, block, 0, 64, &problem));
+    CHECK_STATUS(MUSTER_E_STREAM_FAILED, muster_stream_wait(m, failing, 60 * SECOND, &problem));
+    MUST(muster_fill(m, second, block, 0, 2, 64, &problem));
+    CHECK_STATUS(MUSTER_E_TIMEOUT, muster_stream_wait(m, second, 10 * MS, &problem));
+    door_open(&door);
+    MUST(muster_copy_out(m, second, bytes, block, 0, 64, &problem));
+    wait_for(m, second);
+    CHECK_EQUAL(2, bytes[0]);
+    MUST(muster_close(m, &problem));
+}
+
+/* Failures of the past are nothing to what comes after. */
+static void after_failures_a_write_waits_for_a_write_elsewhere(void)
+{
+    struct muster *m = open_plain();
+    muster_device device = find(m, "cpu:0");
+    muster_stream failing = acquire(m, device), a = acquire(m, device), b = acquire(m, device);
+    struct muster_kernel *stand = kernel_of(m, stand_at_door), *fail = kernel_of(m, always_fail);
+    struct door door = DOOR_INIT;
+    muster_block block = allocate(m, a, 64);
+    for (unsigned i = 0; i < 8; i++)
+        MUST(muster_launch(m, failing, fail, 0, 1, NULL, 0, NULL, &problem));
+    CHECK_STATUS(MUSTER_E_STREAM_FAILED, muster_stream_wait(m, failing, 60 * SECOND, &problem));
+    hold_stream(m, a, stand, &door);
+    unsigned char bytes[64];
+    MUST(muster_fill(m, a, block, 0, 1, 64, &problem));
+    MUST(muster_fill(m, b, block, 0, 2, 64, &problem));
+    MUST(muster_copy_out(m, a, bytes, block, 0, 64, &problem));
+    CHECK_STATUS(MUSTER_E_TIMEOUT, muster_stream_wait(m, b, 10 * MS, &problem));
+    door_open(&door);
+    wait_for(m, a);
+    CHECK_EQUAL(2, bytes[63]);
+    MUST(muster_close(m, &problem));
+}
+
 /* A device that was lost between begin and end still lets go of its blocks. */
 static void what_was_begun_on_a_lost_device_can_be_ended_and_freed(void)
 {
@@ -786,6 +897,9 @@ int main(int argc, char **argv)
         TEST(copies_within_a_block_must_not_overlap),
         TEST(copies_without_a_place_are_refused),
         TEST(large_copies_arrive_whole),
+        TEST(a_failed_stream_spoils_only_what_it_was_to_write),
+        TEST(a_write_after_a_failed_read_waits_for_the_write_before),
+        TEST(after_failures_a_write_waits_for_a_write_elsewhere),
         TEST(what_was_begun_on_a_lost_device_can_be_ended_and_freed),
     };
     return test_main(argc, argv, tests, COUNT_OF(tests));
