@@ -512,16 +512,14 @@ static void note_failure_locked(struct lane_slot *slot, enum job_end end)
     job_note_locked(job, &problem);
 }
 
-/* A failed stream is left; the slot goes on with another. */
+/* A failed stream is replaced, so that the slot can go on. */
 static void renew_stream(struct lane_slot *slot)
 {
-    struct run_lane *lane = slot->lane;
-    struct muster *m = lane->job->m;
-    muster_stream fresh;
-    if (muster_stream_acquire(m, device_handle_locked(lane->device), 0, &fresh, NULL) != MUSTER_OK)
+    struct run_stream *stream;
+    if (stream_pin(slot->lane->job->m, slot->stream, &stream, NULL) != MUSTER_OK)
         return;
-    muster_stream_release(m, slot->stream, NULL);
-    slot->stream = fresh;
+    stream_renew(stream, NULL);
+    stream_unpin(stream);
 }
 
 void lane_finish_locked(struct lane_slot *slot)

@@ -939,23 +939,8 @@ static void finish_locked(struct line *line)
 /* All streams anew, after one failed and nothing is in flight. */
 static void renew_streams(struct line *line)
 {
-    struct muster_error problem = { .size = sizeof problem };
-    struct muster *m = line->job->m;
-    for (uint32_t i = 0; i < line->pipeline->declaration.stream_count; i++) {
-        muster_stream fresh;
-        struct run_stream *stream;
-        if (muster_stream_acquire(m, device_handle_locked(line->lane->device), 0, &fresh,
-                                  &problem) != MUSTER_OK)
-            continue;
-        if (stream_pin(m, fresh, &stream, &problem) != MUSTER_OK) {
-            muster_stream_release(m, fresh, NULL);
-            continue;
-        }
-        stream_unpin(line->streams[i]);
-        muster_stream_release(m, line->handles[i], NULL);
-        line->streams[i] = stream;
-        line->handles[i] = fresh;
-    }
+    for (uint32_t i = 0; i < line->pipeline->declaration.stream_count; i++)
+        stream_renew(line->streams[i], NULL);
     line->must_renew = false;
 }
 

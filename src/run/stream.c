@@ -241,6 +241,25 @@ done:
     return status;
 }
 
+muster_status stream_renew(struct run_stream *stream, struct muster_error *err)
+{
+    struct muster *m = stream->device->m;
+    const struct muster_backend *table = &stream->device->backend->table;
+    void *failed = stream->state;
+    flights_retire(stream);
+    run_lock(m);
+    bool has_work = stream->oldest || stream->broken;
+    run_unlock(m);
+    if (has_work)
+        return muster_error_fill(err, MUSTER_E_BUSY, 0, NULL, "the stream has work to do");
+    muster_status status = open_driver_stream(stream, stream->priority, false, err);
+    if (status != MUSTER_OK)
+        return status;
+    table->stream_close(failed);
+    allocator_give(&m->allocator, failed, 1, table->stream_bytes);
+    return MUSTER_OK;
+}
+
 muster_status muster_stream_default(struct muster *m, muster_device handle, muster_stream *out,
                                     struct muster_error *err)
 {

@@ -207,13 +207,14 @@ static muster_status get_lane(struct task_pool *pool, struct run_device *device,
 /* Streams and their lists. With the lane's lock. */
 
 /* Leaves a stream on which something failed, once nothing is on it. */
-static void renew_stream(struct task_lane *lane, struct lane_stream *stream)
+static void renew_stream(struct lane_stream *stream)
 {
-    struct lane_stream fresh = { .given = stream->given };
-    if (stream->oldest || stream->is_claimed || open_stream(lane, &fresh, NULL) != MUSTER_OK)
+    if (stream->oldest || stream->is_claimed || stream_renew(stream->stream, NULL) != MUSTER_OK)
         return;
-    close_stream(lane, stream);
-    *stream = fresh;
+    *stream = (struct lane_stream){ .handle = stream->handle,
+                                    .stream = stream->stream,
+                                    .event = stream->event,
+                                    .given = stream->given };
 }
 
 static bool can_take(const struct lane_stream *stream)
@@ -233,7 +234,7 @@ static struct lane_stream *choose_stream(struct task_lane *lane, bool to_claim)
     for (uint32_t i = to_claim && lane->stream_count > 1; i < lane->stream_count; i++) {
         struct lane_stream *stream = &lane->streams[i];
         if (stream->has_failed)
-            renew_stream(lane, stream);
+            renew_stream(stream);
         if (can_take(stream) && (!best || stream->count < best->count))
             best = stream;
     }

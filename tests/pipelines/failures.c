@@ -6,6 +6,7 @@
 #include "outcome.h"
 
 #include "backend/cpu/cpu.h"
+#include "backend/sim/sim.h"
 #include "fault/faulty_allocator.h"
 #include "fault/faulty_backend.h"
 #include "fault/sweep.h"
@@ -50,6 +51,62 @@ static void a_launch_that_fails(void)
         check_usable(run);
         shape_close(run);
         MUST(muster_close(m, &problem));
+    }
+}
+
+/* A kernel's failure that nobody asks for is its stream's. */
+static muster_status launch_unasked(void *stream, void *kernel,
+                                    const struct muster_launch_desc *launch, size_t count,
+                                    struct muster_error *err)
+{
+    struct muster_launch_desc unasked = *launch;
+    unasked.result = NULL;
+    return backend_sim.launch(stream, kernel, &unasked, count, err);
+}
+
+/* False: the pipeline has more streams than that. */
+static bool run_with_failed_stream(const struct shape *shape, uint32_t streams_max)
+{
+    struct muster_backend table = backend_sim;
+    table.name = "brittle";
+    table.launch = launch_unasked;
+    const struct muster_backend *tables[] = { &table };
+    struct muster_options options = MUSTER_OPTIONS_INIT;
+    options.backends = tables;
+    options.backend_count = 1;
+    options.devices = "brittle";
+    options.sim = "[{\"items_per_s\": 4e6, \"launch_ns\": 10000, \"faults\":"
+                  " [{\"kind\": \"unit_error\", \"at_launch\": 5}]}]";
+    options.streams_max = streams_max;
+    struct muster *m = open_with(options);
+    struct shape_run *run = open_run(m, shape);
+    struct muster_report report;
+    struct muster_job_desc desc = shape_job(run, SHAPE_FROM_SOURCE, NULL);
+    muster_status status = run_job(run, &desc, &report);
+    if (status != MUSTER_OK && status != MUSTER_E_CAPACITY)
+        test_fail(__FILE__, __LINE__, "%s: %s: %s", shape->name, muster_status_name(status),
+                  problem.text);
+    if (status == MUSTER_OK) {
+        CHECK_EQUAL(shape->items, report.delivered);
+        CHECK(report.retries > 0);
+        check_usable(run);
+    }
+    CHECK_EQUAL(0, load_of(m, find(m, "brittle:0")).streams_acquired);
+    shape_close(run);
+    MUST(muster_close(m, &problem));
+    return status == MUSTER_OK;
+}
+
+/* Failed streams take nothing more: the lane needs others, though the pool is empty. */
+static void failed_streams_are_replaced_when_all_are_out(void)
+{
+    for (size_t i = 0; i < shape_count; i++) {
+        bool has_launches = false;
+        for (uint32_t s = 0; s < shape_stage_count(shapes[i]); s++)
+            has_launches = has_launches || shapes[i]->stages[s].kernel >= 0;
+        uint32_t streams = 1;
+        while (has_launches && !shapes[i]->carries && !run_with_failed_stream(shapes[i], streams))
+            streams++;
     }
 }
 
@@ -265,6 +322,7 @@ int main(int argc, char **argv)
 {
     static const struct test tests[] = {
         TEST(a_launch_that_fails),
+        TEST(failed_streams_are_replaced_when_all_are_out),
         TEST(a_device_that_is_lost),
         TEST(a_device_that_hangs),
         TEST(every_allocation_that_fails),

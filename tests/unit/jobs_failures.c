@@ -546,6 +546,64 @@ static struct muster *open_backend(const struct muster_backend *table, const cha
     return open_with(options);
 }
 
+static _Atomic unsigned failures_left;
+
+static muster_status fail_some_times(uint64_t begin, uint64_t end, void *const *args)
+{
+    unsigned left = atomic_load(&failures_left);
+    while (left > 0 && !atomic_compare_exchange_weak(&failures_left, &left, left - 1))
+        ;
+    return left > 0 ? MUSTER_E_FAILED : compute(begin, end, args);
+}
+
+/* A kernel's failure that nobody asks for is its stream's. */
+static muster_status launch_unasked(void *stream, void *kernel,
+                                    const struct muster_launch_desc *launch, size_t count,
+                                    struct muster_error *err)
+{
+    struct muster_launch_desc unasked = *launch;
+    unasked.result = NULL;
+    return backend_cpu.launch(stream, kernel, &unasked, count, err);
+}
+
+/* A failed stream takes nothing more: the unit's next try needs another, though the pool is empty. */
+static void failed_streams_are_replaced_when_all_are_out(void)
+{
+    struct muster_backend table = backend_cpu;
+    table.name = "brittle";
+    table.launch = launch_unasked;
+    const struct muster_backend *tables[] = { &table };
+    struct muster_options options = MUSTER_OPTIONS_INIT;
+    options.backends = tables;
+    options.backend_count = 1;
+    options.cpu_workers = 1;
+    options.devices = "brittle";
+    options.streams_max = 2;
+    struct muster *m = open_with(options);
+    muster_device device = find(m, "brittle:0");
+    struct muster_report report = { .size = sizeof report };
+    struct account account;
+    account_init(&account, 96 * UNIT);
+    struct muster_job_desc desc = account_desc(&account, kernel_of(m, fail_some_times));
+    desc.options.unit_items = UNIT;
+    desc.options.depth = 2;
+    atomic_store(&failures_left, 2);
+    struct muster_job *job = start(m, &desc);
+    MUST(muster_job_wait(job, &report, &problem));
+    CHECK_EQUAL(2, report.retries);
+    check_account(&account, account.items);
+    /* The job has its streams until it is destroyed, and then others have them. */
+    CHECK_EQUAL(2, load_of(m, device).streams_acquired);
+    muster_job_destroy(job);
+    CHECK_EQUAL(0, load_of(m, device).streams_acquired);
+    for (unsigned i = 0; i < 2; i++)
+        wait_for(m, acquire(m, device));
+    muster_stream none;
+    CHECK_STATUS(MUSTER_E_CAPACITY, muster_stream_acquire(m, device, 0, &none, &problem));
+    MUST(muster_close(m, &problem));
+    account_deinit(&account);
+}
+
 /* Without calls in stream order a lane waits for each unit, and all comes out the same. */
 static void a_backend_without_host_calls_will_do(void)
 {
@@ -689,6 +747,7 @@ int main(int argc, char **argv)
         TEST(closing_does_not_wait_for_a_hung_job),
         TEST(a_device_that_comes_back_late_gives_all_back),
         TEST(memory_that_does_not_suffice_is_told_at_the_start),
+        TEST(failed_streams_are_replaced_when_all_are_out),
         TEST(a_backend_without_host_calls_will_do),
         TEST(a_launch_that_is_refused_is_tried_again),
         TEST(memory_stays_known_to_a_device_that_hangs),

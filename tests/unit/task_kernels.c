@@ -2,6 +2,7 @@
  * Tasks with kernels: on the cpu and on simulated devices, in order with tasks on the host, and what
  * becomes of them when devices fail, hang, or are not to be had.
  */
+#include "backend/cpu/cpu.h"
 #include "support.h"
 
 /* Ends a test that hangs, and no other, however busy the machine is. */
@@ -591,6 +592,49 @@ static void bad_luck_is_tried_elsewhere(void)
     MUST(muster_close(m, &problem));
 }
 
+/* A kernel's failure that nobody asks for is its stream's. */
+static muster_status launch_unasked(void *stream, void *kernel,
+                                    const struct muster_launch_desc *launches, size_t count,
+                                    struct muster_error *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct muster_launch_desc unasked = launches[i];
+        unasked.result = NULL;
+        muster_status status = backend_cpu.launch(stream, kernel, &unasked, 1, err);
+        if (status != MUSTER_OK)
+            return status;
+    }
+    return MUSTER_OK;
+}
+
+/* A failed stream takes nothing more: the next try needs another, though the pool is empty. */
+static void failed_streams_are_replaced_when_all_are_out(void)
+{
+    struct muster_backend table = backend_cpu;
+    table.name = "brittle";
+    table.launch = launch_unasked;
+    const struct muster_backend *tables[] = { &table };
+    struct muster_options options = MUSTER_OPTIONS_INIT;
+    options.backends = tables;
+    options.backend_count = 1;
+    options.cpu_workers = 1;
+    options.streams_max = 1;
+    struct muster *m = open_with(options);
+    _Atomic int left = 2, *at = &left;
+    struct muster_arg args[] = { MUSTER_VALUE(at) };
+    struct muster_kernel *kernel = kernel_of(m, fail_some);
+    CHECK_STATUS(MUSTER_OK, wait_one(m, submit(m, task_of(kernel, args, 1, "brittle:0"))));
+    CHECK_EQUAL(-1, atomic_load(&left));
+    for (unsigned i = 0; i < 10; i++)
+        CHECK_STATUS(MUSTER_OK, wait_one(m, submit(m, task_of(kernel, args, 1, "brittle:0"))));
+    struct muster_device_load load = load_of(m, find(m, "brittle:0"));
+    CHECK_EQUAL(13, load.dispatched);
+    CHECK_EQUAL(11, load.completed);
+    CHECK_EQUAL(2, load.failed);
+    CHECK_EQUAL(1, load.streams_acquired);
+    MUST(muster_close(m, &problem));
+}
+
 /* Arguments: where to count, an array. */
 static muster_status refuse(uint64_t begin, uint64_t end, void *const *args)
 {
@@ -979,6 +1023,7 @@ int main(int argc, char **argv)
         TEST(a_failure_cancels_what_follows),
         TEST(what_is_not_given_can_be_cancelled),
         TEST(bad_luck_is_tried_elsewhere),
+        TEST(failed_streams_are_replaced_when_all_are_out),
         TEST(what_the_kernel_refuses_is_final),
         TEST(a_lost_device_costs_nothing),
         TEST(tasks_in_flight_move_on),
