@@ -705,7 +705,11 @@ static bool deliver_next_locked(struct muster_job *job)
     uint32_t buffer = has_failed ? job_take_buffer_locked(job) : job->unit_buffers[unit];
     muster_status failure = job->unit_failures[unit];
     const struct run_source *source = &job->source;
-    /* Undelivered items stay in the ring, also in one that is left for another meanwhile. */
+    /*
+     * Undelivered items stay in the ring. It may be left for another meanwhile, and that is not left
+     * for this one again before the unit is delivered: all that is read from there lies at or after
+     * the oldest undelivered item, and a ring is left to what a hung device reads before that.
+     */
     const char *supplied = source->ring ? source->ring + source_offset(source, range.begin) : NULL;
     uint64_t begin_ns = trace_clock(job->m);
     run_unlock(job->m);

@@ -119,6 +119,10 @@ static void run_all(const char *devices)
             run(m, kernel, devices, totals[i], 7, 0, is_known);
             /* The ring goes round often, and is shorter than the halos of all its units. */
             run(m, kernel, devices, totals[i], 3, 20, is_known);
+            /* A unit may be as large as the window, and its halos come on top. */
+            run(m, kernel, devices, totals[i], 50, 50, is_known);
+            run(m, kernel, devices, totals[i], HALO - 1, HALO - 1, is_known);
+            run(m, kernel, devices, totals[i], 1, 1, is_known);
         }
     muster_kernel_destroy(kernel);
     MUST(muster_close(m, &problem));
