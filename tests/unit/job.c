@@ -1081,6 +1081,37 @@ static void a_lane_runs_empty_only_for_what_it_may_run(void)
     CHECK_EQUAL(0, start(1).range.begin);
 }
 
+/* Law 11: the lane that runs empty for a suspect is lost or hangs, and another takes its place. */
+static void another_lane_runs_empty_when_the_first_is_gone(void)
+{
+    for (int is_loss = 0; is_loss < 2; is_loss++) {
+        struct job_options options = plain(40, 3);
+        options.timeout_ns = SECOND;
+        begin(options);
+        start(0);
+        start(1);
+        now_ns = 10 * MS;
+        struct job_claim busy = start(2);
+        lose(0);
+        CHECK(gets_nothing(1)); /* it is to run empty */
+        struct job_claim more = start(2);
+        CHECK(!more.is_retry);
+        now_ns = SECOND + MS;
+        if (is_loss)
+            lose(1);
+        else
+            look();
+        CHECK(is_loss ? report_of(1).is_lost : report_of(1).is_hung);
+        CHECK(!report_of(2).is_hung);
+        CHECK(gets_nothing(2));
+        CHECK_EQUAL(JOB_ACCEPTED, finish(busy, JOB_END_OK));
+        CHECK(gets_nothing(2));
+        CHECK_EQUAL(JOB_ACCEPTED, finish(more, JOB_END_OK));
+        CHECK_EQUAL(0, start(2).range.begin);
+        CHECK(gets_nothing(2));
+    }
+}
+
 static void a_loss_that_comes_late_is_late(void)
 {
     struct job_claim slow, other, copy;
@@ -1871,6 +1902,7 @@ int main(int argc, char **argv)
         TEST(a_unit_that_never_started_takes_nothing_down),
         TEST(a_suspect_does_not_wait_for_what_is_abandoned),
         TEST(a_lane_runs_empty_only_for_what_it_may_run),
+        TEST(another_lane_runs_empty_when_the_first_is_gone),
         TEST(a_loss_that_comes_late_is_late),
         TEST(a_lost_lane_does_not_come_back),
         TEST(nothing_begins_after_a_cancel),
