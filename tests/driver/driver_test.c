@@ -276,6 +276,68 @@ static void work_hangs_until_it_is_let_go(void)
     end();
 }
 
+static uint64_t free_bytes(void)
+{
+    size_t some = 0, total;
+    WORKS(cuda.memory_info(&some, &total));
+    return some;
+}
+
+static uint64_t pool_bytes(cuda_pool pool, cuda_pool_attribute attribute)
+{
+    uint64_t bytes = 0;
+    WORKS(cuda.pool_get(pool, attribute, &bytes));
+    return bytes;
+}
+
+/* What is freed stays with the pool up to its threshold, and only trimming gives that back. */
+static void a_pool_keeps_what_is_freed(void)
+{
+    begin();
+    CHECK(control->set("memory=1000000"));
+    cuda_pool_properties properties = { .allocation_type = CUDA_ALLOCATION_PINNED,
+                                        .location = { .type = CUDA_LOCATION_DEVICE } };
+    cuda_stream_handle stream = open_stream();
+    for (int keeps = 0; keeps < 2; keeps++) {
+        cuda_pool pool = NULL;
+        uint64_t all = UINT64_MAX;
+        cuda_pointer first, second;
+        WORKS(cuda.pool_create(&pool, &properties));
+        if (keeps)
+            WORKS(cuda.pool_set(pool, CUDA_POOL_RELEASE_THRESHOLD, &all));
+        WORKS(cuda.pool_allocate(&first, 600000, pool, stream));
+        CHECK_EQUAL(400000, free_bytes());
+        CHECK_EQUAL(600000, pool_bytes(pool, CUDA_POOL_USED));
+        WORKS(cuda.pool_free(first, stream));
+        finish(stream);
+        CHECK_EQUAL(0, pool_bytes(pool, CUDA_POOL_USED));
+        CHECK_EQUAL(keeps ? 600000 : 0, pool_bytes(pool, CUDA_POOL_RESERVED));
+        CHECK_EQUAL(keeps ? 400000 : 1000000, free_bytes());
+        CHECK_EQUAL(keeps ? CUDA_OUT_OF_MEMORY : 0, cuda.memory_allocate(&second, 700000));
+        if (!keeps)
+            WORKS(cuda.memory_free(second));
+        /* Less comes from what is kept. */
+        WORKS(cuda.pool_allocate(&first, 100000, pool, stream));
+        CHECK_EQUAL(keeps ? 400000 : 900000, free_bytes());
+        CHECK_EQUAL(keeps ? CUDA_OUT_OF_MEMORY : 0,
+                    cuda.pool_allocate(&second, 700000, pool, stream));
+        if (!keeps)
+            WORKS(cuda.pool_free(second, stream));
+        finish(stream);
+        WORKS(cuda.pool_trim(pool, 0));
+        CHECK_EQUAL(100000, pool_bytes(pool, CUDA_POOL_RESERVED));
+        CHECK_EQUAL(900000, free_bytes());
+        /* Memory outlives its pool. */
+        WORKS(cuda.pool_destroy(pool));
+        CHECK_EQUAL(900000, free_bytes());
+        WORKS(cuda.pool_free(first, stream));
+        finish(stream);
+        CHECK_EQUAL(1000000, free_bytes());
+    }
+    WORKS(cuda.stream_destroy(stream));
+    end();
+}
+
 /* Pinned memory that streams wait for; the caller's. */
 static uint64_t *make_word(void)
 {
@@ -422,15 +484,13 @@ static void multiprocessors_are_cut_in_steps(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test tests[] = { TEST(a_kernel_is_compiled_and_run),
-                                         TEST(what_is_no_kernel_is_refused),
-                                         TEST(waits_bind_to_the_last_record),
-                                         TEST(calls_need_a_context),
-                                         TEST(a_poisoned_context_stays_so),
-                                         TEST(work_hangs_until_it_is_let_go),
-                                         TEST(streams_share_queues),
-                                         TEST(queues_are_of_some_length),
-                                         TEST(the_nth_call_fails),
-                                         TEST(multiprocessors_are_cut_in_steps) };
+    static const struct test tests[] = {
+        TEST(a_kernel_is_compiled_and_run),    TEST(what_is_no_kernel_is_refused),
+        TEST(waits_bind_to_the_last_record),   TEST(calls_need_a_context),
+        TEST(a_poisoned_context_stays_so),     TEST(work_hangs_until_it_is_let_go),
+        TEST(a_pool_keeps_what_is_freed),      TEST(streams_share_queues),
+        TEST(queues_are_of_some_length),       TEST(the_nth_call_fails),
+        TEST(multiprocessors_are_cut_in_steps)
+    };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }

@@ -1,6 +1,7 @@
 /*
  * Device memory is heap memory, a piece for each allocation, so that AddressSanitizer sees what goes
- * beyond it; host memory is what was registered or allocated as pinned, and everything else is
+ * beyond it. A pool keeps what is freed, as the real one does: kept memory counts as taken, a request
+ * that no kept piece is large enough for needs more, and only trimming gives it back. Host memory is what was registered or allocated as pinned, and everything else is
  * pageable, with copies that wait.
  */
 #include "inside.h"
@@ -22,11 +23,26 @@ struct range {
     unsigned char *memory;
     size_t bytes;
     bool is_host, is_owned;
+    struct pool *pool; /* a reference; NULL: of no pool */
 };
 
+/* Memory that a pool has and nobody uses. */
+struct kept {
+    struct kept *next;
+    uint64_t bytes;
+};
+
+/* All but the head is guarded by `pools_lock`. */
 struct pool {
     struct object object;
+    uint32_t references; /* its own, until it is destroyed, and of memory from it */
+    struct device *device;
+    uint64_t threshold; /* up to here it keeps what is freed */
+    uint64_t reserved, used;
+    struct kept *kept;
 };
+
+static pthread_mutex_t pools_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct range *known;
 static pthread_rwlock_t known_lock = PTHREAD_RWLOCK_INITIALIZER;
@@ -107,22 +123,102 @@ static void unreserve(struct device *device, size_t bytes)
     atomic_fetch_sub_explicit(&device->used_bytes, bytes, memory_order_relaxed);
 }
 
-static CUresult allocate(struct device *device, size_t bytes, CUdeviceptr *out)
+static void pool_trim_locked(struct pool *pool, uint64_t least)
+{
+    while (pool->kept && pool->reserved > least) {
+        struct kept *kept = pool->kept;
+        pool->kept = kept->next;
+        pool->reserved -= kept->bytes;
+        unreserve(pool->device, kept->bytes);
+        free(kept);
+    }
+}
+
+static void pool_let_go_locked(struct pool *pool)
+{
+    if (--pool->references == 0)
+        free(pool);
+}
+
+/* From what the pool has, cutting the first piece that is large enough, or from the device. */
+static bool pool_take(struct pool *pool, uint64_t bytes)
+{
+    pthread_mutex_lock(&pools_lock);
+    struct kept **at = &pool->kept;
+    while (*at && (*at)->bytes < bytes)
+        at = &(*at)->next;
+    struct kept *kept = *at;
+    bool is_taken = kept || reserve(pool->device, bytes);
+    if (kept) {
+        kept->bytes -= bytes;
+        if (kept->bytes == 0) {
+            *at = kept->next;
+            free(kept);
+        }
+    } else if (is_taken) {
+        pool->reserved += bytes;
+    }
+    if (is_taken) {
+        pool->used += bytes;
+        pool->references++;
+    }
+    pthread_mutex_unlock(&pools_lock);
+    return is_taken;
+}
+
+static void pool_give(struct pool *pool, uint64_t bytes)
+{
+    struct kept *kept = malloc(sizeof *kept);
+    pthread_mutex_lock(&pools_lock);
+    pool->used -= bytes;
+    if (kept) {
+        *kept = (struct kept){ pool->kept, bytes };
+        pool->kept = kept;
+        pool_trim_locked(pool, pool->threshold);
+    } else {
+        pool->reserved -= bytes;
+        unreserve(pool->device, bytes);
+    }
+    pool_let_go_locked(pool);
+    pthread_mutex_unlock(&pools_lock);
+}
+
+static void pool_end(struct pool *pool)
+{
+    pthread_mutex_lock(&pools_lock);
+    /* What is freed from now on goes back at once. */
+    pool->threshold = 0;
+    pool_trim_locked(pool, 0);
+    pool_let_go_locked(pool);
+    pthread_mutex_unlock(&pools_lock);
+}
+
+/* Gives back what the memory took of the device or the pool. */
+static void settle(struct device *device, struct pool *pool, size_t bytes)
+{
+    if (pool)
+        pool_give(pool, bytes);
+    else
+        unreserve(device, bytes);
+}
+
+/* From the pool, or NULL: from the device. */
+static CUresult allocate(struct device *device, struct pool *pool, size_t bytes, CUdeviceptr *out)
 {
     if (bytes == 0)
         return CUDA_ERROR_INVALID_VALUE;
-    if (!reserve(device, bytes))
+    if (pool ? !pool_take(pool, bytes) : !reserve(device, bytes))
         return CUDA_ERROR_OUT_OF_MEMORY;
     struct range *range = calloc(1, sizeof *range);
     void *memory = NULL;
     if (!range || posix_memalign(&memory, ALIGNMENT, bytes) != 0) {
         free(range);
-        unreserve(device, bytes);
+        settle(device, pool, bytes);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     if (bytes <= RUBBISH_MAX)
         memset(memory, RUBBISH, bytes);
-    *range = (struct range){ .memory = memory, .bytes = bytes, .is_owned = true };
+    *range = (struct range){ .memory = memory, .bytes = bytes, .is_owned = true, .pool = pool };
     object_add(&range->object, KIND_ALLOCATION, device);
     learn(range);
     *out = (uintptr_t)memory;
@@ -149,10 +245,13 @@ void memory_end(struct object *object)
             break;
         }
     pthread_rwlock_unlock(&known_lock);
-    if (range)
-        free_range(range);
-    else
-        free(object);
+    if (!range) {
+        pool_end((struct pool *)object);
+        return;
+    }
+    if (!range->is_host)
+        settle(object->device, range->pool, range->bytes);
+    free_range(range);
 }
 
 API(cuMemGetInfo_v2, size_t *free_bytes, size_t *total)
@@ -167,7 +266,7 @@ API(cuMemGetInfo_v2, size_t *free_bytes, size_t *total)
 API(cuMemAlloc_v2, CUdeviceptr *out, size_t bytes)
 {
     BEGIN(CHECK_CONTEXT);
-    return allocate(context_current()->device, bytes, out);
+    return allocate(context_current()->device, NULL, bytes, out);
 }
 
 API(cuCtxSynchronize, void)
@@ -188,8 +287,8 @@ API(cuMemFree_v2, CUdeviceptr address)
     struct range *range = forget((void *)(uintptr_t)address, false);
     if (!range)
         return CUDA_ERROR_INVALID_VALUE;
-    unreserve(range->object.device, range->bytes);
     object_remove(&range->object);
+    settle(range->object.device, range->pool, range->bytes);
     free_range(range);
     return CUDA_SUCCESS;
 }
@@ -216,6 +315,8 @@ API(cuMemPoolCreate, CUmemoryPool *out, const struct pool_properties *properties
     struct pool *pool = calloc(1, sizeof *pool);
     if (!pool)
         return CUDA_ERROR_OUT_OF_MEMORY;
+    pool->references = 1;
+    pool->device = device;
     object_add(&pool->object, KIND_POOL, device);
     *out = pool;
     return CUDA_SUCCESS;
@@ -230,19 +331,44 @@ API(cuMemPoolDestroy, CUmemoryPool pool)
     return CUDA_SUCCESS;
 }
 
+enum { POOL_THRESHOLD = 4, POOL_RESERVED = 5, POOL_USED = 7, POOL_ATTRIBUTES = 8 };
+
 API(cuMemPoolSetAttribute, CUmemoryPool pool, unsigned attribute, void *value)
 {
     BEGIN(CHECK_INIT);
-    return IS(pool, KIND_POOL) && attribute >= 1 && attribute <= 8 && value
-               ? CUDA_SUCCESS
-               : CUDA_ERROR_INVALID_VALUE;
+    if (!IS(pool, KIND_POOL) || attribute < 1 || attribute > POOL_ATTRIBUTES || !value)
+        return CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_lock(&pools_lock);
+    if (attribute == POOL_THRESHOLD)
+        pool->threshold = *(const uint64_t *)value;
+    pthread_mutex_unlock(&pools_lock);
+    return CUDA_SUCCESS;
+}
+
+/* Those that are 64-bit numbers and no high-water marks. */
+API(cuMemPoolGetAttribute, CUmemoryPool pool, unsigned attribute, void *value)
+{
+    BEGIN(CHECK_INIT);
+    if (!IS(pool, KIND_POOL) || !value ||
+        (attribute != POOL_THRESHOLD && attribute != POOL_RESERVED && attribute != POOL_USED))
+        return CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_lock(&pools_lock);
+    *(uint64_t *)value = attribute == POOL_THRESHOLD  ? pool->threshold
+                         : attribute == POOL_RESERVED ? pool->reserved
+                                                      : pool->used;
+    pthread_mutex_unlock(&pools_lock);
+    return CUDA_SUCCESS;
 }
 
 API(cuMemPoolTrimTo, CUmemoryPool pool, size_t bytes)
 {
-    (void)bytes;
     BEGIN(CHECK_INIT);
-    return IS(pool, KIND_POOL) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (!IS(pool, KIND_POOL))
+        return CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_lock(&pools_lock);
+    pool_trim_locked(pool, bytes);
+    pthread_mutex_unlock(&pools_lock);
+    return CUDA_SUCCESS;
 }
 
 API(cuMemAllocFromPoolAsync, CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream handle)
@@ -254,12 +380,15 @@ API(cuMemAllocFromPoolAsync, CUdeviceptr *out, size_t bytes, CUmemoryPool pool, 
         return result;
     if (!IS(pool, KIND_POOL) || !out)
         return CUDA_ERROR_INVALID_VALUE;
-    return allocate(pool->object.device, bytes, out);
+    return allocate(pool->object.device, pool, bytes, out);
 }
 
+/* The memory is the pool's again when the stream has come that far. */
 static void free_in_order(void *payload)
 {
-    free_range(payload);
+    struct range *range = payload;
+    settle(range->object.device, range->pool, range->bytes);
+    free_range(range);
 }
 
 /* From this call on nobody may name it; what was given before still has it. */
@@ -273,7 +402,6 @@ API(cuMemFreeAsync, CUdeviceptr address, CUstream handle)
     struct range *range = forget((void *)(uintptr_t)address, false);
     if (!range)
         return CUDA_ERROR_INVALID_VALUE;
-    unreserve(range->object.device, range->bytes);
     object_remove(&range->object);
     return stream_give(
         stream,

@@ -612,16 +612,30 @@ static void a_new_gate_does_not_disturb_old_waits(void)
     close_cuda(rig);
 }
 
-/* What the pool keeps is given back before memory is said not to suffice. */
+static uint64_t free_memory(struct rig *rig)
+{
+    struct muster_device_sample sample;
+    DO(rig, device_sample, rig->device, &sample);
+    CHECK_EQUAL(67108864, sample.memory_total);
+    return sample.memory_free;
+}
+
+/* What the pool keeps is free, and is given back before memory is said not to suffice. */
 static void kept_memory_does_not_stand_in_the_way(void)
 {
     struct rig *rig = open_cuda("memory=67108864");
     void *stream = rig_stream(rig);
+    CHECK_EQUAL(67108864, free_memory(rig));
     for (int i = 0; i < 4; i++) {
-        struct muster_memory *memory = rig_memory(rig, i % 2 ? 50000000 : 40000000);
+        uint64_t bytes = i % 2 ? 50000000 : 40000000;
+        struct muster_memory *memory = rig_memory(rig, bytes);
+        CHECK_EQUAL(67108864 - bytes, free_memory(rig));
         rig_memory_free(rig, stream, memory);
         FINISHES(rig, stream);
+        CHECK_EQUAL(67108864, free_memory(rig));
     }
+    /* The driver had to be asked to let go, and did not do so by itself. */
+    CHECK(control->calls("cuMemPoolTrimTo") > 0);
     struct muster_memory none;
     REFUSED(rig, MUSTER_E_DEVICE_MEMORY, memory_allocate, rig->device, NULL, UINT64_C(1) << 40,
             &none);

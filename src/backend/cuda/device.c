@@ -277,13 +277,25 @@ static muster_status cuda_device_sample(void *state, struct muster_device_sample
     muster_status status = cuda_enter(&scope, domain, err);
     if (status != MUSTER_OK)
         return status;
-    cuda_result result = domain->backend->driver.memory_info(&free_bytes, &total);
+    const struct cuda_driver *driver = &domain->backend->driver;
+    uint64_t reserved = 0, used = 0;
+    cuda_result result = driver->memory_info(&free_bytes, &total);
+    /* What our pool keeps is there for whoever asks us for memory. */
+    if (result == CUDA_SUCCESS_ && domain->pool)
+        result = driver->pool_get(domain->pool, CUDA_POOL_RESERVED, &reserved);
+    if (result == CUDA_SUCCESS_ && domain->pool)
+        result = driver->pool_get(domain->pool, CUDA_POOL_USED, &used);
     status = cuda_leave(&scope, result, "asking for free memory", err);
     if (status != MUSTER_OK)
         return status;
-    *sample = (struct muster_device_sample){
-        .memory_free = free_bytes, .memory_total = total, .utilisation = -1, .temperature_c = -300
-    };
+    /* The numbers are of different moments. */
+    uint64_t kept = reserved > used ? reserved - used : 0;
+    *sample =
+        (struct muster_device_sample){ .memory_free =
+                                           kept < total - free_bytes ? free_bytes + kept : total,
+                                       .memory_total = total,
+                                       .utilisation = -1,
+                                       .temperature_c = -300 };
     cuda_nvml_sample(&domain->backend->nvml, domain->info.pci, &sample->utilisation,
                      &sample->temperature_c);
     return MUSTER_OK;

@@ -104,6 +104,8 @@ typedef struct {
     X(CUDA_ATTRIBUTE_WAIT_VALUE_64, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, 122)        \
     X(CUDA_ATTRIBUTE_HOST_NUMA, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, 134)                             \
     X(CUDA_POOL_RELEASE_THRESHOLD, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, 4)                           \
+    X(CUDA_POOL_RESERVED, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, 5)                                 \
+    X(CUDA_POOL_USED, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, 7)                                         \
     X(CUDA_POOL_REUSE_BY_WAITING, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, 3)            \
     X(CUDA_POINTER_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 2)                               \
     X(CUDA_MEMORY_TYPE_HOST, CU_MEMORYTYPE_HOST, 1)                                                \
@@ -199,6 +201,7 @@ enum cuda_constant {
     X(pool_create, cuMemPoolCreate, (cuda_pool *, const cuda_pool_properties *))                   \
     X(pool_destroy, cuMemPoolDestroy, (cuda_pool))                                                 \
     X(pool_set, cuMemPoolSetAttribute, (cuda_pool, cuda_pool_attribute, void *))                   \
+    X(pool_get, cuMemPoolGetAttribute, (cuda_pool, cuda_pool_attribute, void *))                   \
     X(pool_trim, cuMemPoolTrimTo, (cuda_pool, size_t))                                             \
     X(pool_allocate, cuMemAllocFromPoolAsync,                                                      \
       (cuda_pointer *, size_t, cuda_pool, cuda_stream_handle))                                     \
