@@ -560,6 +560,40 @@ static void memory_that_is_pinned_in_part_is_copied(void)
     close_cuda(rig);
 }
 
+/* However large: pinned memory is copied by the driver alone, and the caller does not wait. */
+static void pinned_memory_of_any_size_is_copied_as_it_is(void)
+{
+    static const size_t sizes[] = { 1, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, (5 << 20) + 3 };
+    struct rig *rig = open_cuda("");
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        void *gate = rig_gate(rig), *stream = rig_stream(rig), *event = rig_event(rig);
+        struct muster_memory *memory = rig_memory(rig, sizes[i]);
+        unsigned char *from = rig_host(rig, sizes[i]), *to = rig_host(rig, sizes[i]);
+        for (size_t b = 0; b < sizes[i]; b++)
+            from[b] = (unsigned char)(b * 31 + b / 4099 + i);
+        memset(to, 0, sizes[i]);
+        DO(rig, host_register, rig->device, from, sizes[i]);
+        DO(rig, host_register, rig->device, to, sizes[i]);
+        rig_hold(rig, gate, stream);
+        uint64_t host_calls = control->calls("cuLaunchHostFunc");
+        uint64_t in = control->calls("cuMemcpyHtoDAsync"),
+                 out = control->calls("cuMemcpyDtoHAsync");
+        rig_copy_in(rig, stream, memory, 0, from, sizes[i]);
+        rig_copy_out(rig, stream, to, memory, 0, sizes[i]);
+        CHECK_EQUAL(host_calls, control->calls("cuLaunchHostFunc"));
+        CHECK_EQUAL(in + 1, control->calls("cuMemcpyHtoDAsync"));
+        CHECK_EQUAL(out + 1, control->calls("cuMemcpyDtoHAsync"));
+        DO(rig, event_record, event, stream);
+        NOT_YET(rig, gate, event);
+        rig_release(rig, gate);
+        COMPLETES(rig, MUSTER_OK, event);
+        CHECK_EQUAL(0, memcmp(from, to, sizes[i]));
+        rig->table.host_unregister(rig->device, from);
+        rig->table.host_unregister(rig->device, to);
+    }
+    close_cuda(rig);
+}
+
 /* The driver makes the caller wait when too many are ahead of a stream that is held. */
 static void a_long_copy_is_few_operations(void)
 {
@@ -1079,6 +1113,7 @@ static const struct test tests[] = {
     TEST(slices_launch_without_graphs),
     TEST(pageable_memory_does_not_make_the_caller_wait),
     TEST(memory_that_is_pinned_in_part_is_copied),
+    TEST(pinned_memory_of_any_size_is_copied_as_it_is),
     TEST(a_long_copy_is_few_operations),
     TEST(a_new_gate_does_not_disturb_old_waits),
     TEST(kept_memory_does_not_stand_in_the_way),

@@ -242,7 +242,7 @@ static void a_remainder_is_refused_padded_or_ignored(void)
 
 /* Memory of one job is not taken for that of the next. */
 
-static void memory_of_a_job_is_forgotten_with_it(void)
+static void run_registered(size_t piece_bytes, uint64_t window, uint64_t unit_items)
 {
     const struct way way = { "io_uring", MUSTER_DIRECT_ALWAYS };
     const size_t half = TEST_BY_SANITIZER(12, 12, 6) << 20, bytes = 2 * half;
@@ -255,13 +255,14 @@ static void memory_of_a_job_is_forgotten_with_it(void)
     for (unsigned i = 0; i < 2; i++) {
         struct flow flow = { .m = m, .item_bytes = 4096 };
         options.no_sync = 1;
+        options.piece_bytes = piece_bytes;
         flow.in = open_way(m, in_folder("in"), false, &options);
         flow.out = open_way(m, in_folder("out"), true, &options);
         if (flow.in && flow.out) {
             describe(&flow);
             flow.desc.items = half / 4096;
-            flow.desc.options.window = 1024;
-            flow.desc.options.unit_items = 512;
+            flow.desc.options.window = window;
+            flow.desc.options.unit_items = unit_items;
             CHECK_STATUS(MUSTER_OK, run_flow(&flow));
             /* The same files, and memory that is likely to lie where the first job's was. */
             CHECK_STATUS(MUSTER_OK, run_flow(&flow));
@@ -280,6 +281,17 @@ static void memory_of_a_job_is_forgotten_with_it(void)
     }
     remove_folder();
     MUST(muster_close(m, &problem));
+}
+
+static void memory_of_a_job_is_forgotten_with_it(void)
+{
+    run_registered(0, 1024, 512);
+}
+
+/* Memory is registered by the mebibyte, and a request may have more. */
+static void requests_may_be_larger_than_what_is_registered_at_a_time(void)
+{
+    run_registered(3 << 20, 4096, 1024);
 }
 
 /* Pipes. */
@@ -570,6 +582,7 @@ int main(int argc, char **argv)
         TEST(a_lost_device_does_not_show_in_the_file),
         TEST(a_remainder_is_refused_padded_or_ignored),
         TEST(memory_of_a_job_is_forgotten_with_it),
+        TEST(requests_may_be_larger_than_what_is_registered_at_a_time),
         TEST(from_pipe_to_pipe_every_byte_is_right),
         TEST(a_result_does_not_wait_for_the_next_one),
         TEST(a_pipe_that_closes_half_way_fails_the_job),
