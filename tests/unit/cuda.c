@@ -968,6 +968,22 @@ static void slices_take_whole_groups_and_the_rest(void)
     close_cuda(rig);
 }
 
+/* As many as there may be, and one more. */
+static void slices_are_limited_in_number(void)
+{
+    enum { SLICES_MAX = 64 };
+    static uint32_t sizes[SLICES_MAX + 1];
+    struct rig *rig = open_cuda("sms=1000");
+    for (size_t i = 0; i <= SLICES_MAX; i++)
+        sizes[i] = 8;
+    DO(rig, slice_plan, rig->device, sizes, SLICES_MAX);
+    rig->table.slice_unplan(rig->device);
+    REFUSED(rig, MUSTER_E_TOO_LARGE, slice_plan, rig->device, sizes, SLICES_MAX + 1);
+    CHECK_CONTAINS("at most 64 slices", rig->err.text);
+    REFUSED(rig, MUSTER_E_TOO_LARGE, slice_plan, rig->device, sizes, 0);
+    close_cuda(rig);
+}
+
 static void a_slice_runs_kernels_on_its_default_stream_too(void)
 {
     static const uint32_t size = 16;
@@ -1119,6 +1135,7 @@ static const struct test tests[] = {
     TEST(kept_memory_does_not_stand_in_the_way),
     TEST(registered_memory_stays_until_all_are_done),
     TEST(slices_take_whole_groups_and_the_rest),
+    TEST(slices_are_limited_in_number),
     TEST(a_slice_runs_kernels_on_its_default_stream_too),
     TEST(the_nth_call_of_the_driver_may_fail),
     TEST(a_loss_makes_every_call_once),

@@ -9,15 +9,12 @@
 
 #include <linux/audit.h>
 #include <linux/filter.h>
-#include <linux/magic.h>
 #include <linux/seccomp.h>
 #include <signal.h>
 #include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/vfs.h>
 
 /* What the next calls of pread and pwrite do. */
 static _Atomic int short_calls;     /* so many move a part only */
@@ -760,6 +757,90 @@ struct without_uring {
 };
 
 /* A thread to which io_uring is refused, as containers do it. */
+static unsigned count_descriptors(void)
+{
+    unsigned count = 0;
+    DIR *directory = opendir("/proc/self/fd");
+    CHECK(directory);
+    while (readdir(directory))
+        count++;
+    closedir(directory);
+    return count;
+}
+
+static void *read_pipe(void *argument)
+{
+    int pipe = open(argument, O_RDONLY | O_CLOEXEC);
+    unsigned char bytes[4096];
+    CHECK(pipe >= 0);
+    while (read(pipe, bytes, sizeof bytes) > 0)
+        continue;
+    close(pipe);
+    return NULL;
+}
+
+/* However a file ends, all that was opened for it is closed, and nothing else is. */
+static void no_descriptor_is_left(void)
+{
+    struct muster *m = open_plain();
+    static unsigned char bytes[100000];
+    size_t got;
+    make_folder();
+    fill_bytes(bytes, 0, sizeof bytes);
+    make_file("in", sizeof bytes);
+    CHECK(mkfifo(in_folder("pipe"), 0600) == 0);
+    unsigned before = count_descriptors();
+    for (size_t w = 0; w < COUNT_OF(ways); w++) {
+        struct muster_file_options options = options_of(&ways[w], 1);
+        struct muster_file *file = open_way(m, in_folder("in"), false, &options);
+        if (file)
+            MUST(muster_file_read(file, bytes, sizeof bytes, &got, &problem));
+        muster_file_close(file);
+        CHECK_EQUAL(before, count_descriptors());
+        /* Finished, cancelled, and just left. */
+        for (int end = 0; end < 3; end++) {
+            file = open_way(m, in_folder("out"), true, &options);
+            if (!file)
+                continue;
+            MUST(muster_file_write(file, bytes, sizeof bytes, &problem));
+            if (end == 0)
+                MUST(muster_file_finish(file, &problem));
+            if (end == 1)
+                muster_file_cancel(file);
+            muster_file_close(file);
+            CHECK_EQUAL(before, count_descriptors());
+        }
+        unlink(in_folder("out"));
+        CHECK_EQUAL(2, count_files());
+        file = NULL;
+        CHECK_STATUS(MUSTER_E_NOT_FOUND,
+                     muster_file_read_open(m, in_folder("none"), &options, &file, &problem));
+        CHECK_EQUAL(before, count_descriptors());
+    }
+    /* A pipe by its name, and one that stays its owner's. */
+    pthread_t reader;
+    CHECK_EQUAL(0, pthread_create(&reader, NULL, read_pipe, (void *)(uintptr_t)in_folder("pipe")));
+    struct muster_file *file = open_writing(m, in_folder("pipe"), 1);
+    MUST(muster_file_write(file, bytes, sizeof bytes, &problem));
+    MUST(muster_file_finish(file, &problem));
+    muster_file_close(file);
+    CHECK_EQUAL(0, pthread_join(reader, NULL));
+    CHECK_EQUAL(before, count_descriptors());
+    int ends[2];
+    CHECK(pipe(ends) == 0);
+    for (int is_write = 0; is_write < 2; is_write++) {
+        struct muster_file_options options = options_of(NULL, 1);
+        options.descriptor = ends[is_write];
+        file = open_way(m, NULL, is_write, &options);
+        muster_file_close(file);
+        CHECK_EQUAL(before + 2, count_descriptors());
+    }
+    CHECK(write(ends[1], "x", 1) == 1 && read(ends[0], bytes, 1) == 1);
+    CHECK(close(ends[0]) == 0 && close(ends[1]) == 0);
+    remove_folder();
+    MUST(muster_close(m, &problem));
+}
+
 static void *open_without_uring(void *argument)
 {
     struct without_uring *without = argument;
@@ -904,6 +985,7 @@ int main(int argc, char **argv)
         TEST(a_closed_pipe_is_a_failure_and_no_signal),
         TEST(whoever_waits_for_a_pipe_can_be_cancelled),
         TEST(a_file_that_was_cancelled_is_not_put_in_its_place),
+        TEST(no_descriptor_is_left),
         TEST(without_io_uring_there_are_threads),
         TEST(memory_that_is_missing_is_told_and_none_is_lost),
         TEST(the_variable_chooses_the_engine),

@@ -272,6 +272,10 @@ static void run_registered(size_t piece_bytes, uint64_t window, uint64_t unit_it
             CHECK_EQUAL(0, in.copied_by_system + in.copied_by_muster);
             CHECK_EQUAL(0, out.copied_by_system + out.copied_by_muster);
             CHECK(locked.rlim_cur < 8 << 20 || (in.memory_fixed > 0 && out.memory_fixed > 0));
+            /* No more than the job has; the window lies there twice, one round after the other. */
+            uint64_t job_bytes;
+            MUST(muster_job_memory_estimate(m, &flow.desc, &job_bytes, &problem));
+            CHECK(in.memory_fixed <= 2 * window * 4096 && out.memory_fixed <= job_bytes);
             CHECK_TEXT("io_uring direct", in.engine);
             CHECK_TEXT("io_uring direct", out.engine);
             muster_kernel_destroy(flow.kernel);
