@@ -491,6 +491,12 @@ static void elapsed_time_is_sane(void)
         rig_close(rig);
         return;
     }
+    /* There is no time between what was recorded and what was not. */
+    REFUSED(rig, MUSTER_E_INVALID, event_elapsed, begin, end, &ns);
+    DO(rig, event_record, begin, stream);
+    FINISHES(rig, stream);
+    REFUSED(rig, MUSTER_E_INVALID, event_elapsed, begin, end, &ns);
+    REFUSED(rig, MUSTER_E_INVALID, event_elapsed, end, begin, &ns);
     DO(rig, event_record, begin, stream);
     rig_hold(rig, gate, stream);
     if (kernel)

@@ -3,6 +3,8 @@
  */
 #include "suite.h"
 
+#include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
 
 /* Each byte becomes 3 x + value: any two of these in the other order give another result. */
@@ -219,6 +221,34 @@ static void priorities_are_kept_or_refused(void)
     rig_close(rig);
 }
 
+/* A device that is used for long does not grow with what was opened and closed on it. */
+static void what_is_closed_is_given_back(void)
+{
+    enum { FIRST = 4, CYCLES = 40, BYTES = 4096 };
+    struct rig *rig = suite_open();
+    size_t steady = 0;
+    for (int i = 0; i < FIRST + CYCLES; i++) {
+        void *stream = rig_stream(rig), *other = rig_stream(rig), *event = rig_event(rig);
+        struct muster_memory *memory = rig_memory(rig, BYTES);
+        rig_fill(rig, stream, memory, 0, 1, BYTES);
+        DO(rig, event_record, event, stream);
+        DO(rig, stream_wait, other, event);
+        FINISHES(rig, stream);
+        FINISHES(rig, other);
+        rig_memory_free(rig, stream, memory);
+        FINISHES(rig, stream);
+        rig_event_deinit(rig, event);
+        rig_stream_close(rig, stream);
+        rig_stream_close(rig, other);
+        if (i == FIRST - 1)
+            steady = atomic_load(&rig->bytes_taken);
+    }
+    /* What runs beside may take a moment; a test that never ends has failed. */
+    while (atomic_load(&rig->bytes_taken) > steady)
+        sched_yield();
+    rig_close(rig);
+}
+
 static const struct test tests[] = {
     TEST(operations_take_effect_in_order),
     TEST(streams_do_not_wait_for_each_other),
@@ -228,5 +258,6 @@ static const struct test tests[] = {
     TEST(a_closed_stream_still_finishes),
     TEST(the_default_stream_works),
     TEST(priorities_are_kept_or_refused),
+    TEST(what_is_closed_is_given_back),
 };
 SUITE_PART(streams);
