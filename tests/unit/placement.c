@@ -118,6 +118,20 @@ static void adaptive_tries_what_nobody_has_measured(void)
     CHECK_EQUAL(1, choose(PLACEMENT_ADAPTIVE, devices, 3, &anything));
 }
 
+/* A device that does less than an item a second is measured all the same: it is not the best one. */
+static void a_very_slow_device_counts_as_measured(void)
+{
+    struct placement_device devices[] = { { .is_usable = true, .items_per_s = 0.25f },
+                                          { .is_usable = true, .items_per_s = 8, .queued = 3 } };
+    const struct placement_hints one = { .backends = UINT32_MAX, .items = 1 };
+    CHECK_EQUAL(1, choose(PLACEMENT_ADAPTIVE, devices, COUNT(devices), &anything));
+    devices[1].queued = 0;
+    CHECK_EQUAL(1, choose(PLACEMENT_EARLIEST_FINISH, devices, COUNT(devices), &one));
+    /* Unmeasured it counts as the best, and the lowest of equals is taken. */
+    devices[0].items_per_s = 0;
+    CHECK_EQUAL(0, choose(PLACEMENT_ADAPTIVE, devices, COUNT(devices), &anything));
+}
+
 static void earliest_finish_weighs_backlog_size_and_copy(void)
 {
     struct placement_device devices[] = {
@@ -169,6 +183,7 @@ int main(int argc, char **argv)
         TEST(least_loaded_counts_units_and_streams_and_ties_go_to_the_lowest),
         TEST(weighted_divides_by_what_is_queued_and_tiny_weights_count),
         TEST(adaptive_tries_what_nobody_has_measured),
+        TEST(a_very_slow_device_counts_as_measured),
         TEST(earliest_finish_weighs_backlog_size_and_copy),
         TEST(sticky_keeps_a_key_at_home_until_that_is_far_ahead),
     };
