@@ -51,7 +51,11 @@ struct muster_file_options {
 /* How a file went so far. The caller sets `size`. */
 struct muster_file_report {
     size_t size;
-    char engine[24]; /* "io_uring direct", "io_uring", "threads direct", "threads", "pipe" */
+    /*
+     * "io_uring direct", "io_uring", "threads direct", "threads", "pipe"; "plain calls" where the
+     * system has threads for none of these
+     */
+    char engine[24];
     char why[192];   /* that one, and what stood against others */
     uint64_t bytes;  /* read or written */
     /*

@@ -285,11 +285,11 @@ muster_status io_open_read(const struct muster_allocator *allocator, const char 
 static muster_status reserve_all(struct io_file *file, struct muster_error *err)
 {
     uint64_t bytes = file->options.bytes;
-    int code = bytes > INT64_MAX ? EFBIG : 0;
+    int code = EFBIG;
     if (bytes == 0)
         return MUSTER_OK;
-    while (code == 0 && fallocate(file->descriptor, 0, 0, (off_t)bytes) != 0 && errno != EINTR)
-        code = errno;
+    if (bytes <= INT64_MAX)
+        code = file_reserve(file, 0, bytes);
     if (code == 0)
         file->reserved = bytes;
     /* Where room cannot be reserved it is found out by writing. */

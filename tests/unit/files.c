@@ -1,16 +1,18 @@
 /*
  * Files without jobs: all bytes, whichever way they are read and written; whole or not at all; and
- * whatever goes wrong is told, stops nobody and leaves nothing behind. Linked so that pread and
- * pwrite can be made to fail.
+ * whatever goes wrong is told, stops nobody and leaves nothing behind. Linked so that calls of the
+ * system can be made to fail.
  */
 #include "files_support.h"
 
 #include "base/random.h"
 
+#include <limits.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/magic.h>
 #include <linux/seccomp.h>
+#include <poll.h>
 #include <signal.h>
 #include <stddef.h>
 #include <sys/prctl.h>
@@ -61,6 +63,44 @@ ssize_t __wrap_pwrite(int descriptor, const void *from, size_t bytes, off_t offs
         return -1;
     return __real_pwrite(descriptor, from, take(&short_calls) && bytes > 1 ? bytes / 2 : bytes,
                          offset);
+}
+
+static _Atomic bool is_still;        /* io_uring seems to answer nothing */
+static _Atomic bool has_no_threads;  /* none can be started */
+static _Atomic int interrupted_room; /* so many calls of fallocate are interrupted */
+static _Atomic int reserved;         /* so many were not */
+
+int __real_poll(struct pollfd *entries, nfds_t count, int timeout_ms);
+int __wrap_poll(struct pollfd *entries, nfds_t count, int timeout_ms);
+int __wrap_poll(struct pollfd *entries, nfds_t count, int timeout_ms)
+{
+    /* A ring is waited for alone, a stream with its wake-up. */
+    if (atomic_load(&is_still) && count == 1 && timeout_ms > 0)
+        return 0;
+    return __real_poll(entries, count, timeout_ms);
+}
+
+int __real_fallocate(int descriptor, int mode, off_t offset, off_t bytes);
+int __wrap_fallocate(int descriptor, int mode, off_t offset, off_t bytes);
+int __wrap_fallocate(int descriptor, int mode, off_t offset, off_t bytes)
+{
+    if (take(&interrupted_room)) {
+        errno = EINTR;
+        return -1;
+    }
+    atomic_fetch_add(&reserved, 1);
+    return __real_fallocate(descriptor, mode, offset, bytes);
+}
+
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
+                          void *argument);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
+                          void *argument);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
+                          void *argument)
+{
+    return atomic_load(&has_no_threads) ? EAGAIN
+                                        : __real_pthread_create(thread, attributes, run, argument);
 }
 
 static void break_from(int64_t from, int code)
@@ -806,6 +846,89 @@ static void without_io_uring_there_are_threads(void)
     MUST(muster_close(without.m, &problem));
 }
 
+/* Reads and writes in this way end, are right, and are said to be plain calls. */
+static void check_plain(const struct way *way, struct random *random)
+{
+    static const size_t sizes[] = { 1, 4097, 300001, 1 << 20 };
+    struct muster *m = open_plain();
+    make_folder();
+    for (size_t s = 0; s < COUNT_OF(sizes); s++) {
+        const char *path = make_file("in", sizes[s]);
+        for (unsigned i = 0; i < test_repetitions(3); i++)
+            read_all(m, way, path, sizes[s], random);
+        unlink(path);
+        for (unsigned i = 0; i < test_repetitions(3); i++)
+            write_all(m, way, sizes[s], i % 2 == 0, random);
+    }
+    remove_folder();
+    MUST(muster_close(m, &problem));
+}
+
+static void check_plain_report(const struct way *way, const char *why)
+{
+    struct muster_file_options options = options_of(way, 0);
+    struct muster *m = open_plain();
+    unsigned char to[1000];
+    size_t got;
+    make_folder();
+    struct muster_file *file = open_way(m, make_file("in", 1000), false, &options);
+    if (file) {
+        MUST(muster_file_read(file, to, sizeof to, &got, &problem));
+        CHECK_EQUAL(1000, got);
+        CHECK_TEXT("plain calls", report_of(file).engine);
+        CHECK_CONTAINS(why, report_of(file).why);
+        muster_file_close(file);
+    }
+    remove_folder();
+    MUST(muster_close(m, &problem));
+}
+
+static void where_the_kernel_has_no_threads_callers_do_it(void)
+{
+    struct random random;
+    random_init(&random, test_seed());
+    atomic_store(&is_still, true);
+    for (size_t w = 0; w < 2; w++)
+        check_plain(&ways[w], &random);
+    check_plain_report(&ways[0], "limit on threads");
+    atomic_store(&is_still, false);
+}
+
+static void where_there_are_no_threads_callers_do_it(void)
+{
+    struct random random;
+    random_init(&random, test_seed());
+    atomic_store(&has_no_threads, true);
+    for (size_t w = 2; w < 4; w++)
+        check_plain(&ways[w], &random);
+    check_plain_report(&threads, "asked for");
+    atomic_store(&has_no_threads, false);
+}
+
+static void interrupted_reservations_are_repeated(void)
+{
+    struct muster *m = open_plain();
+    struct muster_file_options options = options_of(NULL, 0);
+    struct muster_file *file;
+    make_folder();
+    options.bytes = 1 << 20;
+    atomic_store(&reserved, 0);
+    atomic_store(&interrupted_room, 5);
+    MUST(muster_file_write_open(m, in_folder("out"), &options, &file, &problem));
+    CHECK_EQUAL(0, atomic_load(&interrupted_room));
+    CHECK_EQUAL(1, atomic_load(&reserved));
+    muster_file_close(file);
+    /* Not for ever. */
+    atomic_store(&interrupted_room, INT_MAX);
+    CHECK_STATUS(MUSTER_E_IO,
+                 muster_file_write_open(m, in_folder("out"), &options, &file, &problem));
+    CHECK_EQUAL(EINTR, problem.driver_code);
+    atomic_store(&interrupted_room, 0);
+    CHECK_EQUAL(0, count_files());
+    remove_folder();
+    MUST(muster_close(m, &problem));
+}
+
 /* An allocator that counts, and has nothing left after so many calls. */
 struct scarce {
     struct counting counting;
@@ -905,6 +1028,9 @@ int main(int argc, char **argv)
         TEST(whoever_waits_for_a_pipe_can_be_cancelled),
         TEST(a_file_that_was_cancelled_is_not_put_in_its_place),
         TEST(without_io_uring_there_are_threads),
+        TEST(where_the_kernel_has_no_threads_callers_do_it),
+        TEST(where_there_are_no_threads_callers_do_it),
+        TEST(interrupted_reservations_are_repeated),
         TEST(memory_that_is_missing_is_told_and_none_is_lost),
         TEST(the_variable_chooses_the_engine),
     };
