@@ -20,6 +20,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
+#include <sys/wait.h>
 
 /* What the next calls of pread and pwrite do. */
 static _Atomic int short_calls;     /* so many move a part only */
@@ -894,6 +895,55 @@ static void where_the_kernel_has_no_threads_callers_do_it(void)
     atomic_store(&is_still, false);
 }
 
+/* In a process whose user may have no more threads; root, who may, becomes somebody else. */
+static int read_under_a_limit(const char *path, size_t bytes)
+{
+    const uid_t nobody = 54322;
+    const struct rlimit none = { 1, 1 };
+    struct muster_file_options options = options_of(&ways[0], 0);
+    struct muster_file *file;
+    struct muster *m;
+    size_t got = 0;
+    alarm(20);
+    if (setrlimit(RLIMIT_NPROC, &none) != 0 ||
+        (geteuid() == 0 && (setgid(nobody) != 0 || setuid(nobody) != 0)))
+        return 1;
+    unsigned char *to = malloc(bytes);
+    if (!to || muster_open(&m, NULL, &problem) != MUSTER_OK)
+        return 2;
+    if (muster_file_read_open(m, path, &options, &file, &problem) == MUSTER_E_NOT_SUPPORTED)
+        return 0;
+    if (muster_file_read(file, to, bytes, &got, &problem) != MUSTER_OK || got != bytes)
+        return 3;
+    for (size_t i = 0; i < bytes; i++)
+        if (to[i] != byte_at(i))
+            return 4;
+    if (strcmp(report_of(file).engine, "plain calls") != 0)
+        return 5;
+    muster_file_close(file);
+    muster_close(m, NULL);
+    free(to);
+    return 0;
+}
+
+static void a_limit_on_threads_is_no_end(void)
+{
+    int status;
+    make_folder();
+    CHECK_EQUAL(0, chmod(folder, 0755));
+    const char *path = make_file("in", 5 << 20);
+    CHECK_EQUAL(0, chmod(path, 0644));
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(read_under_a_limit(path, 5 << 20));
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        continue;
+    CHECK(WIFEXITED(status));
+    CHECK_EQUAL(0, WEXITSTATUS(status));
+    remove_folder();
+}
+
 static void where_there_are_no_threads_callers_do_it(void)
 {
     struct random random;
@@ -1030,6 +1080,7 @@ int main(int argc, char **argv)
         TEST(without_io_uring_there_are_threads),
         TEST(where_the_kernel_has_no_threads_callers_do_it),
         TEST(where_there_are_no_threads_callers_do_it),
+        TEST(a_limit_on_threads_is_no_end),
         TEST(interrupted_reservations_are_repeated),
         TEST(memory_that_is_missing_is_told_and_none_is_lost),
         TEST(the_variable_chooses_the_engine),
