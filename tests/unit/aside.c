@@ -562,6 +562,66 @@ static void until_it_has_its_rights_nobody_else_can_open_it(void)
     rmdir(folder);
 }
 
+/* A program that has closed its input gets the lowest numbers for what is opened next. */
+static void descriptor_0_is_one_like_any_other(void)
+{
+    for (int way = 0; way < 2; way++) {
+        has_unnamed = way == 0;
+        make_folder();
+        const char *path = in_folder("a");
+        int input = dup(STDIN_FILENO);
+        close(STDIN_FILENO);
+        muster_status made = platform_file_replace(path, "one", 3, &problem);
+        muster_status replaced = platform_file_replace(path, "two", 3, &problem);
+        bool is_free = fcntl(STDIN_FILENO, F_GETFD) < 0;
+        if (input >= 0) {
+            dup2(input, STDIN_FILENO);
+            close(input);
+        }
+        CHECK_STATUS(MUSTER_OK, made);
+        CHECK_STATUS(MUSTER_OK, replaced);
+        CHECK(is_free);
+        check_content(path, "two");
+        unlink(path);
+        CHECK_EQUAL(0, count_files());
+        rmdir(folder);
+    }
+    has_unnamed = true;
+}
+
+static unsigned count_descriptors(void)
+{
+    unsigned count = 0;
+    for (int i = 0; i < 1024; i++)
+        count += fcntl(i, F_GETFD) >= 0;
+    return count;
+}
+
+static void every_end_closes_what_was_opened(void)
+{
+    struct platform_aside file;
+    make_folder();
+    char path[128], link[128];
+    strcpy(path, in_folder("a"));
+    strcpy(link, in_folder("link"));
+    unsigned before = count_descriptors();
+    CHECK_EQUAL(0, symlink("a", link));
+    for (int i = 0; i < 3; i++) {
+        CHECK_STATUS(MUSTER_OK, platform_aside_open(&file, link, 0, &problem));
+        platform_aside_discard(&file);
+        CHECK_STATUS(MUSTER_OK, platform_file_replace(link, "one", 3, &problem));
+        CHECK_STATUS(MUSTER_E_IO, platform_aside_open(&file, folder, 0, &problem));
+        CHECK_STATUS(MUSTER_E_IO, platform_aside_open(&file, in_folder("none/a"), 0, &problem));
+        CHECK_STATUS(MUSTER_OK, platform_file_replace("/dev/null", "one", 3, &problem));
+        CHECK_STATUS(MUSTER_E_IO, platform_file_replace("/dev/full", "one", 3, &problem));
+        CHECK_EQUAL(before, count_descriptors());
+    }
+    unlink(path);
+    unlink(link);
+    CHECK_EQUAL(0, count_files());
+    rmdir(folder);
+}
+
 static void other_links_keep_what_they_had(void)
 {
     make_folder();
@@ -595,6 +655,8 @@ int main(int argc, char **argv)
         TEST(what_cannot_be_replaced_is_known_before_the_work),
         TEST(an_access_list_is_kept),
         TEST(until_it_has_its_rights_nobody_else_can_open_it),
+        TEST(descriptor_0_is_one_like_any_other),
+        TEST(every_end_closes_what_was_opened),
         TEST(other_links_keep_what_they_had),
     };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);

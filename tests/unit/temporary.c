@@ -134,6 +134,89 @@ static void files_and_folders_are_removed(void)
     rmdir(folder);
 }
 
+static void a_folder_that_was_removed_is_somebody_elses(void)
+{
+    char first[PLATFORM_PATH_BYTES], second[PLATFORM_PATH_BYTES], inner[PLATFORM_PATH_BYTES + 8];
+    sigset_t before, after;
+    struct stat facts;
+    make_folder();
+    CHECK_EQUAL(0, setenv("TMPDIR", folder, 1));
+    pthread_sigmask(SIG_BLOCK, NULL, &before);
+    CHECK_STATUS(MUSTER_OK, platform_folder_make_temporary(first, &problem));
+    CHECK_STATUS(MUSTER_OK, platform_folder_make_temporary(second, &problem));
+    CHECK(strcmp(first, second) != 0 && stat(first, &facts) == 0);
+    CHECK_EQUAL(0700, facts.st_mode & 07777);
+    snprintf(inner, sizeof inner, "%s/file", first);
+    CHECK_STATUS(MUSTER_OK, platform_file_write(inner, "x", 1, &problem));
+    platform_folder_remove_temporary(first);
+    CHECK(access(first, F_OK) != 0 && access(second, F_OK) == 0);
+    /* Of the same name, and not made here. */
+    CHECK_EQUAL(0, mkdir(first, 0700));
+    platform_folder_remove_temporary(first);
+    CHECK_EQUAL(0, access(first, F_OK));
+    platform_folder_remove_temporary(second);
+    CHECK(access(second, F_OK) != 0);
+    pthread_sigmask(SIG_BLOCK, NULL, &after);
+    for (int number = 1; number < 32; number++)
+        CHECK_EQUAL(sigismember(&before, number), sigismember(&after, number));
+    rmdir(first);
+    CHECK_EQUAL(0, unsetenv("TMPDIR"));
+    CHECK_EQUAL(0, count_files());
+    rmdir(folder);
+}
+
+/* Many threads at once. */
+
+static void *come_and_go(void *argument)
+{
+    static _Atomic unsigned threads;
+    struct platform_aside files[4];
+    char path[128];
+    unsigned own = atomic_fetch_add(&threads, 1);
+    for (unsigned i = 0; i < 30; i++) {
+        for (unsigned k = 0; k < 4; k++) {
+            snprintf(path, sizeof path, "%s/%u-%u", folder, own, k);
+            if (platform_aside_open(&files[k], path, 0, NULL) != MUSTER_OK)
+                return NULL;
+        }
+        for (unsigned k = 0; k < 4; k++)
+            platform_aside_discard(&files[(k + i) % 4]);
+    }
+    return argument;
+}
+
+static int come_and_go_together(void)
+{
+    enum { THREADS = 4 };
+    pthread_t threads[THREADS];
+    struct platform_aside last;
+    int result = 0;
+    for (int i = 0; i < THREADS; i++)
+        if (pthread_create(&threads[i], NULL, come_and_go, &result) != 0)
+            return 1;
+    for (int i = 0; i < THREADS; i++) {
+        void *good;
+        pthread_join(threads[i], &good);
+        result = good ? result : 2;
+    }
+    if (result != 0 || count_files() != 0)
+        return 3;
+    /* The list is whole: what comes into it is found. */
+    if (platform_aside_open(&last, in_folder("last"), 0, &problem) != MUSTER_OK ||
+        count_files() != 1)
+        return 4;
+    muster_process_cleanup();
+    return count_files() == 0 ? 0 : 5;
+}
+
+static void threads_do_not_lose_each_others_files(void)
+{
+    make_folder();
+    CHECK_EQUAL(0, in_child(come_and_go_together));
+    CHECK_EQUAL(0, count_files());
+    rmdir(folder);
+}
+
 static void a_child_leaves_its_parents_files(void)
 {
     struct platform_aside file;
@@ -315,6 +398,8 @@ int main(int argc, char **argv)
 {
     static const struct test tests[] = {
         TEST(files_and_folders_are_removed),
+        TEST(a_folder_that_was_removed_is_somebody_elses),
+        TEST(threads_do_not_lose_each_others_files),
         TEST(a_child_leaves_its_parents_files),
         TEST(a_sweep_waits_for_what_is_being_made),
         TEST(a_signal_at_any_time_leaves_nothing),
