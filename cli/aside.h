@@ -1,19 +1,17 @@
 /*
- * A file that is written aside and put in its place when it is whole: a failure leaves what was
- * there before, and nothing half done beside it.
+ * A file that appears in its place when it is whole (muster_output), with what is to be in it.
  */
 #ifndef CLI_ASIDE_H
 #define CLI_ASIDE_H
 
 #include "output.h"
 
+struct muster_output;
+
 struct aside {
     struct output out; /* what is to be in the file */
     const char *path;  /* borrowed, for messages */
-    char *target;      /* owns: the path with links followed */
-    char *temporary;   /* owns: what it is called meanwhile */
-    bool has_name;     /* the temporary name is taken; else the file has none yet */
-    bool is_in_place;  /* a pipe or a terminal, which cannot be replaced */
+    struct muster_output *file;
 };
 
 /* False if that cannot be; it has then been told on stderr, and there is nothing to discard. */

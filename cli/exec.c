@@ -64,7 +64,8 @@ static char *const *command_words;
 struct offer {
     struct muster_device_info info;
     char key[LEASE_KEY_BYTES];
-    char refusal[160]; /* "" unless a hint refuses it */
+    char refusal[160];                /* "" unless a hint refuses it */
+    char spoiled[LEASE_REASON_BYTES]; /* "" unless its lease cannot be taken, by nobody's work */
     bool is_held;
     bool is_waited_for; /* held, and would do if it were not */
     struct lease_holder holder;
@@ -170,7 +171,7 @@ static enum exit_code look(struct offers *offers, const struct placement *placem
     return code;
 }
 
-/* Ids that the hints name, or all, less those that are held; NULL without memory. */
+/* Ids that the hints name, or all, less those that cannot be had; NULL without memory. */
 static char *free_ids(const struct offers *offers, const char *asked, int only)
 {
     size_t bytes = offers->count * sizeof offers->each->info.id + 1;
@@ -182,7 +183,7 @@ static char *free_ids(const struct offers *offers, const char *asked, int only)
     list[0] = '\0';
     for (size_t i = 0; i < offers->count; i++) {
         const struct offer *offer = &offers->each[i];
-        if (offer->is_held || (asked && !list_names(asked, offer->info.id)) ||
+        if (offer->is_held || *offer->spoiled || (asked && !list_names(asked, offer->info.id)) ||
             (only >= 0 && (size_t)only != i))
             continue;
         size_t length = strlen(list);
@@ -226,7 +227,7 @@ static enum exit_code take_one(struct offers *offers, struct placement *placemen
         if (index == offers->count)
             return EXIT_FAILED;
         struct offer *offer = &offers->each[index];
-        switch (lease_take(folder, offer->key, &offers->lease)) {
+        switch (lease_take(folder, offer->key, &offers->lease, offer->spoiled)) {
         case LEASE_TAKEN:
             offers->chosen = index;
             write_down(offer, offers->lease);
@@ -235,8 +236,9 @@ static enum exit_code take_one(struct offers *offers, struct placement *placemen
             offer->is_held = offer->is_waited_for = true;
             lease_look(folder, offer->key, &offer->holder);
             break;
+        case LEASE_SPOILED:
         case LEASE_FAILED:
-            code = EXIT_FAILED;
+            /* Any user can do that to one device; the others are still to be had. */
             break;
         }
     }
@@ -299,6 +301,14 @@ static enum exit_code try_once(struct offers *offers, const struct option_value 
 
 /* Waiting and telling. */
 
+/* Another device was leased: the reason must not stay unseen. */
+static void tell_spoiled(const struct offers *offers)
+{
+    for (size_t i = 0; i < offers->count; i++)
+        if (*offers->each[i].spoiled)
+            message_error("%s is left out: %s", offers->each[i].info.id, offers->each[i].spoiled);
+}
+
 static void tell_refusals(const struct offers *offers, bool was_waited)
 {
     const char *own = getenv(LEASE_VARIABLE);
@@ -318,6 +328,8 @@ static void tell_refusals(const struct offers *offers, bool was_waited)
             fprintf(stderr, "  %s leased%s since %s UTC by %s, pid %llu: %s\n", offer->info.id,
                     own && strcmp(own, offer->key) == 0 ? " to what this runs in," : "", since,
                     user, (unsigned long long)offer->holder.pid, offer->holder.command);
+        } else if (*offer->spoiled) {
+            fprintf(stderr, "  %s refused: %s\n", offer->info.id, offer->spoiled);
         } else {
             fprintf(stderr, "  %s refused by %s\n", offer->info.id,
                     *offer->refusal ? offer->refusal : "the hints");
@@ -393,7 +405,7 @@ static enum exit_code lease_one(struct offers *offers, const struct option_value
             values[WAIT].given ? wait_for_one(offers, folder, end_ns, key) : LEASE_HELD;
         if (result == LEASE_FAILED)
             return EXIT_FAILED;
-        if (result == LEASE_HELD) {
+        if (result != LEASE_TAKEN) {
             tell_refusals(offers, values[WAIT].given);
             return EXIT_NO_DEVICE;
         }
@@ -426,6 +438,7 @@ static enum exit_code run_leased(const struct option_value *values)
         size_t processors = 0;
         for (size_t i = 0; i < offers.count; i++)
             processors += strcmp(offers.each[i].info.backend, "cpu") == 0;
+        tell_spoiled(&offers);
         lease_hand_down(&folder, offers.lease);
         if (environment_set(&offer->info, processors > 1) &&
             setenv(LEASE_VARIABLE, offer->key, 1) == 0) {

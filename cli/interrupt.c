@@ -2,6 +2,7 @@
 
 #include "message.h"
 
+#include <muster/file.h>
 #include <string.h>
 
 static const struct {
@@ -14,6 +15,7 @@ static const struct {
 static void die(int signal_number)
 {
     sigset_t set;
+    muster_process_cleanup();
     signal(signal_number, SIG_DFL);
     sigemptyset(&set);
     sigaddset(&set, signal_number);

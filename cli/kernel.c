@@ -3,6 +3,7 @@
  */
 #include "bytes.h"
 #include "command.h"
+#include "interrupt.h"
 #include "json.h"
 #include "message.h"
 #include "placement.h"
@@ -288,8 +289,7 @@ static void tell_left_out(const struct building *building)
     }
 }
 
-static enum exit_code run_build(const struct option_value *values, const char *file,
-                                struct output *out)
+static enum exit_code build(const struct option_value *values, const char *file, struct output *out)
 {
     static struct building building;
     struct muster_error error;
@@ -306,6 +306,18 @@ static enum exit_code run_build(const struct option_value *values, const char *f
         tell_left_out(&building);
     }
     muster_bundle_destroy(building.bundle);
+    return code;
+}
+
+static enum exit_code run_build(const struct option_value *values, const char *file,
+                                struct output *out)
+{
+    struct interrupt interrupt;
+    /* A compiler within the process (NVRTC) puts handlers of its own in the place of ours. */
+    if (!interrupt_begin(&interrupt))
+        return EXIT_FAILED;
+    enum exit_code code = build(values, file, out);
+    interrupt_end(&interrupt);
     return code;
 }
 

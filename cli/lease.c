@@ -154,13 +154,24 @@ static bool is_in_place(const struct lease_folder *folder, const char *name, int
            open_one.st_dev == named.st_dev && open_one.st_ino == named.st_ino;
 }
 
-static enum lease_result refuse_file(const struct lease_folder *folder, const char *name)
+/* `error` is an errno. Only its owner, the folder's or root can remove a file in a sticky folder. */
+static enum lease_result refuse_file(const struct lease_folder *folder, const char *name, int error,
+                                     char why[LEASE_REASON_BYTES])
 {
-    message_error("%s/%s cannot be used as a lease: %s", folder->path, name,
-                  errno == ELOOP   ? "it is a link"
-                  : errno == EPERM ? "it is no plain file, or has a second name"
-                                   : strerror(errno));
-    return LEASE_FAILED;
+    struct stat about;
+    struct lease_holder holder = { .uid = 0 };
+    char owner[64];
+    if (fstatat(folder->descriptor, name, &about, AT_SYMLINK_NOFOLLOW) == 0)
+        holder.uid = about.st_uid;
+    lease_user(&holder, owner, sizeof owner);
+    snprintf(why, LEASE_REASON_BYTES,
+             "%s/%s cannot be used as a lease: %s; have it removed by %s%s", folder->path, name,
+             error == ELOOP    ? "it is a link"
+             : error == EISDIR ? "it is a folder"
+             : error == EPERM  ? "it is no plain file, or has a second name"
+                               : strerror(error),
+             owner, holder.uid == 0 ? "" : " or root");
+    return LEASE_SPOILED;
 }
 
 /* A lock on all of the file. */
@@ -169,7 +180,8 @@ static struct flock whole_file(void)
     return (struct flock){ .l_type = F_WRLCK, .l_whence = SEEK_SET };
 }
 
-enum lease_result lease_take(const struct lease_folder *folder, const char *key, int *descriptor)
+enum lease_result lease_take(const struct lease_folder *folder, const char *key, int *descriptor,
+                             char why[LEASE_REASON_BYTES])
 {
     char name[LEASE_KEY_BYTES + sizeof ENDING];
     name_file(key, name);
@@ -177,11 +189,12 @@ enum lease_result lease_take(const struct lease_folder *folder, const char *key,
         struct flock lock = whole_file();
         int file = open_file(folder, name, true);
         if (file < 0)
-            return refuse_file(folder, name);
+            return refuse_file(folder, name, errno, why);
         if (fcntl(file, F_OFD_SETLK, &lock) != 0) {
-            bool is_held = errno == EAGAIN || errno == EACCES;
+            int error = errno;
             close(file);
-            return is_held ? LEASE_HELD : refuse_file(folder, name);
+            return error == EAGAIN || error == EACCES ? LEASE_HELD
+                                                      : refuse_file(folder, name, error, why);
         }
         if (is_in_place(folder, name, file)) {
             *descriptor = file;
@@ -189,8 +202,7 @@ enum lease_result lease_take(const struct lease_folder *folder, const char *key,
         }
         close(file);
     }
-    errno = EBUSY;
-    return refuse_file(folder, name);
+    return refuse_file(folder, name, EBUSY, why);
 }
 
 /* Waiting. */
@@ -260,7 +272,7 @@ static enum lease_result wait_once(const struct lease_folder *folder, const char
 {
     char name[LEASE_KEY_BYTES + sizeof ENDING];
     int channel[2];
-    enum lease_result result = LEASE_TAKEN;
+    enum lease_result result = LEASE_SPOILED;
     for (size_t i = 0; i < count; i++)
         waiters[i] = (struct waiter){ .pid = 0, .file = -1 };
     *descriptor = -1;
@@ -268,14 +280,13 @@ static enum lease_result wait_once(const struct lease_folder *folder, const char
         message_error("cannot wait for a lease: %s", strerror(errno));
         return LEASE_FAILED;
     }
-    for (size_t i = 0; i < count && result == LEASE_TAKEN; i++) {
+    for (size_t i = 0; i < count && result != LEASE_FAILED; i++) {
         name_file(keys[i], name);
         waiters[i].file = open_file(folder, name, true);
-        if (waiters[i].file < 0) {
-            result = refuse_file(folder, name);
-            break;
-        }
+        if (waiters[i].file < 0)
+            continue;
         waiters[i].pid = start_helper(waiters[i].file, i, channel[1]);
+        result = LEASE_TAKEN;
         if (waiters[i].pid < 0) {
             message_error("cannot wait for a lease: %s", strerror(errno));
             result = LEASE_FAILED;

@@ -32,18 +32,24 @@ struct lease_holder {
     char command[LEASE_COMMAND_BYTES];
 };
 
-enum lease_result { LEASE_TAKEN, LEASE_HELD, LEASE_FAILED };
+/* LEASE_SPOILED: something else has the name of the device's file; only that device is affected. */
+enum lease_result { LEASE_TAKEN, LEASE_HELD, LEASE_SPOILED, LEASE_FAILED };
 
 /* Makes it if `is_made` and it is not there. False if it cannot be used; that has been told. */
 bool lease_folder_open(struct lease_folder *folder, bool is_made);
 void lease_folder_close(struct lease_folder *folder);
 
-/* Does not wait. LEASE_TAKEN: `*descriptor` is the lease. LEASE_FAILED has been told. */
-enum lease_result lease_take(const struct lease_folder *folder, const char *key, int *descriptor);
+/* Names the file, what is wrong with it, and who can put that right. */
+#define LEASE_REASON_BYTES 512
+
+/* Does not wait. LEASE_TAKEN: `*descriptor` is the lease. LEASE_SPOILED: `why` says why. */
+enum lease_result lease_take(const struct lease_folder *folder, const char *key, int *descriptor,
+                             char why[LEASE_REASON_BYTES]);
 
 /*
  * Waits until one of the keys is free, and takes it: `*which`. LEASE_HELD: none was within
- * `timeout_ns` (UINT64_MAX: for ever). There must be no other threads.
+ * `timeout_ns` (UINT64_MAX: for ever). Spoiled ones are not waited for; LEASE_SPOILED: all are.
+ * LEASE_FAILED has been told. There must be no other threads.
  */
 enum lease_result lease_wait(const struct lease_folder *folder, const char *const *keys,
                              size_t count, uint64_t timeout_ns, size_t *which, int *descriptor);

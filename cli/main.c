@@ -6,6 +6,7 @@
 #include "message.h"
 
 #include <fcntl.h>
+#include <muster/file.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -71,9 +72,28 @@ static void fill_standard_descriptors(void)
             (void)!open("/dev/null", descriptor == 0 ? O_WRONLY : O_RDONLY);
 }
 
+/* Dies of the signal as if it had not been caught, and leaves nothing behind. */
+static void die(int number)
+{
+    muster_process_cleanup();
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+static void catch_deadly_signals(void)
+{
+    static const int deadly[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+    struct sigaction action = { .sa_handler = die }, before;
+    sigfillset(&action.sa_mask);
+    for (size_t i = 0; i < sizeof deadly / sizeof *deadly; i++)
+        if (sigaction(deadly[i], NULL, &before) == 0 && before.sa_handler == SIG_DFL)
+            sigaction(deadly[i], &action, NULL);
+}
+
 int main(int argc, char **argv)
 {
     static struct output out;
+    catch_deadly_signals();
     fill_standard_descriptors();
     /*
      * A closed pipe is then an error of write, which ends the command with a status instead of a

@@ -151,11 +151,22 @@ static void cancel(void *map)
     map_cancel(map);
 }
 
-static void tell_interrupt(const char *name, const char *out)
+static bool is_standard_output(const char *out)
 {
-    bool is_standard = strcmp(out, "-") == 0;
-    message_error("ended by %s; %s%s", name, is_standard ? "what was written is a part" : out,
-                  is_standard ? "" : " is as it was before");
+    static const char *const names[] = { "-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1" };
+    bool is_one = false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        is_one |= strcmp(out, names[i]) == 0;
+    return is_one;
+}
+
+static void tell_interrupt(const struct map *map, const char *name, const char *out)
+{
+    struct muster_file_report report = { .size = sizeof report };
+    bool is_stream = muster_file_report(map_file(map, true), &report, NULL) == MUSTER_OK &&
+                     strcmp(report.engine, "pipe") == 0;
+    message_error("ended by %s; %s%s", name, is_stream ? "what was written is a part" : out,
+                  is_stream ? "" : " is as it was before");
 }
 
 /* The job has been started: to its end. */
@@ -181,7 +192,7 @@ static enum exit_code finish(struct map *map, struct show *show, struct interrup
         part = MAP_OUTPUT;
     if (!name)
         return refuse(part, &error);
-    tell_interrupt(name, out_path);
+    tell_interrupt(map, name, out_path);
     return EXIT_FAILED;
 }
 
@@ -226,7 +237,7 @@ static enum exit_code run_job(struct muster *m, const struct map_options *asked,
                                                                                  : facts.bytes,
                                     .item_bytes = facts.item_bytes,
                                     .report = SHOW_TABLE,
-                                    .stdout_is_data = strcmp(asked->out, "-") == 0,
+                                    .stdout_is_data = is_standard_output(asked->out),
                                     .taken = taken,
                                     .taken_count = sizeof taken / sizeof *taken };
     show_read_options(values + SHOW, &showing);
@@ -324,7 +335,7 @@ const struct command command_map = {
         "frame.\n"
         "The items of a video are its bytes, and a unit has whole frames.\n"
         "\n"
-        "The output appears when it is whole, or not at all, unless it is a pipe.\n"
+        "The output appears when it is whole, or not at all, unless it is a pipe or /dev/stdout.\n"
         "\n"
         "Exit status: 0 done, 1 failed, 2 wrong usage, kernel or input, 3 no eligible device; "
         "ended\n"

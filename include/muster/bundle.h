@@ -48,8 +48,9 @@ MUSTER_API const struct muster_kernel_form *muster_bundle_forms(const struct mus
                                                                 size_t *count);
 
 /*
- * Writes it to a file, whole or not at all; a link is followed. An empty bundle is refused, and so
- * is, with MUSTER_E_IO, what is there and no file: a folder, a pipe.
+ * Writes it to a file, whole or not at all, as muster_file_write_open has it; a link is followed.
+ * An empty bundle is refused, and so is, with MUSTER_E_IO, what is there and no file: a folder, a
+ * pipe.
  */
 MUSTER_API muster_status muster_bundle_write(const struct muster_bundle *bundle, const char *path,
                                              struct muster_error *err);

@@ -51,9 +51,13 @@ struct muster_file_options {
 /* How a file went so far. The caller sets `size`. */
 struct muster_file_report {
     size_t size;
-    char engine[24]; /* "io_uring direct", "io_uring", "threads direct", "threads", "pipe" */
-    char why[192];   /* that one, and what stood against others */
-    uint64_t bytes;  /* read or written */
+    /*
+     * "io_uring direct", "io_uring", "threads direct", "threads", "pipe"; "plain calls" where the
+     * system has threads for none of these
+     */
+    char engine[24];
+    char why[192];  /* that one, and what stood against others */
+    uint64_t bytes; /* read or written */
     /*
      * Of these, what a CPU moved from one place in memory to another: Muster itself (nothing but
      * what small writes in order gather), and the system, through its cache or a pipe.
@@ -77,9 +81,12 @@ MUSTER_API muster_status muster_file_read_open(struct muster *m, const char *pat
 
 /*
  * Opens a file for writing; "-" is standard output. A file is written aside and put in its place by
- * muster_file_finish; until then what was there stays. A pipe, a terminal and a descriptor are
- * written as they are, in order. MUSTER_E_IO: it cannot be written, or the disk has not the room
- * for options->bytes.
+ * muster_file_finish; until then what was there stays. A link is followed, also one to a file that
+ * is not there yet. A file that is replaced keeps its permissions, less set-user-ID, set-group-ID
+ * and sticky, and its owner and group where the process may give files away; where it may not,
+ * nobody gets more access than before. Other hard links keep the old content. A pipe, a terminal
+ * and a descriptor, also one by name (/dev/stdout, /dev/fd/3), are written as they are, in order.
+ * MUSTER_E_IO: it cannot be written, or the disk has not the room for options->bytes.
  */
 MUSTER_API muster_status muster_file_write_open(struct muster *m, const char *path,
                                                 const struct muster_file_options *options,
@@ -162,6 +169,37 @@ MUSTER_API muster_status muster_file_report(struct muster_file *file,
  * use it any more. NULL is allowed; muster_close closes what is left.
  */
 MUSTER_API void muster_file_close(struct muster_file *file);
+
+/*
+ * A file that the program writes by itself, through a descriptor, and that is put in its place as
+ * above: whole or not at all. Needs no runtime. One thread at a time.
+ */
+struct muster_output;
+
+/*
+ * Opens it. A link is followed. Pipes, terminals and descriptors (/dev/stdout) are written in
+ * place, from where they stand; a path to a pipe waits for its reader. Destroyed with
+ * muster_output_destroy. MUSTER_E_IO: it cannot be written.
+ */
+MUSTER_API muster_status muster_output_create(const char *path, struct muster_output **out,
+                                              struct muster_error *err);
+
+/* What to write to, until muster_output_commit; it belongs to the file. */
+MUSTER_API int muster_output_descriptor(const struct muster_output *output);
+
+/* Closes the descriptor and puts the file in its place; on failure what was there before stays. */
+MUSTER_API muster_status muster_output_commit(struct muster_output *output,
+                                              struct muster_error *err);
+
+/* What was not committed is gone, and nothing is left of it. NULL is allowed. */
+MUSTER_API void muster_output_destroy(struct muster_output *output);
+
+/*
+ * For a program that is about to die of a signal: kills the compilers that the library runs, and
+ * removes its temporary files, of all runtimes. Any thread, also a signal handler. What needs a
+ * temporary file or a compiler fails from now on, so the program must end.
+ */
+MUSTER_API void muster_process_cleanup(void);
 
 #ifdef __cplusplus
 }

@@ -40,8 +40,8 @@ TESTS = (
     (r"src/core/", r"unit_(job|partition|budget|tracker|rate|plan|bound|cost|blocks|streams|host_memory|jobs.*)|sim_.*|"
                    r"cli_(sim|partition)"),
     (r"src/model/", r"unit_(model|scenario|cost|bound|sim)|sim_.*|cli_(sim|devices)|conformance_sim"),
-    (r"src/platform/", r"unit_(aside|machine|host_memory|load|runtime|registry|devices|kernel_.*|files|tasks|trace|blocks|"
-                       r"streams|recording)|fault_system|cli_(exec|kernel|devices|map|output|slices)|conformance_cpu|"
+    (r"src/platform/", r"unit_(aside|temporary|machine|host_memory|load|runtime|registry|devices|kernel_.*|files|tasks|trace|blocks|"
+                       r"streams|recording)|fault_system|cli_(exec|files|kernel|devices|map|output|slices)|conformance_cpu|"
                        r"example_08.*"),
     (r"src/backend/cuda/", r"unit_(cuda|task_kernels_cuda|jobs_halo)|conformance_cuda.*|driver_test|pipeline_.*cuda.*|"
                            r"fault_cuda_calls|cli_(cuda|slices)|bench_.*cuda"),
@@ -62,7 +62,7 @@ TESTS = (
                   r"recording|runtime|streams|task.*|trace|registry)|fault_.*|example_(0.*|1[0-2].*)|"
                   r"cli_(map|pick|devices|slices|exec)|pipeline_(exits|failures|together)"),
     (r"src/simulate/", r"unit_(agenda|bound|cost|scenario)|sim_.*|cli_sim"),
-    (r"src/io/", r"unit_(files.*|jobs_map|jobs_source)|fault_(system|allocations)|cli_(map|scan)|example_1[01].*|jobs_.*"),
+    (r"src/io/", r"unit_(files.*|jobs_map|jobs_source)|fault_(system|allocations)|cli_(map|scan|files)|example_1[01].*|jobs_.*"),
     (r"src/observe/", r"unit_(writer|recording|trace|account)|cli_(map|show|sim|output)|example_09.*"),
     (r"jobs/", r"jobs_.*|cli_(map|scan|kernel|opencl|cuda)|example_10.*"),
 )

@@ -90,6 +90,15 @@ muster_status io_read(struct io_file *file, void *to, size_t bytes, size_t enoug
 
 /* Writing. */
 
+int file_reserve(const struct io_file *file, uint64_t begin, uint64_t end)
+{
+    uint32_t tries = 0;
+    while (fallocate(file->descriptor, 0, (off_t)begin, (off_t)(end - begin)) != 0)
+        if (errno != EINTR || tries++ >= PUT_OFF_MAX)
+            return errno;
+    return 0;
+}
+
 void file_reserve_locked(struct io_file *file, uint64_t end)
 {
     if (!file->can_reserve || end <= file->reserved)
@@ -97,8 +106,7 @@ void file_reserve_locked(struct io_file *file, uint64_t end)
     uint64_t ahead =
         file->reserved < RESERVE_MIN ? RESERVE_MIN : min_u64(file->reserved, RESERVE_MAX);
     uint64_t until = end + ahead;
-    file->can_reserve = until < INT64_MAX && fallocate(file->descriptor, 0, (off_t)file->reserved,
-                                                       (off_t)(until - file->reserved)) == 0;
+    file->can_reserve = until < INT64_MAX && file_reserve(file, file->reserved, until) == 0;
     if (file->can_reserve)
         file->reserved = until;
 }
@@ -318,8 +326,12 @@ static const char *engine_name(const struct io_file *file)
     case IO_STREAM:
         return "pipe";
     case IO_URING:
+        if (file->uring.is_stuck)
+            return "plain calls";
         return is_direct ? "io_uring direct" : "io_uring";
     default:
+        if (file->workers.count == 0)
+            return "plain calls";
         return is_direct ? "threads direct" : "threads";
     }
 }

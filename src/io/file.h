@@ -68,7 +68,9 @@ struct io_uring_rings {
     uint32_t *sq_array;
     uint32_t sq_mask, cq_mask;
     void *cqes;
-    uint32_t unsubmitted;   /* entries that the kernel has not been told of */
+    uint32_t unsubmitted; /* entries that the kernel has not been told of */
+    uint32_t given;       /* pieces that were given and not answered */
+    bool is_stuck;        /* the kernel has no thread for requests: callers make them themselves */
     struct io_fixed *fixed; /* owns; NULL: memory is not registered */
 };
 
@@ -76,7 +78,7 @@ struct io_workers {
     struct platform_thread threads[WORKERS_MAX];
     uint32_t count;
     struct platform_condition work;
-    struct io_piece *first, *last; /* that wait for a worker */
+    struct io_piece *first, *last; /* that wait for a worker, or for a caller where there is none */
     bool must_leave, has_condition;
 };
 
@@ -131,6 +133,8 @@ struct io_file {
 };
 
 /* file.c */
+/* Room for these bytes, also if signals interrupt the call; an errno if there is none. */
+int file_reserve(const struct io_file *file, uint64_t begin, uint64_t end);
 /*
  * Room for writes up to `end`, some of it ahead, so that they need not each make the file longer.
  */
@@ -161,7 +165,11 @@ void uring_close(struct io_file *file);
 void uring_give_locked(struct io_file *file, struct io_piece *piece);
 /* Tells the kernel of what was given. */
 void uring_flush_locked(struct io_file *file);
-/* Takes what is complete; waits for at least one if there is none and `may_wait`. */
+/*
+ * Takes what is complete; waits for at least one if there is none and `may_wait`. Where none comes
+ * for a while, the requests that the kernel has not begun are taken back and given to
+ * workers_give_locked.
+ */
 void uring_reap_locked(struct io_file *file, bool may_wait);
 /*
  * Where in registered memory the piece lies, so that it can be given so; and how long it may then
@@ -174,6 +182,11 @@ void uring_forget_memory_locked(struct io_file *file);
 muster_status workers_open(struct io_file *file, struct muster_error *err);
 void workers_close(struct io_file *file);
 void workers_give_locked(struct io_file *file, struct io_piece *piece);
+/*
+ * Does one of the pieces that wait, where there is no thread for them; gives up the lock meanwhile.
+ * False: there is none.
+ */
+bool workers_help_locked(struct io_file *file);
 
 /* stream.c */
 void stream_open(struct io_file *file);

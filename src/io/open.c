@@ -56,7 +56,7 @@ static muster_status create(const struct muster_allocator *allocator, const char
     file->is_write = is_write;
     file->options = *options;
     file->descriptor = file->direct = file->wake = file->uring.descriptor = -1;
-    file->aside.descriptor = -1;
+    file->aside.descriptor = file->aside.folder = -1;
     file->size = UINT64_MAX;
     file->name_bytes = strlen(shown) + 1;
     file->name = allocator_take(allocator, file->name_bytes, 1);
@@ -248,16 +248,15 @@ static muster_status look_at_input(struct io_file *file, struct muster_error *er
     return status;
 }
 
-static muster_status open_path(struct io_file *file, const char *path, int flags, int given,
-                               struct muster_error *err)
+static muster_status open_input(struct io_file *file, const char *path, struct muster_error *err)
 {
     file->is_owner = path && strcmp(path, "-") != 0;
     if (!file->is_owner) {
-        file->descriptor = path ? given : file->options.descriptor;
+        file->descriptor = path ? STDIN_FILENO : file->options.descriptor;
         return MUSTER_OK;
     }
     do
-        file->descriptor = open(path, flags | O_CLOEXEC | O_NOCTTY);
+        file->descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     while (file->descriptor < 0 && errno == EINTR);
     return file->descriptor >= 0 ? MUSTER_OK : fail_open(file, errno, err);
 }
@@ -270,7 +269,7 @@ muster_status io_open_read(const struct muster_allocator *allocator, const char 
     muster_status status = create(allocator, path, options, false, &file, err);
     if (status != MUSTER_OK)
         return status;
-    if ((status = open_path(file, path, O_RDONLY, STDIN_FILENO, err)) == MUSTER_OK)
+    if ((status = open_input(file, path, err)) == MUSTER_OK)
         status = look_at_input(file, err);
     if (status == MUSTER_OK)
         *out = file;
@@ -285,11 +284,11 @@ muster_status io_open_read(const struct muster_allocator *allocator, const char 
 static muster_status reserve_all(struct io_file *file, struct muster_error *err)
 {
     uint64_t bytes = file->options.bytes;
-    int code = bytes > INT64_MAX ? EFBIG : 0;
+    int code = EFBIG;
     if (bytes == 0)
         return MUSTER_OK;
-    while (code == 0 && fallocate(file->descriptor, 0, 0, (off_t)bytes) != 0 && errno != EINTR)
-        code = errno;
+    if (bytes <= INT64_MAX)
+        code = file_reserve(file, 0, bytes);
     if (code == 0)
         file->reserved = bytes;
     /* Where room cannot be reserved it is found out by writing. */
@@ -303,39 +302,39 @@ static muster_status reserve_all(struct io_file *file, struct muster_error *err)
                              (unsigned long long)bytes, strerror(code));
 }
 
-static muster_status open_aside(struct io_file *file, struct muster_error *err)
-{
-    /* The name is ours, and stays. */
-    muster_status status = platform_aside_open_unnamed(&file->aside, file->name, err);
-    if (status != MUSTER_OK)
-        return status;
-    file->is_aside = true;
-    file->aside.must_sync = !file->options.no_sync;
-    file->descriptor = file->aside.descriptor;
-    file->size = 0;
-    if ((status = reserve_all(file, err)) == MUSTER_OK)
-        status = choose_engine(file, err);
-    file->can_reserve = file->direct >= 0;
-    return status;
-}
-
-static muster_status open_output(struct io_file *file, const char *path, struct muster_error *err)
+static muster_status become_output_stream(struct io_file *file, struct muster_error *err)
 {
     struct stat facts;
-    bool is_name = path && strcmp(path, "-") != 0;
-    bool exists = is_name && stat(path, &facts) == 0;
-    /* What is no pipe nor the like is replaced, or refused. */
-    if (is_name && !(exists && (S_ISFIFO(facts.st_mode) || S_ISCHR(facts.st_mode))))
-        return open_aside(file, err);
-    muster_status status = open_path(file, path, O_WRONLY, STDOUT_FILENO, err);
-    if (status != MUSTER_OK)
-        return status;
     if (fstat(file->descriptor, &facts) != 0)
         return fail_open(file, errno, err);
     return become_stream(file, S_ISFIFO(facts.st_mode)   ? "it is a pipe"
                                : S_ISSOCK(facts.st_mode) ? "it is a socket"
                                : S_ISREG(facts.st_mode)  ? "a descriptor is written in order"
                                                          : "it is a terminal or the like");
+}
+
+static muster_status open_output(struct io_file *file, const char *path, struct muster_error *err)
+{
+    if (!path || strcmp(path, "-") == 0) {
+        file->descriptor = path ? STDOUT_FILENO : file->options.descriptor;
+        return become_output_stream(file, err);
+    }
+    /* The name is ours, and stays. */
+    muster_status status = platform_aside_open(&file->aside, file->name, PLATFORM_ASIDE_PIPES, err);
+    if (status != MUSTER_OK)
+        return status;
+    file->descriptor = file->aside.descriptor;
+    if (file->aside.folder < 0) {
+        file->is_owner = true;
+        return become_output_stream(file, err);
+    }
+    file->is_aside = true;
+    file->aside.must_sync = !file->options.no_sync;
+    file->size = 0;
+    if ((status = reserve_all(file, err)) == MUSTER_OK)
+        status = choose_engine(file, err);
+    file->can_reserve = file->direct >= 0;
+    return status;
 }
 
 muster_status io_open_write(const struct muster_allocator *allocator, const char *path,

@@ -110,7 +110,7 @@ static void cut_locked(struct io_file *file, struct io_transfer *transfer, struc
 
 static void give_locked(struct io_file *file, struct io_piece *piece)
 {
-    if (file->engine == IO_URING)
+    if (file->engine == IO_URING && !file->uring.is_stuck)
         uring_give_locked(file, piece);
     else
         workers_give_locked(file, piece);
@@ -231,7 +231,9 @@ void transfer_tell_locked(struct io_file *file)
 static void wait_locked(struct io_file *file)
 {
     uint64_t begin_ns = platform_clock_ns();
-    if (file->engine == IO_URING && !file->is_reaping && file->in_flight > 0) {
+    if (workers_help_locked(file)) {
+        /* That took time enough. */
+    } else if (file->engine == IO_URING && !file->is_reaping && file->uring.given > 0) {
         uring_reap_locked(file, true);
         transfer_tell_locked(file);
         platform_condition_wake_all(&file->changed);

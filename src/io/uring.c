@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <linux/io_uring.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -20,6 +21,14 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+/*
+ * The kernel answers none of its requests for so long: it may have no thread for them. In two
+ * halves, since a process that was stopped finds that one is over.
+ */
+#define STUCK_MS 1000
+/* The end of a thread cancels what it gave; so often in a row, there is another reason. */
+#define CANCELLED_MAX 4u
+#define TAKEN_BACK UINT64_MAX /* the number of a request that takes back another */
 #define CHUNK_BYTES ((uintptr_t)1 << 20)
 #define CHUNKS_MAX 1024u /* 1 GiB of a file's jobs */
 #define PLACES 4096u     /* of the table that finds them; a power of two, so that it stays sparse */
@@ -148,14 +157,28 @@ void uring_close(struct io_file *file)
     uring->fixed = NULL;
 }
 
+static struct io_uring_sqe *next_entry(const struct io_uring_rings *uring)
+{
+    /* Only this side writes the tail. */
+    uint32_t tail = atomic_load_explicit(uring->sq_tail, memory_order_relaxed);
+    struct io_uring_sqe *entry = (struct io_uring_sqe *)uring->entries + (tail & uring->sq_mask);
+    memset(entry, 0, sizeof *entry);
+    return entry;
+}
+
+static void add_entry(struct io_uring_rings *uring)
+{
+    uint32_t tail = atomic_load_explicit(uring->sq_tail, memory_order_relaxed);
+    uring->sq_array[tail & uring->sq_mask] = tail & uring->sq_mask;
+    /* Release: the kernel reads the tail before the entry. */
+    atomic_store_explicit(uring->sq_tail, tail + 1, memory_order_release);
+    uring->unsubmitted++;
+}
+
 void uring_give_locked(struct io_file *file, struct io_piece *piece)
 {
     struct io_uring_rings *uring = &file->uring;
-    /* Only this side writes the tail. */
-    uint32_t tail = atomic_load_explicit(uring->sq_tail, memory_order_relaxed);
-    uint32_t index = tail & uring->sq_mask;
-    struct io_uring_sqe *entry = (struct io_uring_sqe *)uring->entries + index;
-    memset(entry, 0, sizeof *entry);
+    struct io_uring_sqe *entry = next_entry(uring);
     if (piece->fixed >= 0) {
         entry->opcode = file->is_write ? IORING_OP_WRITE_FIXED : IORING_OP_READ_FIXED;
         entry->buf_index = (uint16_t)piece->fixed;
@@ -172,10 +195,8 @@ void uring_give_locked(struct io_file *file, struct io_piece *piece)
     entry->len = (uint32_t)piece->bytes;
     entry->off = piece->offset;
     entry->user_data = (uint64_t)(piece - file->pieces);
-    uring->sq_array[index] = index;
-    /* Release: the kernel reads the tail before the entry. */
-    atomic_store_explicit(uring->sq_tail, tail + 1, memory_order_release);
-    uring->unsubmitted++;
+    add_entry(uring);
+    uring->given++;
 }
 
 /* The kernel takes none of them, now or ever. */
@@ -186,9 +207,12 @@ static void fail_unsubmitted_locked(struct io_file *file, int code)
     while (uring->unsubmitted > 0) {
         const struct io_uring_sqe *entry =
             (struct io_uring_sqe *)uring->entries + (--tail & uring->sq_mask);
-        struct io_piece *piece = &file->pieces[entry->user_data];
         uring->unsubmitted--;
         atomic_store_explicit(uring->sq_tail, tail, memory_order_release);
+        if (entry->user_data == TAKEN_BACK)
+            continue;
+        struct io_piece *piece = &file->pieces[entry->user_data];
+        uring->given--;
         transfer_fail_locked(file, code, piece->offset);
         transfer_piece_done_locked(file, piece);
     }
@@ -215,6 +239,18 @@ void uring_flush_locked(struct io_file *file)
     }
 }
 
+/*
+ * Requests that are not done at once wait for a thread of the kernel's. Where a limit on threads
+ * allows none, the kernel answers them with ECANCELED, or they wait for ever.
+ */
+static void be_stuck_locked(struct io_file *file)
+{
+    if (!file->uring.is_stuck)
+        snprintf(file->why, sizeof file->why,
+                 "io_uring got no thread of the kernel's, as under a limit on threads");
+    file->uring.is_stuck = true;
+}
+
 /* Takes one completion; false if there is none. */
 static bool take_locked(struct io_file *file)
 {
@@ -224,32 +260,62 @@ static bool take_locked(struct io_file *file)
     if (head == atomic_load_explicit(uring->cq_tail, memory_order_acquire))
         return false;
     const struct io_uring_cqe *entry = (struct io_uring_cqe *)uring->cqes + (head & uring->cq_mask);
-    struct io_piece *piece = &file->pieces[entry->user_data];
+    uint64_t number = entry->user_data;
     int64_t answer = entry->res;
     /* Release: the kernel may overwrite it from now on. */
     atomic_store_explicit(uring->cq_head, head + 1, memory_order_release);
-    if (transfer_advance_locked(file, piece, answer))
-        uring_give_locked(file, piece);
-    else
+    if (number == TAKEN_BACK)
+        return true;
+    struct io_piece *piece = &file->pieces[number];
+    uring->given--;
+    bool is_unfinished = transfer_advance_locked(file, piece, answer);
+    if (answer == -ECANCELED && piece->put_off >= CANCELLED_MAX)
+        be_stuck_locked(file);
+    if (!is_unfinished)
         transfer_piece_done_locked(file, piece);
+    else if (uring->is_stuck)
+        workers_give_locked(file, piece);
+    else
+        uring_give_locked(file, piece);
     return true;
+}
+
+/* Requests that have not begun are answered with ECANCELED, and callers make them themselves. */
+static void take_back_locked(struct io_file *file)
+{
+    struct io_uring_rings *uring = &file->uring;
+    be_stuck_locked(file);
+    for (uint32_t i = 0; i < file->options.depth; i++) {
+        struct io_uring_sqe *entry = next_entry(uring);
+        entry->opcode = IORING_OP_ASYNC_CANCEL;
+        entry->fd = -1;
+        entry->addr = i;
+        entry->user_data = TAKEN_BACK;
+        add_entry(uring);
+        uring_flush_locked(file);
+        /* Their own answers must not fill the ring. */
+        while (take_locked(file))
+            continue;
+    }
 }
 
 void uring_reap_locked(struct io_file *file, bool may_wait)
 {
-    const struct io_uring_rings *uring = &file->uring;
+    struct pollfd ready = { .fd = file->uring.descriptor, .events = POLLIN };
     bool has_any = false;
     while (take_locked(file))
         has_any = true;
     uring_flush_locked(file);
-    if (has_any || !may_wait || file->in_flight == 0)
+    if (has_any || !may_wait || file->uring.given == 0)
         return;
     file->is_reaping = true;
     platform_mutex_unlock(&file->lock);
     /* A signal that interrupts it is the caller's next round. */
-    enter(uring->descriptor, 0, 1, IORING_ENTER_GETEVENTS);
+    bool is_late = poll(&ready, 1, STUCK_MS / 2) == 0 && poll(&ready, 1, STUCK_MS / 2) == 0;
     platform_mutex_lock(&file->lock);
     file->is_reaping = false;
+    if (is_late)
+        take_back_locked(file);
     while (take_locked(file))
         continue;
     uring_flush_locked(file);

@@ -1,5 +1,6 @@
 /*
- * Threads that read and write pieces one after the other: what there is where io_uring is not.
+ * Threads that read and write pieces one after the other: what there is where io_uring is not. Where
+ * the system refuses threads too, callers that wait do it.
  */
 #include "io/file.h"
 
@@ -15,31 +16,46 @@ static int64_t move(const struct io_file *file, const struct io_piece *piece)
     return moved < 0 ? -(int64_t)errno : moved;
 }
 
+/* Does the first piece that waits. */
+static void do_one_locked(struct io_file *file)
+{
+    struct io_piece *piece = file->workers.first;
+    file->workers.first = piece->next;
+    bool is_unfinished;
+    do {
+        platform_mutex_unlock(&file->lock);
+        int64_t answer = move(file, piece);
+        platform_mutex_lock(&file->lock);
+        is_unfinished = transfer_advance_locked(file, piece, answer);
+    } while (is_unfinished);
+    transfer_piece_done_locked(file, piece);
+    transfer_tell_locked(file);
+}
+
 static void work(void *argument)
 {
     struct io_file *file = argument;
     struct io_workers *workers = &file->workers;
     platform_mutex_lock(&file->lock);
-    for (;;) {
-        struct io_piece *piece = workers->first;
-        if (!piece && workers->must_leave)
-            break;
-        if (!piece) {
+    while (workers->first || !workers->must_leave) {
+        if (workers->first)
+            do_one_locked(file);
+        else
             platform_condition_wait(&workers->work, &file->lock, UINT64_MAX);
-            continue;
-        }
-        workers->first = piece->next;
-        bool is_unfinished;
-        do {
-            platform_mutex_unlock(&file->lock);
-            int64_t answer = move(file, piece);
-            platform_mutex_lock(&file->lock);
-            is_unfinished = transfer_advance_locked(file, piece, answer);
-        } while (is_unfinished);
-        transfer_piece_done_locked(file, piece);
-        transfer_tell_locked(file);
     }
     platform_mutex_unlock(&file->lock);
+}
+
+bool workers_help_locked(struct io_file *file)
+{
+    struct io_guard guard;
+    if (!file->workers.first || file->workers.count > 0)
+        return false;
+    guard_begin(&guard);
+    do_one_locked(file);
+    guard_end(&guard);
+    platform_condition_wake_all(&file->changed);
+    return true;
 }
 
 void workers_give_locked(struct io_file *file, struct io_piece *piece)
@@ -51,7 +67,10 @@ void workers_give_locked(struct io_file *file, struct io_piece *piece)
     else
         workers->first = piece;
     workers->last = piece;
-    platform_condition_wake_one(&workers->work);
+    if (workers->count > 0)
+        platform_condition_wake_one(&workers->work);
+    else
+        platform_condition_wake_all(&file->changed);
 }
 
 muster_status workers_open(struct io_file *file, struct muster_error *err)
@@ -63,14 +82,13 @@ muster_status workers_open(struct io_file *file, struct muster_error *err)
         return status;
     workers->has_condition = true;
     while (workers->count < wanted) {
-        status = platform_thread_start(&workers->threads[workers->count], work, file, "muster-io",
-                                       NULL, err);
-        if (status != MUSTER_OK)
+        /* Fewer threads are slower and no less right; without any, callers do the work. */
+        if (platform_thread_start(&workers->threads[workers->count], work, file, "muster-io", NULL,
+                                  NULL) != MUSTER_OK)
             break;
         workers->count++;
     }
-    /* Fewer threads are slower and no less right. */
-    return workers->count > 0 ? MUSTER_OK : status;
+    return MUSTER_OK;
 }
 
 void workers_close(struct io_file *file)

@@ -8,7 +8,7 @@
 #include "kernel/elf.h"
 #include "kernel/format.h"
 #include "kernel/signature.h"
-#include "platform/aside.h"
+#include "platform/file.h"
 #include "platform/machine.h"
 
 #include <muster/backend.h>
@@ -477,20 +477,6 @@ muster_status muster_bundle_build(struct muster_bundle *bundle, enum muster_kern
     return settle(bundle, count, pieces, status);
 }
 
-static muster_status write_aside(const char *path, const void *bytes, size_t size,
-                                 struct muster_error *err)
-{
-    struct platform_aside file;
-    muster_status status = platform_aside_open(&file, path, err);
-    if (status != MUSTER_OK)
-        return status;
-    status = platform_aside_write(&file, bytes, size, err);
-    if (status == MUSTER_OK)
-        return platform_aside_commit(&file, err);
-    platform_aside_discard(&file);
-    return status;
-}
-
 muster_status muster_bundle_write(const struct muster_bundle *bundle, const char *path,
                                   struct muster_error *err)
 {
@@ -503,7 +489,7 @@ muster_status muster_bundle_write(const struct muster_bundle *bundle, const char
     if (!text)
         return no_memory(err);
     format_write(bundle->forms, bundle->count, text);
-    muster_status status = write_aside(path, text, bytes, err);
+    muster_status status = platform_file_replace(path, text, bytes, err);
     allocator_give(heap, text, bytes, 1);
     return status;
 }

@@ -84,8 +84,9 @@ static void make_key(const char *path, const char *source, size_t bytes, bool is
 }
 
 /* Compiles `input` to `output`, both files. */
-static muster_status run_compiler(const char *path, const char *input, const char *output,
-                                  bool is_native, const struct muster_allocator *allocator,
+static muster_status run_compiler(const char *folder, const char *path, const char *input,
+                                  const char *output, bool is_native,
+                                  const struct muster_allocator *allocator,
                                   const struct kernel_log *log, struct muster_error *err)
 {
     const char *const arguments[] = { path,  OPTIONS, is_native ? NATIVE : "-fPIC",
@@ -96,8 +97,8 @@ static muster_status run_compiler(const char *path, const char *input, const cha
     if (!words)
         return muster_error_fill(err, MUSTER_E_NO_MEMORY, 0, "free memory of the process",
                                  "no host memory for a compiler's words");
-    muster_status status =
-        platform_process_run(path, arguments, words, WORDS_BYTES, COMPILE_NS_MAX, &end, err);
+    muster_status status = platform_process_run(path, arguments, folder, words, WORDS_BYTES,
+                                                COMPILE_NS_MAX, &end, err);
     /* Where the code is not known, the file that should be there tells. */
     if (status == MUSTER_OK && end.code != 0 && (end.code > 0 || access(output, R_OK) != 0))
         status = kernel_report(path, words, log, err);
@@ -134,11 +135,9 @@ static muster_status compile_in(const char *folder, const char *path, const char
     snprintf(output, sizeof output, "%s/kernel.so", folder);
     muster_status status = platform_file_write(input, source, bytes, err);
     if (status == MUSTER_OK)
-        status = run_compiler(path, input, output, is_native, allocator, log, err);
+        status = run_compiler(folder, path, input, output, is_native, allocator, log, err);
     if (status == MUSTER_OK)
         status = read_object(path, output, allocator, &object, &object_bytes, err);
-    unlink(input);
-    unlink(output);
     if (status == MUSTER_OK)
         *out = (struct kernel_blob){ object, object_bytes + 1, object, object_bytes };
     return status;
@@ -159,7 +158,7 @@ muster_status compiler_build(const char *source, size_t bytes, bool is_native,
     if (status != MUSTER_OK)
         return status;
     status = compile_in(folder, path, source, bytes, is_native, allocator, log, out, err);
-    rmdir(folder);
+    platform_folder_remove_temporary(folder);
     if (status == MUSTER_OK)
         kernel_cache_keep(key, out->data, out->size, allocator);
     return status;

@@ -1,36 +1,47 @@
 /*
  * A file that is written aside and put in its place when it is whole: a failure leaves what was
- * there before, and nothing half done beside it.
+ * there before, and nothing half done beside it. It has no name until then where the file system
+ * allows that, so that a process that is killed leaves nothing behind.
+ *
+ * A file that is replaced keeps its permissions (no set-user-ID, set-group-ID or sticky bit), and
+ * its owner and group where the process may give files away. Where it may not, nobody gets more
+ * access than they had: the group's permissions are cut to what others have. Other hard links keep
+ * the old content.
+ *
+ * A terminal or the like is written in place, and so is a descriptor of this process by its name
+ * (/dev/stdout, /dev/fd/3): through that descriptor, from where it stands.
  */
 #ifndef PLATFORM_ASIDE_H
 #define PLATFORM_ASIDE_H
 
-#include <muster/status.h>
-#include <stdbool.h>
+#include "platform/temporary.h"
 
-#define PLATFORM_PATH_MAX 4096
+#include <limits.h>
+#include <muster/status.h>
+
+/* How to open it: any of these, or 0. */
+enum {
+    PLATFORM_ASIDE_OVER =
+        1, /* a link, which others may have put there, is replaced, not followed */
+    PLATFORM_ASIDE_PIPES = 2 /* pipes and sockets are written in place; else they are refused */
+};
 
 struct platform_aside {
     int descriptor;
-    const char *path;                  /* borrowed until commit or discard */
-    char temporary[PLATFORM_PATH_MAX]; /* what it is called meanwhile; "": it is written in place */
-    size_t target_length;              /* of it: the name it gets */
-    bool is_unnamed; /* it has the temporary name only while it is put in its place */
-    bool must_sync;  /* set by the owner: commit waits until the disk has it, and its name */
+    const char *path;             /* borrowed until commit or discard */
+    int folder;                   /* owns: where it gets its name; -1: it is written in place */
+    char name[NAME_MAX + 1];      /* that name */
+    char temporary[NAME_MAX + 1]; /* what it is called meanwhile; "": it has no name */
+    bool must_sync; /* set by the owner: commit waits until the disk has it, and its name */
+    struct platform_temporary thing;
 };
 
-/* On failure there is nothing to discard. A link is followed; a pipe or socket is refused. */
-muster_status platform_aside_open(struct platform_aside *file, const char *path,
-                                  struct muster_error *err);
-/* The same over whatever has that name: a link, which others may have put there, is replaced. */
-muster_status platform_aside_open_over(struct platform_aside *file, const char *path,
-                                       struct muster_error *err);
 /*
- * As platform_aside_open, and until commit it has no name where the file system allows that: a
- * process that is killed leaves nothing behind.
+ * On failure there is nothing to discard. A link is followed, also one to a file that is not there
+ * yet. The struct stays where it is until commit or discard. A pipe waits for its reader.
  */
-muster_status platform_aside_open_unnamed(struct platform_aside *file, const char *path,
-                                          struct muster_error *err);
+muster_status platform_aside_open(struct platform_aside *file, const char *path, unsigned how,
+                                  struct muster_error *err);
 muster_status platform_aside_write(struct platform_aside *file, const void *bytes, size_t count,
                                    struct muster_error *err);
 /* Puts it in its place; on failure it is discarded. */

@@ -2,10 +2,12 @@
 
 #include "platform/aside.h"
 #include "platform/machine.h"
+#include "platform/temporary.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <muster/backend.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,30 +48,30 @@ muster_status platform_file_write(const char *path, const void *bytes, size_t si
     return cannot_write(path, code, err);
 }
 
-static muster_status fill(struct platform_aside *file, const void *bytes, size_t size,
-                          struct muster_error *err)
+static muster_status put(const char *path, unsigned how, const void *bytes, size_t size,
+                         struct muster_error *err)
 {
-    muster_status status = platform_aside_write(file, bytes, size, err);
+    struct platform_aside file;
+    muster_status status = platform_aside_open(&file, path, how, err);
+    if (status != MUSTER_OK)
+        return status;
+    status = platform_aside_write(&file, bytes, size, err);
     if (status == MUSTER_OK)
-        return platform_aside_commit(file, err);
-    platform_aside_discard(file);
+        return platform_aside_commit(&file, err);
+    platform_aside_discard(&file);
     return status;
 }
 
 muster_status platform_file_replace(const char *path, const void *bytes, size_t size,
                                     struct muster_error *err)
 {
-    struct platform_aside file;
-    muster_status status = platform_aside_open(&file, path, err);
-    return status == MUSTER_OK ? fill(&file, bytes, size, err) : status;
+    return put(path, 0, bytes, size, err);
 }
 
 muster_status platform_file_put_over(const char *path, const void *bytes, size_t size,
                                      struct muster_error *err)
 {
-    struct platform_aside file;
-    muster_status status = platform_aside_open_over(&file, path, err);
-    return status == MUSTER_OK ? fill(&file, bytes, size, err) : status;
+    return put(path, PLATFORM_ASIDE_OVER, bytes, size, err);
 }
 
 bool platform_file_is_ours(const char *path)
@@ -96,15 +98,62 @@ bool platform_folder_make(const char *path)
     return true;
 }
 
+/* Folders are known by their paths. */
+struct temporary_folder {
+    struct platform_temporary thing;
+    struct temporary_folder *next;
+    char path[PLATFORM_PATH_BYTES];
+};
+static struct temporary_folder *folders; /* owns */
+static pthread_mutex_t folders_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void keep_folder(struct temporary_folder *folder)
+{
+    pthread_mutex_lock(&folders_lock);
+    folder->next = folders;
+    folders = folder;
+    pthread_mutex_unlock(&folders_lock);
+}
+
+void platform_folder_remove_temporary(const char *path)
+{
+    pthread_mutex_lock(&folders_lock);
+    struct temporary_folder **at = &folders;
+    while (*at && strcmp((*at)->path, path) != 0)
+        at = &(*at)->next;
+    struct temporary_folder *folder = *at;
+    if (folder)
+        *at = folder->next;
+    pthread_mutex_unlock(&folders_lock);
+    if (!folder)
+        return;
+    platform_temporary_remove_folder(path);
+    platform_temporary_forget(&folder->thing);
+    free(folder);
+}
+
 muster_status platform_folder_make_temporary(char *path, struct muster_error *err)
 {
     const char *top = platform_environment("TMPDIR");
     if (!top || !*top || strlen(top) > PLATFORM_PATH_BYTES - 32)
         top = "/tmp";
-    snprintf(path, PLATFORM_PATH_BYTES, "%s/muster-XXXXXX", top);
-    if (mkdtemp(path))
-        return MUSTER_OK;
+    struct temporary_folder *folder = calloc(1, sizeof *folder);
+    if (!folder)
+        return muster_error_fill(err, MUSTER_E_NO_MEMORY, 0, NULL, "no host memory for a folder");
+    folder->thing.kind = PLATFORM_FOLDER;
+    folder->thing.name = folder->path;
+    snprintf(folder->path, sizeof folder->path, "%s/muster-XXXXXX", top);
+    if (platform_temporary_begin(&folder->thing)) {
+        bool is_there = mkdtemp(folder->path) != NULL;
+        platform_temporary_end(&folder->thing, is_there);
+        if (is_there) {
+            memcpy(path, folder->path, sizeof folder->path);
+            keep_folder(folder);
+            return MUSTER_OK;
+        }
+    }
     int code = errno;
+    free(folder);
     return muster_error_fill(err, MUSTER_E_IO, code, "set TMPDIR to a folder with room",
                              "cannot make a folder in %s: %s", top, strerror(code));
 }

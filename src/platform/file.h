@@ -19,7 +19,7 @@ muster_status platform_file_write(const char *path, const void *bytes, size_t si
 
 /*
  * Written aside first and then put in its place, so that others see all of it or nothing: as
- * platform_aside_open and platform_aside_open_over have it.
+ * platform_aside_open has it, the second with PLATFORM_ASIDE_OVER.
  */
 muster_status platform_file_replace(const char *path, const void *bytes, size_t size,
                                     struct muster_error *err);
@@ -32,8 +32,13 @@ bool platform_file_is_ours(const char *path);
 /* With the folders that it is in. */
 bool platform_folder_make(const char *path);
 
-/* A new folder of the user's own, below TMPDIR or /tmp; `path` has PLATFORM_PATH_BYTES. */
+/*
+ * A new folder of the user's own, below TMPDIR or /tmp; `path` has PLATFORM_PATH_BYTES. It is
+ * removed with the files in it, but no folders, by platform_folder_remove_temporary, or by
+ * platform_temporary_sweep.
+ */
 muster_status platform_folder_make_temporary(char *path, struct muster_error *err);
+void platform_folder_remove_temporary(const char *path);
 
 /*
  * Where a program lies that is called by its name, as a shell would find it; a name with a slash is

@@ -34,8 +34,7 @@ static muster_status open_aside(struct platform_library *library, const void *by
     status = platform_file_write(path, bytes, size, err);
     if (status == MUSTER_OK)
         status = platform_library_open(library, path, err);
-    unlink(path);
-    rmdir(folder);
+    platform_folder_remove_temporary(folder);
     return status;
 }
 

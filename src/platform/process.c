@@ -1,5 +1,7 @@
 #include "platform/process.h"
 
+#include "platform/file.h"
+#include "platform/temporary.h"
 #include "platform/thread.h"
 
 #include <errno.h>
@@ -8,6 +10,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -18,20 +21,26 @@
 
 extern char **environ;
 
-/* Messages in English, whatever the user speaks: programs read them. The strings are borrowed. */
-static char **english_environment(void)
+/*
+ * Messages in English, whatever the user speaks: programs read them. The strings are borrowed;
+ * `temporary` ("TMPDIR=...") may be "".
+ */
+static char **make_environment(char *temporary)
 {
     static char locale[] = "LC_ALL=C";
     size_t count = 0, used = 0;
     while (environ && environ[count])
         count++;
-    char **out = malloc((count + 2) * sizeof *out);
+    char **out = malloc((count + 3) * sizeof *out);
     if (!out)
         return NULL;
     for (size_t i = 0; i < count; i++)
-        if (strncmp(environ[i], "LC_ALL=", 7) != 0)
+        if (strncmp(environ[i], "LC_ALL=", 7) != 0 &&
+            !(*temporary && strncmp(environ[i], "TMPDIR=", 7) == 0))
             out[used++] = environ[i];
     out[used++] = locale;
+    if (*temporary)
+        out[used++] = temporary;
     out[used] = NULL;
     return out;
 }
@@ -41,12 +50,16 @@ static char **english_environment(void)
  * fresh program, since the caller may block them or, worse for a compiler, ignore the end of
  * children.
  */
-static int spawn(const char *path, const char *const *arguments, int output, pid_t *pid)
+static int spawn(const char *path, const char *const *arguments, const char *folder, int output,
+                 pid_t *pid)
 {
+    char temporary[PLATFORM_PATH_BYTES + 8] = "";
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t none, plain;
-    char **environment = english_environment();
+    if (folder)
+        snprintf(temporary, sizeof temporary, "TMPDIR=%s", folder);
+    char **environment = make_environment(temporary);
     if (!environment)
         return ENOMEM;
     sigemptyset(&none);
@@ -111,20 +124,17 @@ static bool collect(int pipe, char *output, size_t room, size_t *bytes, uint64_t
     }
 }
 
-/* False if it has not ended in time. */
-static bool await(pid_t pid, uint64_t deadline_ns, int *code)
+/*
+ * False if it has not ended in time. Its number stays its own: whoever kills it by that must not hit
+ * another.
+ */
+static bool await(pid_t pid, uint64_t deadline_ns)
 {
     for (;;) {
-        int status;
-        pid_t got = waitpid(pid, &status, WNOHANG);
-        if (got < 0 && errno != EINTR) {
-            *code = -1;
+        siginfo_t about = { .si_pid = 0 };
+        int got = waitid(P_PID, (id_t)pid, &about, WEXITED | WNOHANG | WNOWAIT);
+        if ((got == 0 && about.si_pid == pid) || (got != 0 && errno != EINTR))
             return true;
-        }
-        if (got == pid) {
-            *code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-            return true;
-        }
         if (platform_clock_ns() >= deadline_ns)
             return false;
         /* Its output is closed already, so it is about to end. */
@@ -132,33 +142,68 @@ static bool await(pid_t pid, uint64_t deadline_ns, int *code)
     }
 }
 
-muster_status platform_process_run(const char *path, const char *const *arguments, char *output,
-                                   size_t room, uint64_t timeout_ns,
-                                   struct platform_process_end *end, struct muster_error *err)
+/* What it ended with; -1: not known, as somebody else has taken it. */
+static int take_code(pid_t pid)
+{
+    int status;
+    pid_t got;
+    while ((got = waitpid(pid, &status, 0)) < 0 && errno == EINTR)
+        continue;
+    if (got != pid)
+        return -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* Gives its output's other end, or -1 with errno set. */
+static int start(struct platform_temporary *program, const char *path, const char *const *arguments,
+                 const char *folder)
 {
     int ends[2];
-    pid_t pid;
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return -1;
+    if (platform_temporary_begin(program)) {
+        errno = spawn(path, arguments, folder, ends[1], &program->program);
+        program->output = ends[0];
+        bool is_there = errno == 0;
+        platform_temporary_end(program, is_there);
+        close(ends[1]);
+        if (is_there)
+            return ends[0];
+    } else {
+        close(ends[1]);
+    }
+    int code = errno;
+    close(ends[0]);
+    errno = code;
+    return -1;
+}
+
+muster_status platform_process_run(const char *path, const char *const *arguments,
+                                   const char *folder, char *output, size_t room,
+                                   uint64_t timeout_ns, struct platform_process_end *end,
+                                   struct muster_error *err)
+{
+    struct platform_temporary program = { .kind = PLATFORM_PROGRAM };
     uint64_t deadline_ns = platform_deadline_ns(timeout_ns);
     *end = (struct platform_process_end){ .code = -1 };
     output[0] = '\0';
-    int code = pipe2(ends, O_CLOEXEC) == 0 ? 0 : errno;
-    if (code == 0) {
-        code = spawn(path, arguments, ends[1], &pid);
-        close(ends[1]);
-        if (code != 0)
-            close(ends[0]);
-    }
-    if (code != 0)
+    int from = start(&program, path, arguments, folder);
+    if (from < 0) {
+        int code = errno;
         return muster_error_fill(err, MUSTER_E_IO, code, NULL, "cannot run %s: %s", path,
                                  strerror(code));
-    bool is_over = collect(ends[0], output, room, &end->output_bytes, deadline_ns) &&
-                   await(pid, deadline_ns, &end->code);
+    }
+    bool is_over = collect(from, output, room, &end->output_bytes, deadline_ns) &&
+                   await(program.program, deadline_ns);
     output[end->output_bytes] = '\0';
-    close(ends[0]);
+    if (!is_over)
+        kill(-program.program, SIGKILL);
+    await(program.program, UINT64_MAX);
+    platform_temporary_forget(&program);
+    close(from);
+    end->code = take_code(program.program);
     if (is_over)
         return MUSTER_OK;
-    kill(-pid, SIGKILL);
-    await(pid, UINT64_MAX, &end->code);
     return muster_error_fill(err, MUSTER_E_TIMEOUT, 0, NULL, "%s did not end within %llu s", path,
                              (unsigned long long)(timeout_ns / 1000 / NS_PER_MS));
 }

@@ -14,13 +14,15 @@ struct platform_process_end {
 
 /*
  * Runs arguments[0], found at `path`, with these arguments, in English, without input and without a
- * shell, and waits for it at most `timeout_ns`; then it is ended, with what it started. What it
- * wrote is in `output`, of `room` bytes, terminated. MUSTER_E_TIMEOUT, or MUSTER_E_IO if it could
- * not be started. Works also in a program that leaves its children unwaited for: then the code is
- * not known.
+ * shell, and waits for it at most `timeout_ns`; then it is ended, with what it started. Its
+ * temporary files go to `folder` (NULL: wherever it likes). What it wrote is in `output`, of `room`
+ * bytes, terminated. MUSTER_E_TIMEOUT, or MUSTER_E_IO if it could not be started. Works also in a
+ * program that leaves its children unwaited for: then the code is not known.
+ * platform_temporary_sweep ends it.
  */
-muster_status platform_process_run(const char *path, const char *const *arguments, char *output,
-                                   size_t room, uint64_t timeout_ns,
-                                   struct platform_process_end *end, struct muster_error *err);
+muster_status platform_process_run(const char *path, const char *const *arguments,
+                                   const char *folder, char *output, size_t room,
+                                   uint64_t timeout_ns, struct platform_process_end *end,
+                                   struct muster_error *err);
 
 #endif

@@ -359,7 +359,7 @@ static muster_status write_to_file(void *user, const char *text, size_t bytes)
 static muster_status save(struct muster *m, const char *path, struct muster_error *err)
 {
     struct target target = { .problem = { .status = MUSTER_OK } };
-    muster_status status = platform_aside_open(&target.file, path, err);
+    muster_status status = platform_aside_open(&target.file, path, 0, err);
     if (status != MUSTER_OK)
         return status;
     status = write_trace(m, write_to_file, &target, err);

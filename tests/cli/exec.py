@@ -208,6 +208,17 @@ def never_two_on_one(check, room):
     check.true("never two on one", not os.path.exists(os.path.join(room.path, "clashes")), "")
 
 
+def wait_until(holds):
+    begin = time.monotonic()
+    while not holds() and time.monotonic() < begin + 20:
+        time.sleep(0.005)
+
+
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+        return file.read().split()
+
+
 def mischief(check, room):
     """Whoever can write to the folder cannot have our files written to, nor hold us up."""
     leases, mine = room.environment["MUSTER_LEASES"], os.path.join(room.path, "mine")
@@ -215,17 +226,32 @@ def mischief(check, room):
     check.equal("the folder is everybody's", stat.S_IMODE(os.stat(leases).st_mode), 0o1777)
     with open(mine, "w") as out:
         out.write("mine")
+    spoiled = os.path.join(leases, "sim:0.lease")
     for what, make, words in [("a link", os.symlink, "it is a link"), ("a second name", os.link, "second name"),
                               ("a pipe", lambda _, to: os.mkfifo(to), "no plain file"),
-                              ("a folder", lambda _, to: os.mkdir(to), "directory")]:
-        if os.path.exists(file):
-            os.remove(file)
-        make(mine, file)
-        check.refused(what, room.run("--device", "sim:1", "--", "true"), 1, "sim:1.lease cannot be used", words)
+                              ("a folder", lambda _, to: os.mkdir(to), "it is a folder")]:
+        if os.path.exists(spoiled):
+            os.remove(spoiled)
+        make(mine, spoiled)
+        check.refused(what, room.run("--device", "sim:0", "--", "true"), 3, "sim:0.lease cannot be used", words)
+        run = room.run("--device", "sim:0,sim:1", "--", "sh", "-c", "echo $MUSTER_LEASE")
+        check.equal(f"{what}: the other device", (run.code, run.out), (0, "sim:1\n"))
+        check.contains(f"{what}: is told", run.err, "muster: sim:0 is left out: ")
+        check.contains(f"{what}: with what to do", run.err, f"{spoiled} cannot be used as a lease: ")
+        holder, _ = room.hold("--device", "sim:1")
+        waiting = room.start("--wait", "20", "--device", "sim:0,sim:1", "--", "sh", "-c", "echo $MUSTER_LEASE")
+        wait_until(lambda: children(waiting.pid))
+        holder.communicate("")
+        out, err = waiting.communicate(timeout=20)
+        check.equal(f"{what}: the other one is waited for", (waiting.returncode, out), (0, "sim:1\n"))
+        holder, _ = room.hold("--device", "sim:1")
+        check.refused(f"{what}: and the other is leased", room.run("--wait", "0", "--device", "sim:0,sim:1", "--", "true"), 3,
+                      "sim:1 leased", "sim:0 refused: ", words, "removed by")
+        holder.communicate("")
         check.equal(f"{what}: the list goes on", room.run("--list").code, 0)
         with open(mine) as text:
             check.equal(f"{what}: my file is as it was", text.read(), "mine")
-        os.rmdir(file) if what == "a folder" else os.remove(file)
+        os.rmdir(spoiled) if what == "a folder" else os.remove(spoiled)
     old = os.umask(0o077)
     check.equal("made anew", room.run("--device", "sim:1", "--", "echo").code, 0)
     os.umask(old)
@@ -280,6 +306,14 @@ def users(check, room):
     check.equal("what they made is ours", room.run("--device", "sim:0", "--", "echo", environment=environment).code, 0)
     run = room.run("--device", "sim:1", "--", "echo", environment=environment, **nobody)
     check.equal("what we made is theirs", run.code, 0)
+    # A file of another user that may not be opened.
+    file = os.path.join(environment["MUSTER_LEASES"], "sim:0.lease")
+    os.chown(file, 54321, 54321)
+    os.chmod(file, 0)
+    run = room.run("--device", "sim:0", "--", "true", environment=environment, **nobody)
+    check.refused("mode 000", run, 3, f"{file} cannot be used as a lease: Permission denied; have it removed by 54321 or root")
+    run = room.run("--backend", "sim", "--", "sh", "-c", "echo $MUSTER_LEASE", environment=environment, **nobody)
+    check.equal("mode 000: the next device", (run.code, run.out), (0, "sim:1\n"))
 
 
 def mistakes(check, room):

@@ -1,20 +1,26 @@
 /*
  * Files without jobs: all bytes, whichever way they are read and written; whole or not at all; and
- * whatever goes wrong is told, stops nobody and leaves nothing behind. Linked so that pread and
- * pwrite can be made to fail.
+ * whatever goes wrong is told, stops nobody and leaves nothing behind. Linked so that calls of the
+ * system can be made to fail.
  */
 #include "files_support.h"
 
 #include "base/random.h"
 
+#include <limits.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
 
 /* What the next calls of pread and pwrite do. */
 static _Atomic int short_calls;     /* so many move a part only */
@@ -58,6 +64,69 @@ ssize_t __wrap_pwrite(int descriptor, const void *from, size_t bytes, off_t offs
         return -1;
     return __real_pwrite(descriptor, from, take(&short_calls) && bytes > 1 ? bytes / 2 : bytes,
                          offset);
+}
+
+static _Atomic bool is_still;        /* io_uring seems to answer nothing */
+static _Atomic bool has_no_threads;  /* none can be started */
+static _Atomic int interrupted_room; /* so many calls of fallocate are interrupted */
+static _Atomic int reserved;         /* so many were not */
+
+static _Atomic int interrupted_polls; /* so many calls of poll are interrupted */
+static _Atomic int refused_enters;    /* so many calls of io_uring_enter fail */
+static _Atomic int refused_code;
+
+int __real_poll(struct pollfd *entries, nfds_t count, int timeout_ms);
+int __wrap_poll(struct pollfd *entries, nfds_t count, int timeout_ms);
+int __wrap_poll(struct pollfd *entries, nfds_t count, int timeout_ms)
+{
+    if (take(&interrupted_polls)) {
+        errno = EINTR;
+        return -1;
+    }
+    /* A ring is waited for alone, a stream with its wake-up. */
+    if (atomic_load(&is_still) && count == 1 && timeout_ms > 0)
+        return 0;
+    return __real_poll(entries, count, timeout_ms);
+}
+
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, ...);
+long __wrap_syscall(long number, ...)
+{
+    long words[6];
+    va_list more;
+    va_start(more, number);
+    for (size_t i = 0; i < COUNT_OF(words); i++)
+        words[i] = va_arg(more, long);
+    va_end(more);
+    if (number == __NR_io_uring_enter && take(&refused_enters)) {
+        errno = atomic_load(&refused_code);
+        return -1;
+    }
+    return __real_syscall(number, words[0], words[1], words[2], words[3], words[4], words[5]);
+}
+
+int __real_fallocate(int descriptor, int mode, off_t offset, off_t bytes);
+int __wrap_fallocate(int descriptor, int mode, off_t offset, off_t bytes);
+int __wrap_fallocate(int descriptor, int mode, off_t offset, off_t bytes)
+{
+    if (take(&interrupted_room)) {
+        errno = EINTR;
+        return -1;
+    }
+    atomic_fetch_add(&reserved, 1);
+    return __real_fallocate(descriptor, mode, offset, bytes);
+}
+
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
+                          void *argument);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
+                          void *argument);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
+                          void *argument)
+{
+    return atomic_load(&has_no_threads) ? EAGAIN
+                                        : __real_pthread_create(thread, attributes, run, argument);
 }
 
 static void break_from(int64_t from, int code)
@@ -712,6 +781,7 @@ static void whoever_waits_for_a_pipe_can_be_cancelled(void)
         options.descriptor = ends[blocked.is_write];
         MUST(blocked.is_write ? muster_file_write_open(m, NULL, &options, &blocked.file, &problem)
                               : muster_file_read_open(m, NULL, &options, &blocked.file, &problem));
+        atomic_store(&interrupted_polls, i % 5);
         CHECK(pthread_create(&thread, NULL, block, &blocked) == 0);
         /* Now and then it is waiting by then. */
         if (i % 3)
@@ -887,6 +957,248 @@ static void without_io_uring_there_are_threads(void)
     MUST(muster_close(without.m, &problem));
 }
 
+static void calls_that_io_uring_puts_off_are_repeated(void)
+{
+    static const int codes[] = { EINTR, EAGAIN, EBUSY };
+    struct muster *m = open_plain();
+    struct muster_file_options options = options_of(&ways[0], 0);
+    unsigned char *to = malloc(100000);
+    size_t got;
+    CHECK(to);
+    make_folder();
+    const char *path = make_file("in", 100000);
+    for (size_t i = 0; i < COUNT_OF(codes); i++) {
+        struct muster_file *file = open_way(m, path, false, &options);
+        if (!file)
+            break;
+        atomic_store(&refused_code, codes[i]);
+        atomic_store(&refused_enters, 20);
+        MUST(muster_file_read(file, to, 100000, &got, &problem));
+        CHECK_EQUAL(0, atomic_load(&refused_enters));
+        CHECK_EQUAL(100000, got);
+        check_bytes(to, 0, got);
+        muster_file_close(file);
+    }
+    /* What will not pass is a failure, and what is put off for ever is one too. */
+    static const int fatal[] = { EBADF, EAGAIN };
+    for (size_t i = 0; i < COUNT_OF(fatal); i++) {
+        struct muster_file *file = open_way(m, path, false, &options);
+        if (!file)
+            break;
+        atomic_store(&refused_code, fatal[i]);
+        atomic_store(&refused_enters, INT_MAX);
+        CHECK_STATUS(MUSTER_E_IO, muster_file_read(file, to, 100000, &got, &problem));
+        CHECK_EQUAL(fatal[i], problem.driver_code);
+        CHECK(i > 0 || atomic_load(&refused_enters) == INT_MAX - 1);
+        atomic_store(&refused_enters, 0);
+        muster_file_close(file);
+    }
+    free(to);
+    remove_folder();
+    MUST(muster_close(m, &problem));
+}
+
+/* Of the memory that a source is given, whole chunks of 1 MiB are registered, and nothing else. */
+static void memory_is_registered_by_whole_chunks(void)
+{
+    const size_t chunk = 1 << 20, bytes = 4 * chunk;
+    struct muster *m = open_plain();
+    unsigned char *memory = aligned_alloc(chunk, bytes);
+    make_folder();
+    const char *path = make_file("in", bytes);
+    static const struct {
+        size_t begin, bytes, fixed; /* in units of 256 KiB; the last in chunks */
+    } cases[] = { { 0, 12, 3 }, { 0, 4, 1 }, { 2, 4, 0 }, { 1, 7, 1 }, { 2, 12, 2 }, { 0, 3, 0 } };
+    CHECK(memory);
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct muster_file_options options = options_of(&ways[1], 1);
+        struct muster_file *file = open_way(m, path, false, &options);
+        size_t asked = cases[i].bytes * (chunk / 4);
+        unsigned char *to = memory + cases[i].begin * (chunk / 4);
+        if (!file)
+            break;
+        CHECK_EQUAL(asked, muster_file_source(file, 0, asked, to, asked));
+        check_bytes(to, 0, asked);
+        uint64_t fixed = report_of(file).memory_fixed;
+        muster_file_close(file);
+        if (i == 0 && fixed < 3 * chunk) {
+            printf("    not tested: registered memory, which this kernel or a limit refuses\n");
+            break;
+        }
+        CHECK_EQUAL(cases[i].fixed * chunk, fixed);
+    }
+    free(memory);
+    remove_folder();
+    MUST(muster_close(m, &problem));
+}
+
+/* Files without a runtime. */
+
+static void a_programs_own_file_is_put_in_place(void)
+{
+    struct muster_output *output = NULL;
+    make_folder();
+    const char *path = in_folder("out");
+    CHECK_STATUS(MUSTER_E_INVALID, muster_output_create(NULL, &output, &problem));
+    CHECK_STATUS(MUSTER_E_INVALID, muster_output_create(path, NULL, &problem));
+    CHECK_STATUS(MUSTER_E_IO, muster_output_create(folder, &output, &problem));
+    CHECK(!output);
+    CHECK_EQUAL(-1, muster_output_descriptor(NULL));
+    CHECK_STATUS(MUSTER_E_INVALID, muster_output_commit(NULL, &problem));
+    muster_output_destroy(NULL);
+    for (int is_kept = 0; is_kept < 2; is_kept++) {
+        unsigned char bytes[1000];
+        fill_bytes(bytes, 0, sizeof bytes);
+        MUST(muster_output_create(path, &output, &problem));
+        CHECK_EQUAL(sizeof bytes, write(muster_output_descriptor(output), bytes, sizeof bytes));
+        CHECK(access(path, F_OK) != 0);
+        if (is_kept) {
+            MUST(muster_output_commit(output, &problem));
+            CHECK_EQUAL(-1, muster_output_descriptor(output));
+            CHECK_STATUS(MUSTER_E_INVALID, muster_output_commit(output, &problem));
+        }
+        muster_output_destroy(output);
+        CHECK_EQUAL(is_kept, count_files());
+    }
+    check_file(path, 1000);
+    remove_folder();
+}
+
+/* Reads and writes in this way end, are right, and are said to be plain calls. */
+static void check_plain(const struct way *way, struct random *random)
+{
+    static const size_t sizes[] = { 1, 4097, 300001, 1 << 20 };
+    struct muster *m = open_plain();
+    make_folder();
+    for (size_t s = 0; s < COUNT_OF(sizes); s++) {
+        const char *path = make_file("in", sizes[s]);
+        for (unsigned i = 0; i < test_repetitions(3); i++)
+            read_all(m, way, path, sizes[s], random);
+        unlink(path);
+        for (unsigned i = 0; i < test_repetitions(3); i++)
+            write_all(m, way, sizes[s], i % 2 == 0, random);
+    }
+    remove_folder();
+    MUST(muster_close(m, &problem));
+}
+
+static void check_plain_report(const struct way *way, const char *why)
+{
+    struct muster_file_options options = options_of(way, 0);
+    struct muster *m = open_plain();
+    unsigned char to[1000];
+    size_t got;
+    make_folder();
+    struct muster_file *file = open_way(m, make_file("in", 1000), false, &options);
+    if (file) {
+        /* A request that is answered before anybody waits for it does not show it. */
+        for (int i = 0; i < 10000 && strcmp(report_of(file).engine, "plain calls") != 0; i++) {
+            MUST(muster_file_read_at(file, 0, to, sizeof to, &got, &problem));
+            CHECK_EQUAL(1000, got);
+        }
+        CHECK_TEXT("plain calls", report_of(file).engine);
+        CHECK_CONTAINS(why, report_of(file).why);
+        muster_file_close(file);
+    }
+    remove_folder();
+    MUST(muster_close(m, &problem));
+}
+
+static void where_the_kernel_has_no_threads_callers_do_it(void)
+{
+    struct random random;
+    random_init(&random, test_seed());
+    atomic_store(&is_still, true);
+    for (size_t w = 0; w < 2; w++)
+        check_plain(&ways[w], &random);
+    check_plain_report(&ways[0], "limit on threads");
+    atomic_store(&is_still, false);
+}
+
+/* In a process whose user may have no more threads; root, who may, becomes somebody else. */
+static int read_under_a_limit(const char *path, size_t bytes)
+{
+    const uid_t nobody = 54322;
+    const struct rlimit none = { 1, 1 };
+    struct muster_file_options options = options_of(&ways[0], 0);
+    struct muster_file *file;
+    struct muster *m;
+    size_t got = 0;
+    alarm(20);
+    if (setrlimit(RLIMIT_NPROC, &none) != 0 ||
+        (geteuid() == 0 && (setgid(nobody) != 0 || setuid(nobody) != 0)))
+        return 1;
+    unsigned char *to = malloc(bytes);
+    if (!to || muster_open(&m, NULL, &problem) != MUSTER_OK)
+        return 2;
+    if (muster_file_read_open(m, path, &options, &file, &problem) == MUSTER_E_NOT_SUPPORTED)
+        return 0;
+    if (muster_file_read(file, to, bytes, &got, &problem) != MUSTER_OK || got != bytes)
+        return 3;
+    for (size_t i = 0; i < bytes; i++)
+        if (to[i] != byte_at(i))
+            return 4;
+    if (strcmp(report_of(file).engine, "plain calls") != 0)
+        return 5;
+    muster_file_close(file);
+    muster_close(m, NULL);
+    free(to);
+    return 0;
+}
+
+static void a_limit_on_threads_is_no_end(void)
+{
+    int status;
+    make_folder();
+    CHECK_EQUAL(0, chmod(folder, 0755));
+    const char *path = make_file("in", 5 << 20);
+    CHECK_EQUAL(0, chmod(path, 0644));
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(read_under_a_limit(path, 5 << 20));
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        continue;
+    CHECK(WIFEXITED(status));
+    CHECK_EQUAL(0, WEXITSTATUS(status));
+    remove_folder();
+}
+
+static void where_there_are_no_threads_callers_do_it(void)
+{
+    struct random random;
+    random_init(&random, test_seed());
+    atomic_store(&has_no_threads, true);
+    for (size_t w = 2; w < 4; w++)
+        check_plain(&ways[w], &random);
+    check_plain_report(&threads, "asked for");
+    atomic_store(&has_no_threads, false);
+}
+
+static void interrupted_reservations_are_repeated(void)
+{
+    struct muster *m = open_plain();
+    struct muster_file_options options = options_of(NULL, 0);
+    struct muster_file *file;
+    make_folder();
+    options.bytes = 1 << 20;
+    atomic_store(&reserved, 0);
+    atomic_store(&interrupted_room, 5);
+    MUST(muster_file_write_open(m, in_folder("out"), &options, &file, &problem));
+    CHECK_EQUAL(0, atomic_load(&interrupted_room));
+    CHECK_EQUAL(1, atomic_load(&reserved));
+    muster_file_close(file);
+    /* Not for ever. */
+    atomic_store(&interrupted_room, INT_MAX);
+    CHECK_STATUS(MUSTER_E_IO,
+                 muster_file_write_open(m, in_folder("out"), &options, &file, &problem));
+    CHECK_EQUAL(EINTR, problem.driver_code);
+    atomic_store(&interrupted_room, 0);
+    CHECK_EQUAL(0, count_files());
+    remove_folder();
+    MUST(muster_close(m, &problem));
+}
+
 /* An allocator that counts, and has nothing left after so many calls. */
 struct scarce {
     struct counting counting;
@@ -987,6 +1299,13 @@ int main(int argc, char **argv)
         TEST(a_file_that_was_cancelled_is_not_put_in_its_place),
         TEST(no_descriptor_is_left),
         TEST(without_io_uring_there_are_threads),
+        TEST(where_the_kernel_has_no_threads_callers_do_it),
+        TEST(where_there_are_no_threads_callers_do_it),
+        TEST(a_limit_on_threads_is_no_end),
+        TEST(calls_that_io_uring_puts_off_are_repeated),
+        TEST(memory_is_registered_by_whole_chunks),
+        TEST(a_programs_own_file_is_put_in_place),
+        TEST(interrupted_reservations_are_repeated),
         TEST(memory_that_is_missing_is_told_and_none_is_lost),
         TEST(the_variable_chooses_the_engine),
     };

@@ -313,14 +313,14 @@ static void a_program_that_does_not_end_is_ended(void)
                                              NULL };
     struct platform_process_end end;
     char output[64];
-    CHECK_STATUS(MUSTER_E_TIMEOUT, platform_process_run("/bin/sh", arguments, output, sizeof output,
-                                                        200 * MS, &end, &problem));
+    CHECK_STATUS(MUSTER_E_TIMEOUT, platform_process_run("/bin/sh", arguments, NULL, output,
+                                                        sizeof output, 200 * MS, &end, &problem));
     CHECK_TEXT("started\n", output);
     static const char *const long_words[] = {
         "sh", "-c", "i=0; while [ $i -lt 3000 ]; do echo 0123456789 >&2; i=$((i+1)); done; exit 7",
         NULL
     };
-    MUST(platform_process_run("/bin/sh", long_words, output, sizeof output, 60 * SECOND, &end,
+    MUST(platform_process_run("/bin/sh", long_words, NULL, output, sizeof output, 60 * SECOND, &end,
                               &problem));
     CHECK_EQUAL(7, end.code);
     CHECK_EQUAL(63, end.output_bytes);

@@ -97,7 +97,8 @@ static bool load(enum kernel_language language, const char *compiler, const char
         "-fno-math-errno", "-o",  object, name,    "-lm",     NULL
     };
     struct platform_process_end end;
-    MUST(platform_process_run(path, arguments, output, sizeof output, 60 * SECOND, &end, &problem));
+    MUST(platform_process_run(path, arguments, NULL, output, sizeof output, 60 * SECOND, &end,
+                              &problem));
     if (end.code != 0)
         test_fail(__FILE__, __LINE__, "%s", output);
     MUST(platform_library_open(library, object, &problem));
