@@ -5,6 +5,8 @@
 #include "../fuzz/mutate.h"
 #include "harness.h"
 
+#include <stdio.h>
+
 #define ENTRY(parameters) "MUSTER_KERNEL void f(" parameters ") { }\n"
 
 static struct kernel_signature signature;
@@ -90,6 +92,159 @@ static void what_is_wrong_is_told_with_its_place(void)
     static const char zero[] = "MUSTER_KERNEL void f(uint64_t i) { }\0";
     CHECK_STATUS(MUSTER_E_PARSE, kernel_signature_read(&signature, zero, sizeof zero, "f.c", &err));
     CHECK_CONTAINS("zero bytes", err.text);
+}
+
+/* Every way to spell what would have a compiler, or an assembler, read another file. */
+static void nothing_else_can_be_included(void)
+{
+#define TAIL "\n" ENTRY("uint64_t i")
+    static const char *const spellings[] = {
+        "#include \"/etc/passwd\"" TAIL,
+        "#include </etc/passwd>" TAIL,
+        "#include<stdio.h>" TAIL,
+        "  #  include  <stdio.h>" TAIL,
+        "#\tinclude\t<stdio.h>" TAIL,
+        "#\finclude <stdio.h>" TAIL,
+        "#\vinclude <stdio.h>" TAIL,
+        "\f#include <stdio.h>" TAIL,
+        "#/**/include <stdio.h>" TAIL,
+        "#/* a\nb */include <stdio.h>" TAIL,
+        "/**/#include <stdio.h>" TAIL,
+        "/* a\nb */ # /**/ include /**/ <stdio.h>" TAIL,
+        "#include/**/<stdio.h>" TAIL,
+        "#include NAME" TAIL,
+        "#define NAME <stdio.h>\n#include NAME" TAIL,
+        "#include" TAIL,
+        "#include <muster_kernel.h" TAIL,
+        "#include <muster_kernel.h\"" TAIL,
+        "#include \"muster_kernel.h>" TAIL,
+        "#include \"./muster_kernel.h\"" TAIL,
+        "#include <muster_kernel.h> <stdio.h>" TAIL,
+        "#include_next <stdio.h>" TAIL,
+        "#include_next <muster_kernel.h>" TAIL,
+        "#import <stdio.h>" TAIL,
+        "#import <muster_kernel.h>" TAIL,
+        "#embed \"/etc/passwd\"" TAIL,
+        "#line 1 \"/etc/passwd\"" TAIL,
+        "# 1 \"/etc/passwd\"" TAIL,
+        "#ident \"x\"" TAIL,
+        "#assert machine(x)" TAIL,
+        "#pragma GCC dependency \"/etc/passwd\"" TAIL,
+        "#pragma GCC pch_preprocess \"/etc/passwd\"" TAIL,
+        "#pragma GCC optimize (\"fast-math\")" TAIL,
+        "#pragma STDC FP_CONTRACT ON" TAIL,
+        "#pragma clang module import x" TAIL,
+        "#\\\ninclude <stdio.h>" TAIL,
+        "#inc\\\nlude <stdio.h>" TAIL,
+        "#inc\\\r\nlude <stdio.h>" TAIL,
+        "#inc\\ \nlude <stdio.h>" TAIL,
+        "#inc\\\t\r\nlude <stdio.h>" TAIL,
+        "#inc\\\n\\\nlude <stdio.h>" TAIL,
+        "# \\\n include <stdio.h>" TAIL,
+        "#define A \\ \n#include <stdio.h>" TAIL,
+        "\\\n#include <stdio.h>" TAIL,
+        "/\\\n* x */#include <stdio.h>" TAIL,
+        "/* x *\\\n/#include <stdio.h>\n/* */" TAIL,
+        "%:include <stdio.h>" TAIL,
+        "%: include <stdio.h>" TAIL,
+        "%\\\n:include <stdio.h>" TAIL,
+        "/**/%:include <stdio.h>" TAIL,
+        "?\?=include <stdio.h>" TAIL,
+        "#inc?\?/\nlude <stdio.h>" TAIL,
+        "/* *?\?/\n/\n#include <stdio.h>\n/* */" TAIL,
+        "int x;\r#include <stdio.h>" TAIL,
+        "// a comment\r#include <stdio.h>" TAIL,
+        "#define S \"/*\"\n#include <stdio.h>\n/* */" TAIL,
+        "#define S '/*'\n#include <stdio.h>\n/* */" TAIL,
+        "#define S \"//\"\n#include <stdio.h>" TAIL,
+        "#if 0\n don't /*\n#endif\n#include <stdio.h>\n/* */" TAIL,
+        "char *s = \"/*\\\n\"; /*\"\n#include <stdio.h>\n/* */" TAIL,
+        "int s = R\"(\")\"; __asm__(\".incbin \\\"/etc/passwd\\\"\");//\"" TAIL,
+        "int s = 1'000; __asm__(\"nop\");" TAIL,
+        "#if __has_include(<stdio.h>)\n#endif" TAIL,
+        "#if 0\n#elif __has_include(\"/etc/passwd\")\n#endif" TAIL,
+        "#if __has_include_next(<stdio.h>)\n#endif" TAIL,
+        "#if __has_include__(<stdio.h>)\n#endif" TAIL,
+        "#if __has_embed(\"/etc/passwd\")\n#endif" TAIL,
+        "#define HAS __has_include\n#if HAS(<stdio.h>)\n#endif" TAIL,
+        "#ifdef __has_\\\ninclude\n#endif" TAIL,
+        "#define P(a, b) a##b\n#if P(__has_, include)(<stdio.h>)\n#endif" TAIL,
+        "#define P(a, b) a # # b\n#define Q(a, b) a %:%: b" TAIL,
+        "#define P(a, b) a ?\?=?\?= b" TAIL,
+        "asm(\".incbin \\\"/etc/passwd\\\"\");" TAIL,
+        "__asm(\".incbin \\\"/etc/passwd\\\"\");" TAIL,
+        "__asm__(\".inc\" \"bin \\\"/etc/passwd\\\"\");" TAIL,
+        "#define A asm\nA(\"nop\");" TAIL,
+        "__as\\\nm__(\"nop\");" TAIL,
+        "int x __asm__(\"y\");" TAIL,
+        "\\u0061sm(\"nop\");" TAIL,
+        "_Pragma(\"GCC dependency \\\"/etc/passwd\\\"\")" TAIL,
+        "__pragma(message(\"x\"))" TAIL,
+        "__attribute__((section(\"a\\n.incbin \\\"/etc/passwd\\\"\"))) int x;" TAIL,
+        "__attribute((section(\"a\"))) int x;" TAIL,
+        "__declspec(x) int y;" TAIL,
+        "[[gnu::section(\"a\")]] int x;" TAIL,
+        "<:<:gnu::section(\"a\"):>:> int x;" TAIL,
+        "MUSTER_KERNEL void f(uint64_t i, asm int x) { }",
+        "MUSTER_KERNEL void asm(uint64_t i) { }",
+        ENTRY("uint64_t i") "// \\",
+        ENTRY("uint64_t i") "#define A \\",
+    };
+    for (size_t i = 0; i < sizeof spellings / sizeof *spellings; i++) {
+        muster_status status = read_text(spellings[i]);
+        if (status != MUSTER_E_PARSE)
+            fprintf(stderr, "taken: %s\n", spellings[i]);
+        CHECK_STATUS(MUSTER_E_PARSE, status);
+        CHECK_CONTAINS("f.c:", err.text);
+        CHECK(err.fix[0] != '\0');
+    }
+}
+
+static void what_only_looks_like_an_include_is_taken(void)
+{
+    static const char *const spellings[] = {
+        "#include <muster_kernel.h>" TAIL,
+        "#include \"muster_kernel.h\" /* the\n prelude */ // it is" TAIL,
+        " # /**/ include /**/ <muster_kernel.h>" TAIL,
+        "// #include <stdio.h>" TAIL,
+        "/*\n#include <stdio.h>\n*/" TAIL,
+        "// one \\\n#include <stdio.h>" TAIL,
+        "static const char *s = \"#include <stdio.h> asm %: ##\";" TAIL,
+        "#define include 1\nstatic int x = include;" TAIL,
+        "#define MAX(a, b) \\\n    ((a) > (b) ? (a) : (b))" TAIL,
+        "#define MAX(a, b) \\\r\n    ((a) > (b) ? (a) : (b))\r" TAIL,
+        "#define TWO(a) a; \\\na" TAIL,
+        "#\n#if defined(__CUDACC__) && 1\n#elif 0\n#else\n#endif\n#undef A" TAIL,
+        "#if 0\n#error \"not /* here\"\n#endif" TAIL,
+        "#pragma unroll 4\n#pragma GCC ivdep\n#pragma GCC unroll 4\n#pragma once" TAIL,
+        "#pragma OPENCL EXTENSION cl_khr_fp64 : enable" TAIL,
+        "static int plasm, asmx, has_include, a[2]; static int b(int x) { return a[a[x % 2]]; "
+        "}" TAIL,
+        "static int x(int a) { return a ? '?' : '\\''; } static const char *t = \"what?? "
+        "is\";" TAIL,
+        "static int x(int a, int b) { return a < b ? a%b : b > a; }" TAIL,
+    };
+    for (size_t i = 0; i < sizeof spellings / sizeof *spellings; i++) {
+        muster_status status = read_text(spellings[i]);
+        if (status != MUSTER_OK)
+            fprintf(stderr, "refused: %s: %s\n", spellings[i], err.text);
+        CHECK_STATUS(MUSTER_OK, status);
+        CHECK_EQUAL(i < 3, signature.include_count);
+        LLVMFuzzerTestOneInput((const uint8_t *)spellings[i], strlen(spellings[i]));
+    }
+}
+
+/* Two question marks and a slash are a backslash to some compilers, which would eat the quote. */
+static void a_file_s_name_cannot_leave_its_quotes(void)
+{
+    char *out;
+    size_t bytes;
+    static const char text[] = ENTRY("uint64_t i");
+    CHECK_STATUS(MUSTER_OK, read_text(text));
+    CHECK_STATUS(MUSTER_OK, kernel_translate(&signature, text, strlen(text), "a\"b\\c\nd\te?\?/",
+                                             KERNEL_C, &platform_heap, &out, &bytes, &err));
+    CHECK_CONTAINS("#line 1 \"abcde/\"\n", out);
+    allocator_give(&platform_heap, out, bytes + 1, 1);
 }
 
 static void the_prelude_s_own_line_is_taken_out(void)
@@ -179,6 +334,9 @@ static void any_text_is_read_or_refused(void)
         "/* a */ // b\n#define X \\\n y /* \n */ z\n'\\'' \"\\\"\" MUSTER_KERNEL void ",
         "MUSTER_KERNEL\nMUSTER_KERNEL void f(const uint64_t i, MUSTER_GLOBAL uint8_t *restrict p);",
         "extern \"C\" __global__ void __launch_bounds__(1) x(int a) {}\n.entry y()kernel void z()",
+        "#/**/include <x>\n%:include <x>\n#inc\\\nlude <x>\n?\?=include <x>\n" ENTRY("uint64_t i"),
+        "#define S \"/*\" '//' \\\n ## \r\n__has_include asm [[ \\ _Pragma" TAIL,
+        "// a \\\n b\n#pragma unroll\nR\"(\"a)\" 1'0 \"b\\\" /*\"*/ '\\\\'" TAIL,
     };
     mutate_all(test_seed(), corpus, sizeof corpus / sizeof *corpus,
                test_repetitions(TEST_BY_SANITIZER(100000, 50000, 5000)));
@@ -188,6 +346,9 @@ int main(int argc, char **argv)
 {
     static const struct test tests[] = { TEST(a_signature_is_read),
                                          TEST(what_is_wrong_is_told_with_its_place),
+                                         TEST(nothing_else_can_be_included),
+                                         TEST(what_only_looks_like_an_include_is_taken),
+                                         TEST(a_file_s_name_cannot_leave_its_quotes),
                                          TEST(the_prelude_s_own_line_is_taken_out),
                                          TEST(each_language_gets_its_wrapper),
                                          TEST(entries_of_other_languages_are_found),
