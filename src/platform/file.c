@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define NS_PER_S UINT64_C(1000000000)
+
 bool platform_descriptor_write(int descriptor, const void *bytes, size_t size)
 {
     for (size_t done = 0; done < size;) {
@@ -69,7 +71,13 @@ muster_status platform_file_put_over(const char *path, const void *bytes, size_t
 {
     struct platform_aside file;
     muster_status status = platform_aside_open_over(&file, path, err);
-    return status == MUSTER_OK ? fill(&file, bytes, size, err) : status;
+    if (status != MUSTER_OK)
+        return status;
+    if (fchmod(file.descriptor, 0600) == 0)
+        return fill(&file, bytes, size, err);
+    int code = errno;
+    platform_aside_discard(&file);
+    return cannot_write(path, code, err);
 }
 
 bool platform_file_is_ours(const char *path)
@@ -144,8 +152,8 @@ bool platform_file_identity(const char *path, uint64_t identity[4])
     if (stat(path, &facts) != 0)
         return false;
     identity[0] = (uint64_t)facts.st_size;
-    identity[1] = (uint64_t)facts.st_mtim.tv_sec;
-    identity[2] = (uint64_t)facts.st_mtim.tv_nsec;
+    identity[1] = (uint64_t)facts.st_mtim.tv_sec * NS_PER_S + (uint64_t)facts.st_mtim.tv_nsec;
+    identity[2] = (uint64_t)facts.st_ctim.tv_sec * NS_PER_S + (uint64_t)facts.st_ctim.tv_nsec;
     identity[3] = (uint64_t)facts.st_ino;
     return true;
 }

@@ -19,7 +19,8 @@ muster_status platform_file_write(const char *path, const void *bytes, size_t si
 
 /*
  * Written aside first and then put in its place, so that others see all of it or nothing: as
- * platform_aside_open and platform_aside_open_over have it.
+ * platform_aside_open and platform_aside_open_over have it. What is put over something is, whatever
+ * the umask, the user's alone to read and write, so that platform_file_is_ours holds of it.
  */
 muster_status platform_file_replace(const char *path, const void *bytes, size_t size,
                                     struct muster_error *err);
@@ -42,7 +43,10 @@ muster_status platform_folder_make_temporary(char *path, struct muster_error *er
  */
 bool platform_program_find(const char *name, char path[PLATFORM_PATH_BYTES]);
 
-/* What changes when another file is put in this one's place: its size, times and number. */
+/*
+ * What changes when another file is put in this one's place, or this one is written to and its time
+ * set back: its size, both its times and its number.
+ */
 bool platform_file_identity(const char *path, uint64_t identity[4]);
 
 #endif
