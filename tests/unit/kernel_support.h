@@ -82,12 +82,17 @@ static inline struct muster_kernel_form portable_form(const char *text, const ch
                                         .file = "here.c" };
 }
 
-/* Runs the tests with such a folder, which is also TMPDIR's, and without the user's own settings. */
+/* Runs the tests with such a folder, with a TMPDIR in it, and without the user's own settings. */
 static inline int kernel_test_main(int argc, char **argv, const struct test *tests, size_t count)
 {
     char command[PLATFORM_PATH_BYTES + 32];
+    char temporary[KERNEL_PATH_BYTES];
     if (platform_folder_make_temporary(folder, NULL) != MUSTER_OK)
         return 1;
+    path_in(temporary, "temporary");
+    if (mkdir(temporary, 0700) != 0)
+        return 1;
+    setenv("TMPDIR", temporary, 1);
     unsetenv("MUSTER_CC");
     int code = test_main(argc, argv, tests, count);
     snprintf(command, sizeof command, "rm -rf '%s'", folder);
