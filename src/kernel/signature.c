@@ -89,7 +89,7 @@ static bool add_to_type(struct parameter *parameter, const struct word *word)
 {
     char *type = parameter->out->type;
     size_t used = strlen(type);
-    if (used + word->bytes + 2 > KERNEL_TYPE_BYTES)
+    if (used + (used > 0) + word->bytes >= KERNEL_TYPE_BYTES)
         return false;
     if (used > 0)
         type[used++] = ' ';

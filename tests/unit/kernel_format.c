@@ -149,6 +149,12 @@ static void damage_anywhere_is_noticed(void)
     CHECK_STATUS(MUSTER_E_PARSE, check_file());
     file_bytes = whole;
     CHECK_STATUS(MUSTER_OK, check_file());
+    /* A head and nothing else is a whole head. */
+    file_bytes = 56;
+    put_at(16, 8, 56);
+    hash_file(file + 24);
+    CHECK_STATUS(MUSTER_E_PARSE, check_file());
+    CHECK_CONTAINS("number of kernels", problem.text);
 }
 
 /* A file whose hash is right and whose fields are not. */
