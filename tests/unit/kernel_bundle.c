@@ -1,14 +1,16 @@
 /*
  * Bundles as bundle.h has them: which file is of which kind, what becomes of what, in which order, and
  * that a call that fails changes nothing. What is compiled is compiled by a script that gives an
- * empty object, so that it takes no time.
+ * empty object, so that it takes no time. Memory is counted, and may end: allocator_take and
+ * allocator_give are wrapped (CMakeLists.txt).
  */
+#include "base/allocator.h"
 #include "kernel/elf.h"
 #include "kernel/format.h"
 #include "kernel_support.h"
 
 #include <elf.h>
-#include <malloc.h>
+#include <limits.h>
 #include <muster/bundle.h>
 
 static const char one[] = "MUSTER_KERNEL void one(uint64_t i) { }\n";
@@ -16,6 +18,35 @@ static const char two[] = "MUSTER_KERNEL void one(uint64_t i) { }\n"
                           "MUSTER_KERNEL void two(uint64_t i) { }\n";
 
 static struct muster_bundle *bundle;
+
+void *__real_allocator_take(const struct muster_allocator *allocator, size_t count, size_t size);
+void __real_allocator_give(const struct muster_allocator *allocator, void *memory, size_t count,
+                           size_t size);
+void *__wrap_allocator_take(const struct muster_allocator *allocator, size_t count, size_t size);
+void __wrap_allocator_give(const struct muster_allocator *allocator, void *memory, size_t count,
+                           size_t size);
+
+static size_t taken_bytes, taken_pieces;
+static unsigned takes_left = UINT_MAX; /* before one fails, and all after it */
+
+void *__wrap_allocator_take(const struct muster_allocator *allocator, size_t count, size_t size)
+{
+    if (takes_left == 0)
+        return NULL;
+    takes_left -= takes_left < UINT_MAX;
+    void *memory = __real_allocator_take(allocator, count, size);
+    taken_pieces += memory != NULL;
+    taken_bytes += memory ? count * size : 0;
+    return memory;
+}
+
+void __wrap_allocator_give(const struct muster_allocator *allocator, void *memory, size_t count,
+                           size_t size)
+{
+    taken_pieces -= memory != NULL;
+    taken_bytes -= memory ? count * size : 0;
+    __real_allocator_give(allocator, memory, count, size);
+}
 
 static void begin(void)
 {
@@ -30,6 +61,8 @@ static void end(void)
 {
     muster_bundle_destroy(bundle);
     bundle = NULL;
+    CHECK_EQUAL(0, taken_pieces);
+    CHECK_EQUAL(0, taken_bytes);
 }
 
 /* The forms as "kind entry compute file;", to be compared. */
@@ -236,10 +269,36 @@ static void a_bundle_has_at_most_4096_forms(void)
         MUST(muster_bundle_add_form(bundle, &form, &problem));
     }
     CHECK_STATUS(MUSTER_E_TOO_LARGE, muster_bundle_add_form(bundle, &form, &problem));
+    char ours[256], path[KERNEL_PATH_BYTES];
+    size_t bytes = make_elf(0, ours);
+    CHECK_STATUS(MUSTER_E_TOO_LARGE,
+                 muster_bundle_add_file(bundle, put_file("a.so", ours, bytes), "f", &problem));
+    CHECK_STATUS(MUSTER_E_TOO_LARGE,
+                 muster_bundle_add_file(bundle, put_file("a.cu", "x", 1), "f", &problem));
+    CHECK_STATUS(MUSTER_E_TOO_LARGE,
+                 muster_bundle_add_file(bundle, put_file("a.c", two, strlen(two)), NULL, &problem));
+    CHECK_STATUS(MUSTER_E_PARSE, muster_bundle_build(bundle, MUSTER_KERNEL_OPENCL, NULL, &problem));
     const struct muster_kernel_form *forms = muster_bundle_forms(bundle, &count);
     CHECK_EQUAL(FORMAT_FORMS_MAX, count);
     for (size_t i = 0; i < count; i++)
         CHECK_EQUAL(i, forms[i].threads);
+    path_in(path, "full.bundle");
+    MUST(muster_bundle_write(bundle, path, &problem));
+    end();
+    begin();
+    MUST(muster_bundle_add_file(bundle, path, NULL, &problem));
+    CHECK_STATUS(MUSTER_E_TOO_LARGE, muster_bundle_add_form(bundle, &form, &problem));
+    end();
+    /* One is left: a file with two kernels does not fit, not even in part. */
+    begin();
+    for (size_t i = 1; i < FORMAT_FORMS_MAX; i++)
+        MUST(muster_bundle_add_form(bundle, &form, &problem));
+    CHECK_STATUS(MUSTER_E_TOO_LARGE,
+                 muster_bundle_add_file(bundle, put_file("a.c", two, strlen(two)), NULL, &problem));
+    CHECK_STATUS(MUSTER_E_TOO_LARGE, muster_bundle_add_file(bundle, path, NULL, &problem));
+    muster_bundle_forms(bundle, &count);
+    CHECK_EQUAL(FORMAT_FORMS_MAX - 1, count);
+    MUST(muster_bundle_add_form(bundle, &form, &problem));
     end();
 }
 
@@ -390,29 +449,67 @@ static void a_bundle_of_bundles_has_all_that_is_asked_for(void)
     end();
 }
 
-/* What calls that fail and bundles that go leave behind. Sanitizers count in their own way. */
-static void nothing_is_left_of_a_bundle(void)
+/* Everything that is done with a bundle; gives the first failure. */
+static muster_status do_all(const char *path, const char *inner, const char *out)
 {
-    size_t before = 0;
+    struct muster_kernel_form form = portable_form("x", "f");
+    form.kind = MUSTER_KERNEL_CUDA;
+    muster_status status = muster_bundle_create(&bundle, &problem);
+    if (status == MUSTER_OK)
+        status = muster_bundle_add_file(bundle, path, NULL, &problem);
+    if (status == MUSTER_OK)
+        status = muster_bundle_add_file(bundle, inner, NULL, &problem);
+    for (int i = 0; i < 20 && status == MUSTER_OK; i++)
+        status = muster_bundle_add_form(bundle, &form, &problem);
+    if (status == MUSTER_OK)
+        status = muster_bundle_build(bundle, MUSTER_KERNEL_SHARED_OBJECT, NULL, &problem);
+    if (status == MUSTER_OK)
+        status = muster_bundle_build(bundle, MUSTER_KERNEL_OPENCL, NULL, &problem);
+    return status == MUSTER_OK ? muster_bundle_write(bundle, out, &problem) : status;
+}
+
+/* Each allocation fails once, with all after it: told, with the bundle as it was, nothing left. */
+static void memory_may_end_anywhere(void)
+{
+    char path[KERNEL_PATH_BYTES], inner[KERNEL_PATH_BYTES], out[KERNEL_PATH_BYTES];
     setenv("MUSTER_CACHE", "", 1);
-    setenv("MUSTER_CC", "/nonexistent/cc", 1);
-    struct muster_kernel_form form = portable_form(one, "one");
-    form.file = "a name that takes some bytes";
-    char path[KERNEL_PATH_BYTES];
+    use_compiler("");
     snprintf(path, sizeof path, "%s", put_file("two.c", two, strlen(two)));
-    for (int i = 0; i < 300; i++) {
-        if (i == 100)
-            before = mallinfo2().uordblks;
-        begin();
-        MUST(muster_bundle_add_file(bundle, path, NULL, &problem));
-        MUST(muster_bundle_add_form(bundle, &form, &problem));
-        MUST(muster_bundle_build(bundle, MUSTER_KERNEL_OPENCL, NULL, &problem));
-        CHECK_STATUS(MUSTER_E_NOT_FOUND, muster_bundle_add_file(bundle, path, "x", &problem));
-        CHECK_STATUS(MUSTER_E_NOT_SUPPORTED,
-                     muster_bundle_build(bundle, MUSTER_KERNEL_SHARED_OBJECT, NULL, &problem));
+    path_in(inner, "inner.bundle");
+    path_in(out, "out.bundle");
+    begin();
+    add_text("x.cl", "kernel void f(int a) { }");
+    MUST(muster_bundle_write(bundle, inner, &problem));
+    end();
+    muster_status status = MUSTER_E_NO_MEMORY;
+    unsigned failures = 0;
+    for (unsigned n = 0; status != MUSTER_OK; n++) {
+        unlink(out);
+        bundle = NULL;
+        takes_left = n;
+        status = do_all(path, inner, out);
+        failures += takes_left == 0 && status != MUSTER_OK;
+        takes_left = UINT_MAX;
+        CHECK(status == MUSTER_OK || status == MUSTER_E_NO_MEMORY);
+        CHECK_EQUAL(status == MUSTER_OK, access(out, F_OK) == 0);
+        if (bundle && status == MUSTER_OK)
+            CHECK_CONTAINS("OpenCL C one 0.0 two.c;OpenCL C two 0.0 two.c;", forms_of(bundle));
         end();
     }
-    CHECK(mallinfo2().uordblks < before + 200 * 16);
+    CHECK(failures > 30);
+}
+
+/* Sizes that no memory has are refused before anything is copied. */
+static void code_may_not_be_larger_than_memory(void)
+{
+    struct muster_kernel_form form = portable_form(one, "one");
+    begin();
+    for (size_t less = 0; less <= 16; less++) {
+        form.code_bytes = SIZE_MAX - less;
+        CHECK_STATUS(MUSTER_E_NO_MEMORY, muster_bundle_add_form(bundle, &form, &problem));
+    }
+    CHECK_TEXT("", forms_of(bundle));
+    end();
 }
 
 static void kinds_have_names(void)
@@ -434,7 +531,8 @@ int main(int argc, char **argv)
         TEST(what_is_built_goes_to_the_front),
         TEST(what_cannot_be_built_changes_nothing),
         TEST(a_bundle_of_bundles_has_all_that_is_asked_for),
-        TEST(nothing_is_left_of_a_bundle),
+        TEST(memory_may_end_anywhere),
+        TEST(code_may_not_be_larger_than_memory),
         TEST(kinds_have_names),
     };
     return kernel_test_main(argc, argv, tests, COUNT_OF(tests));

@@ -377,6 +377,7 @@ static void what_only_looks_like_an_include_is_taken(void)
         "#define MAX(a, b) \\\n    ((a) > (b) ? (a) : (b))" TAIL,
         "#define MAX(a, b) \\\r\n    ((a) > (b) ? (a) : (b))\r" TAIL,
         "#define TWO(a) a; \\\na" TAIL,
+        "#define TWO(a)\t\\\na; \\\n\ta\n\n\\\n" TAIL,
         "#\n#if defined(__CUDACC__) && 1\n#elif 0\n#else\n#endif\n#undef A" TAIL,
         "#if 0\n#error \"not /* here\"\n#endif" TAIL,
         "#pragma unroll 4\n#pragma GCC ivdep\n#pragma GCC unroll 4\n#pragma once" TAIL,
@@ -404,9 +405,10 @@ static void a_file_s_name_cannot_leave_its_quotes(void)
     size_t bytes;
     static const char text[] = ENTRY("uint64_t i");
     CHECK_STATUS(MUSTER_OK, read_text(text));
-    CHECK_STATUS(MUSTER_OK, kernel_translate(&signature, text, strlen(text), "a\"b\\c\nd\te?\?/",
-                                             KERNEL_C, &platform_heap, &out, &bytes, &err));
-    CHECK_CONTAINS("#line 1 \"abcde/\"\n", out);
+    CHECK_STATUS(MUSTER_OK,
+                 kernel_translate(&signature, text, strlen(text), "a\"b\\c\nd\te\x1f ~?\?/",
+                                  KERNEL_C, &platform_heap, &out, &bytes, &err));
+    CHECK_CONTAINS("#line 1 \"abcde ~/\"\n", out);
     allocator_give(&platform_heap, out, bytes + 1, 1);
 }
 
