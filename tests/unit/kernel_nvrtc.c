@@ -537,6 +537,27 @@ static void memory_may_end(void)
         CHECK_EQUAL(0, counting.bytes);
         CHECK_EQUAL(fake->created, fake->destroyed);
     }
+    /* The whole way of each form of source: each allocation fails, with all after it. */
+    const struct kernel_target target = { MUSTER_KERNEL_CUBIN, { 9, 0 } };
+    for (int is_cuda = 0; is_cuda < 2; is_cuda++) {
+        struct muster_kernel_form form =
+            portable_form("MUSTER_KERNEL void f(uint64_t i) { }\n", "f");
+        form.kind = is_cuda ? MUSTER_KERNEL_CUDA : MUSTER_KERNEL_PORTABLE;
+        muster_status status = MUSTER_E_NO_MEMORY;
+        unsigned n = 0;
+        reset();
+        for (; status != MUSTER_OK; n++) {
+            struct kernel_image image;
+            allocations_left = n;
+            status = kernel_build(&form, &target, &failing, &image, &problem);
+            CHECK(status == MUSTER_OK || status == MUSTER_E_NO_MEMORY);
+            if (status == MUSTER_OK)
+                kernel_image_release(&image, &failing);
+            CHECK_EQUAL(0, counting.bytes);
+            CHECK_EQUAL(fake->created, fake->destroyed);
+        }
+        CHECK(n >= 3);
+    }
 }
 
 int main(int argc, char **argv)
