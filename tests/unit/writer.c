@@ -277,6 +277,36 @@ static void all_memory_is_given_back(void)
     }
 }
 
+/* What an event does not have is not shown of it. */
+static void an_event_shows_what_it_has(void)
+{
+    struct text text = { NULL, 0 };
+    struct muster_trace_event event = { .kind = MUSTER_TRACE_UNIT, .end_ns = 5 };
+    struct muster_trace_writer *writer = make(&text, 0);
+    muster_trace_writer_add(NULL, &event);
+    muster_trace_writer_add(writer, NULL);
+    muster_trace_writer_add(writer, &event);
+    CHECK_STATUS(MUSTER_OK, muster_trace_writer_end(writer, 0, &problem));
+    muster_trace_writer_destroy(writer);
+    CHECK(!strstr(text.bytes, "\"job\"") && !strstr(text.bytes, "\"bytes\"") &&
+          !strstr(text.bytes, "\"status\""));
+    CHECK_CONTAINS("\"retry\":false,\"copy\":false", text.bytes);
+    free(text.bytes);
+    text = (struct text){ NULL, 0 };
+    writer = make(&text, 0);
+    event.job = 1;
+    event.bytes = 1;
+    event.status = MUSTER_E_PARSE;
+    event.is_retry = event.is_copy = true;
+    muster_trace_writer_add(writer, &event);
+    CHECK_STATUS(MUSTER_OK, muster_trace_writer_end(writer, 0, &problem));
+    muster_trace_writer_destroy(writer);
+    CHECK_CONTAINS("\"retry\":true,\"copy\":true", text.bytes);
+    CHECK_CONTAINS("\"bytes\":1,\"job\":1}", text.bytes);
+    CHECK_CONTAINS("\"status\":\"MUSTER_E_PARSE\"", text.bytes);
+    free(text.bytes);
+}
+
 /* A name that cannot be given is a failure like any other. */
 static void a_device_that_cannot_be_named_is_told(void)
 {
@@ -305,6 +335,7 @@ int main(int argc, char **argv)
         TEST(an_empty_trace_is_text_too),
         TEST(all_memory_is_given_back),
         TEST(a_device_that_cannot_be_named_is_told),
+        TEST(an_event_shows_what_it_has),
         TEST(the_first_failure_sticks),
     };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
