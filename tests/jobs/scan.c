@@ -291,7 +291,7 @@ static void the_shortest_of_a_family_is_found(void)
 /* Comparisons, of which a text that repeats what a word repeats must not need more than its length. */
 static uint64_t work_for(size_t repeated, size_t text_bytes, size_t piece, enum finder_want want)
 {
-    static uint8_t text[1 << 20], word[1 << 16];
+    static uint8_t text[1 << 18], word[1 << 13];
     static uint64_t all_marks[sizeof text / 64];
     struct words words = { 0 };
     struct automaton automaton;
@@ -317,10 +317,10 @@ static uint64_t work_for(size_t repeated, size_t text_bytes, size_t piece, enum 
 static void what_repeats_itself_takes_no_longer(void)
 {
     for (int want = FINDER_COUNTS; want <= FINDER_MATCHES; want++)
-        for (size_t piece = 1 << 12; piece <= 1 << 20; piece <<= 4)
-            CHECK(work_for(5000, 1 << 20, piece, (enum finder_want)want) < 1 << 18);
+        for (size_t piece = 1 << 12; piece <= 1 << 18; piece <<= 3)
+            CHECK(work_for(5000, 1 << 18, piece, (enum finder_want)want) < 1 << 17);
     /* Where the words are short nobody reads backward. */
-    CHECK(work_for(20, 1 << 20, 1 << 16, FINDER_COUNTS) > 1 << 20);
+    CHECK(work_for(20, 1 << 18, 1 << 16, FINDER_COUNTS) > 1 << 20);
 }
 
 /* A second input at whose places other words begin than at the first one's. */

@@ -54,7 +54,7 @@ static void path_of(const uint8_t *key, char path[KERNEL_PATH_BYTES])
 
 static void what_was_kept_is_found_under_its_key_alone(void)
 {
-    static char large[3 << 20];
+    static char large[(1 << 20) + 5];
     uint8_t key[SHA256_BYTES];
     for (size_t i = 0; i < sizeof large; i++)
         large[i] = (char)(i * 31);
@@ -352,7 +352,7 @@ static void processes_fill_one_entry_at_once(void)
         writers[w] = fork();
         CHECK(writers[w] >= 0);
         if (writers[w] == 0) {
-            for (int i = 0; i < 40; i++)
+            for (int i = 0; i < 20; i++)
                 kernel_cache_keep(key, large, sizeof large, &platform_heap);
             _exit(0);
         }
