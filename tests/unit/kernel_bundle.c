@@ -194,6 +194,18 @@ static void an_image_may_be_of_the_only_kernel_there_is(void)
     MUST(muster_bundle_add_file(bundle, put_file("a.c", one, strlen(one)), NULL, &problem));
     MUST(muster_bundle_add_file(bundle, put_file("b.so", ours, bytes), NULL, &problem));
     CHECK_TEXT("portable one 0.0 a.c;shared object one 0.0 b.so;", forms_of(bundle));
+    MUST(muster_bundle_add_file(bundle, put_file("b.so", ours, bytes), NULL, &problem));
+    CHECK_TEXT("portable one 0.0 a.c;shared object one 0.0 b.so;shared object one 0.0 b.so;",
+               forms_of(bundle));
+    end();
+    begin();
+    MUST(muster_bundle_add_file(bundle, put_file("c.c", two, strlen(two)), NULL, &problem));
+    CHECK_STATUS(MUSTER_E_INVALID,
+                 muster_bundle_add_file(bundle, put_file("b.so", ours, bytes), NULL, &problem));
+    end();
+    begin();
+    MUST(muster_bundle_add_file(bundle, put_file("a.c", one, strlen(one)), NULL, &problem));
+    MUST(muster_bundle_add_file(bundle, put_file("b.so", ours, bytes), NULL, &problem));
     MUST(muster_bundle_add_file(bundle, put_file("c.c", two, strlen(two)), "two", &problem));
     CHECK_STATUS(MUSTER_E_INVALID,
                  muster_bundle_add_file(bundle, put_file("b.so", ours, bytes), NULL, &problem));

@@ -429,6 +429,18 @@ static void the_prelude_s_own_line_is_taken_out(void)
     CHECK_CONTAINS("#line 1 \"f.c\"\n\nMUSTER_KERNEL void f(", out);
     CHECK(strstr(out, "#include <muster_kernel.h>\n") == NULL);
     allocator_give(&platform_heap, out, bytes + 1, 1);
+    /* More than once, in several lines: what stands around them stays at its lines. */
+    static const char more[] =
+        "int a;\n#include <muster_kernel.h> /* b\n c */\nint d;\n"
+        "#include \"muster_kernel.h\"\nMUSTER_KERNEL void f(uint64_t i) { }\n"
+        "#include <muster_kernel.h>";
+    CHECK_STATUS(MUSTER_OK, read_text(more));
+    CHECK_STATUS(MUSTER_OK, kernel_translate(&signature, more, strlen(more), "f.c", KERNEL_C,
+                                             &platform_heap, &out, &bytes, &err));
+    CHECK_CONTAINS("#line 1 \"f.c\"\nint a;\n\n\nint d;\n\nMUSTER_KERNEL void f(uint64_t i) { }\n"
+                   "\n#undef f\n",
+                   out);
+    allocator_give(&platform_heap, out, bytes + 1, 1);
 }
 
 static void each_language_gets_its_wrapper(void)
@@ -508,6 +520,8 @@ static void only_what_looks_like_an_entry_is_guessed(void)
         { MUSTER_KERNEL_CUDA, "__global__ void f(int a);", 1, "f" },
         { MUSTER_KERNEL_CUDA, "__global__ f;", 0, "" },
         { MUSTER_KERNEL_CUDA, "__global__ f { }", 0, "" },
+        { MUSTER_KERNEL_CUDA, "__global__ f; void g(int a) { }", 0, "" },
+        { MUSTER_KERNEL_CUDA, "__global__ f { g(1) }", 0, "" },
         { MUSTER_KERNEL_CUDA, "__global__ void 9(int a)", 0, "" },
         { MUSTER_KERNEL_CUDA, "__global__ void __launch_bounds__(8, f(2)) g(int a)", 1, "g" },
         { MUSTER_KERNEL_CUDA, "__global__ __attribute__((x(1))) void g(int a)", 1, "g" },
