@@ -11,6 +11,7 @@
 #include "json.h"
 #include "message.h"
 #include "table.h"
+#include "utf8.h"
 
 #include <muster/task.h>
 #include <stdio.h>
@@ -40,8 +41,10 @@ struct machine {
 /* Shown in its place, on a terminal only. */
 static void show_progress(const char *id, const char *what)
 {
+    char shown[256];
+    utf8_show_all(id, shown, sizeof shown);
     if (isatty(STDERR_FILENO))
-        fprintf(stderr, "\r\033[K%s%s%s", id, *what ? ": " : "", what);
+        fprintf(stderr, "\r\033[K%s%s%s", shown, *what ? ": " : "", what);
 }
 
 /* The machine's own rows. */

@@ -325,20 +325,21 @@ static void tell_refusals(const struct offers *offers, bool was_waited)
         if (offer->is_held && (offer->is_waited_for || !*offer->refusal)) {
             lease_time(&offer->holder, since);
             lease_user(&offer->holder, user, sizeof user);
-            fprintf(stderr, "  %s leased%s since %s UTC by %s, pid %llu: %s\n", offer->info.id,
-                    own && strcmp(own, offer->key) == 0 ? " to what this runs in," : "", since,
-                    user, (unsigned long long)offer->holder.pid, offer->holder.command);
+            message_detail("%s leased%s since %s UTC by %s, pid %llu: %s", offer->info.id,
+                           own && strcmp(own, offer->key) == 0 ? " to what this runs in," : "",
+                           since, user, (unsigned long long)offer->holder.pid,
+                           offer->holder.command);
         } else if (*offer->spoiled) {
-            fprintf(stderr, "  %s refused: %s\n", offer->info.id, offer->spoiled);
+            message_detail("%s refused: %s", offer->info.id, offer->spoiled);
         } else {
-            fprintf(stderr, "  %s refused by %s\n", offer->info.id,
-                    *offer->refusal ? offer->refusal : "the hints");
+            message_detail("%s refused by %s", offer->info.id,
+                           *offer->refusal ? offer->refusal : "the hints");
         }
     }
     if (is_waited_for)
-        fprintf(stderr, "  fix: %s\n",
-                was_waited ? "wait longer, or ask those who have them"
-                           : "wait for one with --wait, or ask those who have them");
+        message_detail("fix: %s", was_waited
+                                      ? "wait longer, or ask those who have them"
+                                      : "wait for one with --wait, or ask those who have them");
 }
 
 /* LEASE_TAKEN: of `key`. */

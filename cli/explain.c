@@ -30,7 +30,7 @@ static void print_text(const struct placement *placement, struct output *out)
                                                    { .title = "SCORE", .right = true },
                                                    { .title = "OUTCOME" } };
     output_text(out, "policy ");
-    output_text(out, placement->decision.policy);
+    output_column(out, placement->decision.policy, 0, false);
     output_text(out, "\n");
     table_print(columns, 3, fill_row, placement, placement->decision.device_count, out);
 }

@@ -20,7 +20,7 @@ static void quote(struct output *out, const char *text)
         if (character == '"' || character == '\\') {
             output_text(out, "\\");
             output_bytes(out, text, bytes);
-        } else if (character < 0x20 || character == 0x7F) {
+        } else if (utf8_is_control(character)) {
             char escape[8];
             snprintf(escape, sizeof escape, "\\u%04x", (unsigned)character);
             output_text(out, escape);

@@ -42,8 +42,8 @@ static const char *folder_path(void)
 static bool refuse_folder(const char *path, const char *why)
 {
     message_error("leases cannot be kept in %s: %s", path, why);
-    fprintf(stderr, "  fix: remove it, or name another folder in " LEASE_FOLDER_VARIABLE
-                    ", the same for all who share the devices\n");
+    message_detail("fix: remove it, or name another folder in " LEASE_FOLDER_VARIABLE
+                   ", the same for all who share the devices");
     return false;
 }
 

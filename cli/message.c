@@ -1,5 +1,7 @@
 #include "message.h"
 
+#include "utf8.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -18,18 +20,15 @@ void message_between(void (*before)(void *user), void (*after)(void *user), void
     others.user = user;
 }
 
-static void print(const char *text, const char *fix)
+static void print(const char *head, const char *text, const char *fix)
 {
-    char line[MESSAGE_BYTES + 256];
-    int length =
-        snprintf(line, sizeof line, *fix ? "muster: %s\n  fix: %s\n" : "muster: %s\n", text, fix);
-    /* Words from the command line and from drivers must not steer the terminal. */
-    for (int i = 0; i < length && i < (int)sizeof line; i++)
-        if ((unsigned char)line[i] < 0x20 && line[i] != '\n')
-            line[i] = '?';
+    char shown[MESSAGE_BYTES], shown_fix[MESSAGE_BYTES];
+    /* Words from the command line, from files and from drivers must not steer the terminal. */
+    utf8_show_all(text, shown, sizeof shown);
+    utf8_show_all(fix, shown_fix, sizeof shown_fix);
     if (others.before)
         others.before(others.user);
-    fputs(line, stderr);
+    fprintf(stderr, *fix ? "%s%s\n  fix: %s\n" : "%s%s\n", head, shown, shown_fix);
     if (others.after)
         others.after(others.user);
 }
@@ -41,7 +40,17 @@ void message_error(const char *format, ...)
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    print(text, "");
+    print("muster: ", text, "");
+}
+
+void message_detail(const char *format, ...)
+{
+    char text[MESSAGE_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    print("  ", text, "");
 }
 
 void message_usage(const char *command, const char *format, ...)
@@ -52,7 +61,7 @@ void message_usage(const char *command, const char *format, ...)
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     snprintf(fix, sizeof fix, "muster %s%s--help", command ? command : "", command ? " " : "");
-    print(text, fix);
+    print("muster: ", text, fix);
 }
 
 void message_library(const char *subject, const struct muster_error *error)
@@ -60,5 +69,5 @@ void message_library(const char *subject, const struct muster_error *error)
     char text[MESSAGE_BYTES];
     snprintf(text, sizeof text, "%s%s%s", subject ? subject : "", subject ? ": " : "",
              *error->text ? error->text : muster_status_message(error->status));
-    print(text, error->fix);
+    print("muster: ", text, error->fix);
 }

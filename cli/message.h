@@ -1,5 +1,6 @@
 /*
- * What the command says on stderr: "muster: TEXT" and, where something would help, "  fix: FIX".
+ * What the command says on stderr: "muster: TEXT" and, where something would help, "  fix: FIX". What
+ * could steer a terminal, newlines too, is left out of both.
  */
 #ifndef CLI_MESSAGE_H
 #define CLI_MESSAGE_H
@@ -7,6 +8,9 @@
 #include <muster/status.h>
 
 void message_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* A line more of what was said last. */
+void message_detail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /*
  * A mistake in how the subcommand was called; `command` may be NULL. The fix points to its --help.

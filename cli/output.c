@@ -59,13 +59,6 @@ void output_number(struct output *out, uint64_t number)
     output_bytes(out, digits + first, sizeof digits - first);
 }
 
-/* A name from a driver must not steer the terminal it is shown on. */
-static bool is_control(uint32_t character)
-{
-    return character < 0x20 || (character >= 0x7F && character < 0xA0) ||
-           character == UTF8_REPLACEMENT;
-}
-
 void output_column(struct output *out, const char *text, size_t width, bool right)
 {
     size_t length = utf8_count(text);
@@ -73,13 +66,10 @@ void output_column(struct output *out, const char *text, size_t width, bool righ
     for (size_t i = 0; right && i < spaces; i++)
         output_text(out, " ");
     while (*text) {
-        uint32_t character;
-        size_t bytes = utf8_read(text, &character);
-        if (is_control(character))
-            output_text(out, "?");
-        else
-            output_bytes(out, text, bytes);
-        text += bytes;
+        const char *shown;
+        size_t bytes, taken = utf8_show(text, &shown, &bytes);
+        output_bytes(out, shown, bytes);
+        text += taken;
     }
     for (size_t i = 0; !right && i < spaces; i++)
         output_text(out, " ");

@@ -23,8 +23,8 @@ void output_bytes(struct output *out, const char *bytes, size_t count);
 void output_text(struct output *out, const char *text);
 void output_number(struct output *out, uint64_t number);
 /*
- * `text` and then spaces up to `width` characters, or the spaces first if `right`. Control
- * characters become '?'.
+ * `text` and then spaces up to `width` characters, or the spaces first if `right`. What
+ * could steer a terminal is left out of it, as utf8_show has it.
  */
 void output_column(struct output *out, const char *text, size_t width, bool right);
 

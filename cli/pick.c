@@ -5,8 +5,6 @@
 #include "message.h"
 #include "placement.h"
 
-#include <stdio.h>
-
 static void print_refusals(const struct placement *placement)
 {
     char id[24], words[160];
@@ -14,7 +12,7 @@ static void print_refusals(const struct placement *placement)
     for (uint32_t i = 0; i < placement->decision.device_count; i++) {
         placement_id(placement, i, id, sizeof id);
         placement_reason(placement, i, words, sizeof words);
-        fprintf(stderr, "  %s refused by %s\n", id, words);
+        message_detail("%s refused by %s", id, words);
     }
 }
 

@@ -94,7 +94,7 @@ struct printing {
     const struct option_value *values;
     const char **paths;
     size_t path_count;
-    bool has_names, is_prompt;
+    bool has_names, is_terminal;
     struct output *out;
     struct json json;
     bool has_begun; /* the JSON */
@@ -184,20 +184,28 @@ static void print_prefix(const struct printing *printing, uint64_t number)
     output_text(printing->out, ":");
 }
 
+/* As grep prints it, but for what could steer the terminal where it is one. */
+static void print_name(const struct printing *printing, size_t input)
+{
+    if (printing->is_terminal)
+        output_column(printing->out, name_of(printing, input), 0, false);
+    else
+        output_text(printing->out, name_of(printing, input));
+    output_text(printing->out, ":");
+}
+
 static bool print_hit(void *user, size_t input, const struct finder_hit *hit)
 {
     struct printing *printing = user;
-    if (printing->has_names) {
-        output_text(printing->out, name_of(printing, input));
-        output_text(printing->out, ":");
-    }
+    if (printing->has_names)
+        print_name(printing, input);
     if (printing->values[LINE_NUMBER].given)
         print_prefix(printing, hit->line_number);
     if (printing->values[BYTE_OFFSET].given)
         print_prefix(printing, hit->offset);
     output_bytes(printing->out, (const char *)hit->bytes, hit->length);
     output_bytes(printing->out, "\n", 1);
-    if (printing->is_prompt)
+    if (printing->is_terminal)
         output_flush(printing->out);
     return !output_failed(printing->out);
 }
@@ -226,13 +234,11 @@ static bool print_end(void *user, size_t input, uint64_t lines)
         json_number(&printing->json, "lines", lines);
         json_end_object(&printing->json);
     } else if (printing->values[COUNT].given) {
-        if (printing->has_names) {
-            output_text(printing->out, name_of(printing, input));
-            output_text(printing->out, ":");
-        }
+        if (printing->has_names)
+            print_name(printing, input);
         output_number(printing->out, lines);
         output_bytes(printing->out, "\n", 1);
-        if (printing->is_prompt)
+        if (printing->is_terminal)
             output_flush(printing->out);
     }
     return !output_failed(printing->out);
@@ -375,7 +381,7 @@ static enum exit_code run(const struct option_value *values, const char *argumen
     struct printing printing = { .values = values,
                                  .paths = more_inputs.words - 1,
                                  .path_count = more_inputs.count + 1,
-                                 .is_prompt = isatty(STDOUT_FILENO) == 1,
+                                 .is_terminal = isatty(STDOUT_FILENO) == 1,
                                  .out = out };
     printing.has_names =
         values[WITH_FILENAME].given || (printing.path_count > 1 && !values[NO_FILENAME].given);

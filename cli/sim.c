@@ -237,7 +237,7 @@ static void print_line(struct output *out, const char *name, const char *figure,
     output_column(out, name, 10, false);
     output_column(out, figure, 12, true);
     output_text(out, *words ? "  " : "");
-    output_text(out, words);
+    output_column(out, words, 0, false);
     output_text(out, "\n");
 }
 

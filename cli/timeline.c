@@ -280,7 +280,7 @@ static void put_escaped(struct output *out, const char *text, size_t characters_
             output_text(out, "&lt;");
         else if (character == '>')
             output_text(out, "&gt;");
-        else if (character < 0x20 || character == 0x7F || character == UTF8_REPLACEMENT ||
+        else if (utf8_is_control(character) || character == UTF8_REPLACEMENT ||
                  character == 0xFFFE || character == 0xFFFF)
             output_text(out, "?");
         else

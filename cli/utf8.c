@@ -1,5 +1,7 @@
 #include "utf8.h"
 
+#include <string.h>
+
 size_t utf8_read(const char *text, uint32_t *character)
 {
     const unsigned char *bytes = (const unsigned char *)text;
@@ -53,4 +55,34 @@ size_t utf8_count(const char *text)
     for (; *text; text += utf8_read(text, &character))
         count++;
     return count;
+}
+
+bool utf8_is_control(uint32_t character)
+{
+    return character < 0x20 || (character >= 0x7F && character < 0xA0);
+}
+
+size_t utf8_show(const char *text, const char **shown, size_t *shown_bytes)
+{
+    uint32_t character;
+    size_t bytes = utf8_read(text, &character);
+    bool is_shown = !utf8_is_control(character) && character != UTF8_REPLACEMENT;
+    *shown = is_shown ? text : "?";
+    *shown_bytes = is_shown ? bytes : 1;
+    return bytes;
+}
+
+void utf8_show_all(const char *text, char *out, size_t room)
+{
+    while (*text) {
+        const char *shown;
+        size_t bytes, taken = utf8_show(text, &shown, &bytes);
+        if (bytes >= room)
+            break;
+        memcpy(out, shown, bytes);
+        out += bytes;
+        room -= bytes;
+        text += taken;
+    }
+    *out = '\0';
 }

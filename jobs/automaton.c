@@ -268,7 +268,8 @@ bool automaton_init(struct automaton *automaton, const struct words *words)
 {
     uint32_t header[SCAN_HEADER_WORDS] = { 0 };
     size_t size = lay_out(header, words);
-    *automaton = (struct automaton){ .bytes = size * sizeof(uint32_t) };
+    *automaton = (struct automaton){ .bytes = size * sizeof(uint32_t),
+                                     .word_count = (uint32_t)words->count };
     automaton->memory = calloc(size, sizeof(uint32_t));
     automaton->parents = calloc(words->count + 1, sizeof *automaton->parents);
     if (!automaton->memory || !automaton->parents) {
@@ -292,9 +293,16 @@ void automaton_deinit(struct automaton *automaton)
     *automaton = (struct automaton){ 0 };
 }
 
+const uint8_t *automaton_word(const struct automaton *automaton, uint32_t index, uint32_t *length)
+{
+    const uint32_t *word = word_at(automaton->memory, index);
+    *length = word[1];
+    return letters_of(automaton->memory, word);
+}
+
 /* The longest word of the group at the beginning of a text. */
 static uint32_t longest_in_group(const struct automaton *automaton, uint32_t group,
-                                 const uint8_t *text, size_t length, bool is_all)
+                                 const uint8_t *text, size_t length, bool is_all, uint64_t *work)
 {
     const uint32_t *memory = automaton->memory;
     uint32_t low = memory[group + 2], high = low + memory[group + 3];
@@ -307,6 +315,7 @@ static uint32_t longest_in_group(const struct automaton *automaton, uint32_t gro
         size_t same = 4;
         while (same < word[1] && same < length && text[same] == letters[same])
             same++;
+        *work += same;
         if (same < word[1] && same == length && !is_all)
             return AUTOMATON_UNKNOWN;
         if (same < word[1] && (same == length || text[same] < letters[same])) {
@@ -317,7 +326,7 @@ static uint32_t longest_in_group(const struct automaton *automaton, uint32_t gro
             before_same = same;
         }
     }
-    while (before > 0 && word_at(memory, before - 1)[1] > before_same)
+    for (; before > 0 && word_at(memory, before - 1)[1] > before_same; ++*work)
         before = automaton->parents[before - 1];
     return before > 0 ? word_at(memory, before - 1)[1] : 0;
 }
@@ -336,7 +345,7 @@ static uint32_t longest_short(const struct automaton *automaton, uint32_t key, s
 }
 
 uint32_t automaton_longest(const struct automaton *automaton, const uint8_t *text, size_t length,
-                           bool is_all)
+                           bool is_all, uint64_t *work)
 {
     const uint32_t *memory = automaton->memory;
     uint32_t key = key_of(text, length < 4 ? (uint32_t)length : 4), found = 0;
@@ -350,7 +359,7 @@ uint32_t automaton_longest(const struct automaton *automaton, const uint8_t *tex
         uint32_t group =
             scan_may_go_on(memory, key, more) ? scan_find_group(memory, key, more, 0) : 0;
         if (group)
-            found = longest_in_group(automaton, group, text, length, is_all);
+            found = longest_in_group(automaton, group, text, length, is_all, work);
     } else if (!is_all) {
         return AUTOMATON_UNKNOWN;
     }

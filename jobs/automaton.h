@@ -24,7 +24,8 @@ struct automaton {
     uint32_t *memory; /* owns */
     size_t bytes;
     uint32_t *parents; /* owns; for each word the longest other of its group it begins with, + 1 */
-    uint32_t reach;    /* so many bytes from a place on always tell which word begins there */
+    uint32_t word_count;
+    uint32_t reach; /* so many bytes from a place on always tell which word begins there */
     /* Words of 1 and 2 bytes: the kernel need not tell them apart. */
     uint8_t singles[256];
     uint32_t doubles[65536 / 32];
@@ -37,12 +38,15 @@ void automaton_deinit(struct automaton *automaton);
 /* The length is not known: it depends on bytes behind those that are there. */
 #define AUTOMATON_UNKNOWN UINT32_MAX
 
+/* The letters of a word, in the order of the list; borrowed from the automaton. */
+const uint8_t *automaton_word(const struct automaton *automaton, uint32_t index, uint32_t *length);
+
 /*
  * The longest word that stands at the beginning of a text, its length; 0: none does. `is_all`: the
- * text ends behind these bytes.
+ * text ends after these bytes. `*work` grows by what it took: bytes and words that were compared.
  */
 uint32_t automaton_longest(const struct automaton *automaton, const uint8_t *text, size_t length,
-                           bool is_all);
+                           bool is_all, uint64_t *work);
 
 /* The first place in [from, to) where a word may begin, `to` if there is none. */
 size_t automaton_next(const struct automaton *automaton, const uint8_t *text, size_t from,

@@ -18,12 +18,16 @@ void finder_begin(struct finder *finder)
     finder->kept_bytes = 0;
     finder->at = finder->next = 0;
     finder->is_in_counted_line = false;
+    finder->work = 0;
+    finder->is_backward = false;
+    backward_forget(&finder->backward);
     finder->numbered_to = finder->lines_before = 0;
     finder->count = 0;
 }
 
 void finder_deinit(struct finder *finder)
 {
+    backward_deinit(&finder->backward);
     free(finder->kept);
     finder->kept = NULL;
     finder->kept_capacity = finder->kept_bytes = 0;
@@ -125,6 +129,26 @@ static size_t deal_with(struct finder *finder, const struct view *view, size_t p
     return end + 1;
 }
 
+/* The longest word at a place, as automaton_longest has it. */
+static uint32_t longest_at(struct finder *finder, const struct view *view, size_t place)
+{
+    const struct automaton *automaton = finder->automaton;
+    uint64_t offset = finder->at + place;
+    /* The work is bounded by the text's length, whatever the words are. */
+    if (!finder->is_backward && !finder->has_no_memory &&
+        finder->work > finder->patience + FINDER_WORK_PER_BYTE * offset) {
+        finder->is_backward = finder->backward.nodes || backward_init(&finder->backward, automaton);
+        finder->has_no_memory = !finder->is_backward;
+    }
+    if (!finder->is_backward)
+        return automaton_longest(automaton, view->text + place, view->length - place, view->is_all,
+                                 &finder->work);
+    if (!view->is_all && view->length - place < automaton->reach)
+        return AUTOMATON_UNKNOWN;
+    return backward_longest(&finder->backward, automaton, view->text, place, view->length,
+                            finder->at, view->is_all);
+}
+
 /*
  * Looks at the places of a view whose text begins at finder->at. `*open` is the first that cannot be
  * told yet, or the limit.
@@ -143,8 +167,7 @@ static enum finder_result look(struct finder *finder, const struct view *view, s
         place = next_place(finder, view, place);
         if (place == view->limit)
             break;
-        uint32_t length = automaton_longest(finder->automaton, view->text + place,
-                                            view->length - place, view->is_all);
+        uint32_t length = longest_at(finder, view, place);
         if (length == AUTOMATON_UNKNOWN) {
             *open = place;
             break;

@@ -7,7 +7,10 @@
 #ifndef JOBS_FINDER_H
 #define JOBS_FINDER_H
 
-#include "automaton.h"
+#include "backward.h"
+
+#define FINDER_PATIENCE ((uint64_t)1 << 20)
+#define FINDER_WORK_PER_BYTE 32
 
 enum finder_want {
     FINDER_COUNTS, /* how many lines have a word */
@@ -27,6 +30,11 @@ struct finder {
     bool is_numbered;
     bool has_empty; /* the empty word, which every line has */
     const struct automaton *automaton;
+    /*
+     * Of a text of n bytes the words at its places are compared for at most so much and
+     * FINDER_WORK_PER_BYTE x n; then it is read backward.
+     */
+    uint64_t patience;
     /* False: nothing more is wanted. */
     bool (*hit)(void *user, const struct finder_hit *hit);
     void *user;
@@ -36,6 +44,9 @@ struct finder {
     uint64_t at;   /* offset in the input of the text to be dealt with */
     uint64_t next; /* offset before which nothing is looked for */
     bool is_in_counted_line;
+    uint64_t work; /* done at places of this input */
+    struct backward backward;
+    bool is_backward, has_no_memory;    /* `backward` is made; it could not be */
     uint64_t numbered_to, lines_before; /* newlines before that offset */
     /* Lines with a word so far; where every word is wanted, only whether it is 0 means something. */
     uint64_t count;

@@ -142,6 +142,7 @@ static muster_status set_up(struct scan *scan, const struct words *words, struct
                                     .is_numbered = scan->options.is_numbered,
                                     .has_empty = words->has_empty,
                                     .automaton = &scan->automaton,
+                                    .patience = FINDER_PATIENCE,
                                     .hit = pass_on,
                                     .user = scan };
     finder_begin(&scan->finder);

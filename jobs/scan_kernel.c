@@ -1,7 +1,7 @@
 /*
  * The kernel of `scan`, in the portable form: each item is SCAN_ITEM bytes of text, and what comes
- * out is a bit for each of them that says whether a word may begin there. Where the item's own bytes
- * do not suffice to tell, the bit is set: whoever reads it looks again. The same functions serve the
+ * out is a bit for each of them that says whether a word may begin there. Where the item's own bytes,
+ * or a few of a long word's, do not suffice to tell, the bit is set: whoever reads it looks again. The same functions serve the
  * host, which includes this file; automaton.h says what is in the automaton.
  */
 #include <muster_kernel.h>
@@ -36,6 +36,9 @@
 #define SCAN_GROUP_EMPTY 0xffffffffu
 /* A word is where its bytes are, its length, and that of the shortest in its group it begins with. */
 #define SCAN_WORD_WORDS 3u
+
+/* So many bytes of a word are compared; where more would have to be, it is not known. */
+#define SCAN_COMPARED_MAX 32u
 
 #define SCAN_NO 0u
 #define SCAN_YES 1u
@@ -126,16 +129,17 @@ static uint32_t scan_search_group(MUSTER_GLOBAL const uint32_t *automaton, uint3
     MUSTER_GLOBAL const uint8_t *bytes =
         (MUSTER_GLOBAL const uint8_t *)(automaton + automaton[SCAN_AT_BYTES]);
     uint32_t low = automaton[group + 2u], high = low + automaton[group + 3u];
+    uint32_t known = length < SCAN_COMPARED_MAX ? length : SCAN_COMPARED_MAX;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2u, same = 4u;
         uint32_t word = automaton[SCAN_AT_WORDS] + middle * SCAN_WORD_WORDS;
         MUSTER_GLOBAL const uint8_t *letters = bytes + automaton[word];
         uint32_t enough = automaton[word + 2u];
-        while (same < enough && same < length && text[same] == letters[same])
+        while (same < enough && same < known && text[same] == letters[same])
             same++;
         if (same >= enough)
             return SCAN_YES;
-        if (same >= length)
+        if (same >= known)
             return SCAN_UNKNOWN;
         if (text[same] < letters[same])
             high = middle;

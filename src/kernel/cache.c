@@ -27,7 +27,7 @@ static bool find_folder(char folder[PLATFORM_PATH_BYTES])
         if (!value || (i > 0 && !*value))
             continue;
         int length = snprintf(folder, PLATFORM_PATH_BYTES, "%s%s", value, places[i].below);
-        return *value != '\0' && length < PLATFORM_PATH_BYTES - 96;
+        return *value != '\0' && length < PLATFORM_PATH_BYTES;
     }
     return false;
 }
@@ -40,8 +40,7 @@ static bool find_path(const uint8_t key[SHA256_BYTES], char folder[PLATFORM_PATH
         return false;
     for (size_t i = 0; i < SHA256_BYTES; i++)
         snprintf(name + 2 * i, 3, "%02x", key[i]);
-    snprintf(path, PLATFORM_PATH_BYTES, "%.400s/%s.kernel", folder, name);
-    return true;
+    return snprintf(path, PLATFORM_PATH_BYTES, "%s/%s.kernel", folder, name) < PLATFORM_PATH_BYTES;
 }
 
 static void hash_of(const void *bytes, size_t size, uint8_t out[SHA256_BYTES])
@@ -87,7 +86,7 @@ void kernel_cache_keep(const uint8_t key[SHA256_BYTES], const void *bytes, size_
 {
     char folder[PLATFORM_PATH_BYTES], path[PLATFORM_PATH_BYTES];
     if (size > ENTRY_BYTES_MAX - HEAD_BYTES || !find_path(key, folder, path) ||
-        !platform_folder_make(folder))
+        !platform_folder_make(folder) || !platform_file_is_ours(folder))
         return;
     char *text = allocator_take(allocator, HEAD_BYTES + size, 1);
     if (!text)

@@ -7,12 +7,17 @@ void scanner_init(struct scanner *scanner, const char *text, size_t bytes)
     *scanner = (struct scanner){ .text = text, .bytes = bytes, .line = 1, .is_fresh = true };
 }
 
+void scanner_init_within(struct scanner *scanner, const char *text, size_t bytes, size_t line)
+{
+    *scanner = (struct scanner){ .text = text, .bytes = bytes, .line = line };
+}
+
 bool word_is(const struct word *word, const char *text)
 {
     return word->bytes == strlen(text) && memcmp(word->text, text, word->bytes) == 0;
 }
 
-/* The character `ahead` of here, 0 behind the end. */
+/* The character `ahead` of here, 0 after the end. */
 static char peek(const struct scanner *scanner, size_t ahead)
 {
     return ahead < scanner->bytes - scanner->at ? scanner->text[scanner->at + ahead] : '\0';
@@ -76,23 +81,31 @@ static bool skip_unseen(struct scanner *scanner)
     return true;
 }
 
-static void skip_directive(struct scanner *scanner)
-{
-    while (scanner->at < scanner->bytes && peek(scanner, 0) != '\n')
-        if (!skip_unseen(scanner))
-            step(scanner);
-}
-
-/* An unfinished literal ends with its line, as compilers see it. */
-static void skip_literal(struct scanner *scanner)
+/* False: it is not closed on its line, and ends with it, as compilers see it. */
+static bool skip_literal(struct scanner *scanner)
 {
     char quote = peek(scanner, 0);
     step(scanner);
     while (scanner->at < scanner->bytes && peek(scanner, 0) != '\n') {
         char c = peek(scanner, 0);
+        if (splice_bytes(scanner) > 0)
+            return false;
         skip(scanner, c == '\\' && scanner->bytes - scanner->at > 1 ? 2 : 1);
         if (c == quote)
-            return;
+            return true;
+    }
+    return false;
+}
+
+static void skip_directive(struct scanner *scanner)
+{
+    while (scanner->at < scanner->bytes && peek(scanner, 0) != '\n') {
+        char c = peek(scanner, 0);
+        /* What looks like a comment inside of quotes is none. */
+        if (c == '"' || c == '\'')
+            skip_literal(scanner);
+        else if (!skip_unseen(scanner))
+            step(scanner);
     }
 }
 
@@ -118,8 +131,7 @@ bool scanner_next(struct scanner *scanner, struct word *word)
         word->kind = WORD_DIRECTIVE;
         skip_directive(scanner);
     } else if (c == '"' || c == '\'') {
-        word->kind = WORD_LITERAL;
-        skip_literal(scanner);
+        word->kind = skip_literal(scanner) ? WORD_LITERAL : WORD_UNFINISHED;
     } else if (is_name_part(c)) {
         word->kind = WORD_NAME;
         while (is_name_part(peek(scanner, 0)))

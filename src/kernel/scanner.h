@@ -11,10 +11,11 @@
 
 enum word_kind {
     WORD_END,
-    WORD_NAME,      /* an identifier; also the digits and letters of a number */
-    WORD_LITERAL,   /* a string or a character */
-    WORD_DIRECTIVE, /* a preprocessor line with its continuations */
-    WORD_SIGN       /* any other character */
+    WORD_NAME,       /* an identifier; also the digits and letters of a number */
+    WORD_LITERAL,    /* a string or a character */
+    WORD_UNFINISHED, /* one that is not closed on its line, which it reaches to the end of */
+    WORD_DIRECTIVE,  /* a preprocessor line with its continuations */
+    WORD_SIGN        /* any other character */
 };
 
 struct word {
@@ -31,6 +32,8 @@ struct scanner {
 };
 
 void scanner_init(struct scanner *scanner, const char *text, size_t bytes);
+/* For a text that begins in the middle of line `line`: a # there begins no directive. */
+void scanner_init_within(struct scanner *scanner, const char *text, size_t bytes, size_t line);
 /* False at the end. */
 bool scanner_next(struct scanner *scanner, struct word *word);
 bool word_is(const struct word *word, const char *text);

@@ -1,7 +1,6 @@
 #include "kernel/signature.h"
 
 #include "base/batch.h"
-#include "kernel/scanner.h"
 
 #include <muster/backend.h>
 #include <stdio.h>
@@ -34,35 +33,12 @@ static bool is_name(const struct word *word)
     return word->kind == WORD_NAME && (word->text[0] < '0' || word->text[0] > '9');
 }
 
-/* The word after `#`, in `name`; what follows it is returned. */
-static const char *directive_name(const struct word *word, char name[16])
-{
-    size_t at = 1, used = 0;
-    while (at < word->bytes && (word->text[at] == ' ' || word->text[at] == '\t'))
-        at++;
-    while (at < word->bytes && word->text[at] >= 'a' && word->text[at] <= 'z' && used < 15)
-        name[used++] = word->text[at++];
-    name[used] = '\0';
-    return word->text + at;
-}
-
-/* A portable source includes the prelude or nothing. */
+/* Where the prelude is included, which is what a portable source may include. */
 static muster_status read_directive(struct reading *reading, const struct word *word)
 {
     struct kernel_signature *signature = reading->signature;
-    char name[16];
-    const char *rest = directive_name(word, name), *end = word->text + word->bytes;
-    if (strcmp(name, "include") != 0 && strcmp(name, "import") != 0)
+    if (!portable_is_include(word))
         return MUSTER_OK;
-    while (rest < end && (*rest == ' ' || *rest == '\t'))
-        rest++;
-    size_t length = strlen(KERNEL_PRELUDE_NAME);
-    bool is_prelude = (size_t)(end - rest) >= length + 2 && (*rest == '"' || *rest == '<') &&
-                      memcmp(rest + 1, KERNEL_PRELUDE_NAME, length) == 0 &&
-                      rest[length + 1] == (*rest == '<' ? '>' : '"');
-    if (!is_prelude)
-        return wrong(reading, word, "leave headers out; docs/kernels.md lists what the prelude has",
-                     "a portable kernel may include only " KERNEL_PRELUDE_NAME);
     if (signature->include_count == KERNEL_INCLUDES_MAX)
         return wrong(reading, word, "include it once",
                      KERNEL_PRELUDE_NAME " is included too often");
@@ -113,7 +89,7 @@ static bool add_to_type(struct parameter *parameter, const struct word *word)
 {
     char *type = parameter->out->type;
     size_t used = strlen(type);
-    if (used + word->bytes + 2 > KERNEL_TYPE_BYTES)
+    if (used + (used > 0) + word->bytes >= KERNEL_TYPE_BYTES)
         return false;
     if (used > 0)
         type[used++] = ' ';
@@ -244,11 +220,8 @@ muster_status kernel_signature_read(struct kernel_signature *signature, const ch
 {
     struct reading reading = { .signature = signature, .file = file, .err = err };
     struct word word;
-    muster_status status = MUSTER_OK;
+    muster_status status = portable_check(code, bytes, file, err);
     signature->count = signature->include_count = 0;
-    if (memchr(code, '\0', bytes))
-        return muster_error_fill(err, MUSTER_E_PARSE, 0, "give the kernel as text",
-                                 "%s: a kernel's source has no zero bytes", file);
     scanner_init(&reading.scanner, code, bytes);
     while (status == MUSTER_OK && scanner_next(&reading.scanner, &word)) {
         if (word.kind == WORD_DIRECTIVE)

@@ -6,6 +6,8 @@
 #ifndef KERNEL_SIGNATURE_H
 #define KERNEL_SIGNATURE_H
 
+#include "kernel/portable.h"
+
 #include <muster/kernel.h>
 #include <stdbool.h>
 
@@ -14,7 +16,6 @@
 #define KERNEL_TYPE_BYTES 96
 /* The prelude's lines that a portable source includes it with, which Muster takes out. */
 #define KERNEL_INCLUDES_MAX 4
-#define KERNEL_PRELUDE_NAME "muster_kernel.h"
 
 struct kernel_parameter {
     char name[KERNEL_NAME_BYTES]; /* cut off where it is longer */
@@ -44,7 +45,7 @@ struct kernel_signature {
 };
 
 /*
- * Reads portable source. MUSTER_E_PARSE with the place ("FILE:LINE") and what to write instead;
+ * Reads portable source, which must pass portable_check. MUSTER_E_PARSE with the place ("FILE:LINE") and what to write instead;
  * also if there is no entry at all.
  */
 muster_status kernel_signature_read(struct kernel_signature *signature, const char *code,

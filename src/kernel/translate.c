@@ -34,12 +34,15 @@ __attribute__((format(printf, 2, 3))) static void put(struct writer *writer, con
 }
 _Static_assert(2 * KERNEL_TYPE_BYTES + 3 * KERNEL_NAME_BYTES + 96 <= 512, "every line fits");
 
-/* From here on compilers count lines so. What could end the name or the line is left out of it. */
+/*
+ * From here on compilers count lines so. What could end the name or the line is left out of it: also
+ * question marks, since two of them and a slash are a backslash to some.
+ */
 static void put_line(struct writer *writer, size_t line, const char *file)
 {
     put(writer, "#line %zu \"", line);
     for (const char *at = file; *at; at++)
-        if (*at != '"' && *at != '\\' && (unsigned char)*at >= ' ')
+        if (*at != '"' && *at != '\\' && *at != '?' && (unsigned char)*at >= ' ')
             put_bytes(writer, at, 1);
     put(writer, "\"\n");
 }

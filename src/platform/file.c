@@ -14,6 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define NS_PER_S UINT64_C(1000000000)
+
 bool platform_descriptor_write(int descriptor, const void *bytes, size_t size)
 {
     for (size_t done = 0; done < size;) {
@@ -55,7 +57,10 @@ static muster_status put(const char *path, unsigned how, const void *bytes, size
     muster_status status = platform_aside_open(&file, path, how, err);
     if (status != MUSTER_OK)
         return status;
-    status = platform_aside_write(&file, bytes, size, err);
+    if ((how & PLATFORM_ASIDE_OVER) && fchmod(file.descriptor, 0600) != 0)
+        status = cannot_write(path, errno, err);
+    if (status == MUSTER_OK)
+        status = platform_aside_write(&file, bytes, size, err);
     if (status == MUSTER_OK)
         return platform_aside_commit(&file, err);
     platform_aside_discard(&file);
@@ -193,8 +198,8 @@ bool platform_file_identity(const char *path, uint64_t identity[4])
     if (stat(path, &facts) != 0)
         return false;
     identity[0] = (uint64_t)facts.st_size;
-    identity[1] = (uint64_t)facts.st_mtim.tv_sec;
-    identity[2] = (uint64_t)facts.st_mtim.tv_nsec;
+    identity[1] = (uint64_t)facts.st_mtim.tv_sec * NS_PER_S + (uint64_t)facts.st_mtim.tv_nsec;
+    identity[2] = (uint64_t)facts.st_ctim.tv_sec * NS_PER_S + (uint64_t)facts.st_ctim.tv_nsec;
     identity[3] = (uint64_t)facts.st_ino;
     return true;
 }

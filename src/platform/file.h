@@ -19,7 +19,8 @@ muster_status platform_file_write(const char *path, const void *bytes, size_t si
 
 /*
  * Written aside first and then put in its place, so that others see all of it or nothing: as
- * platform_aside_open has it, the second with PLATFORM_ASIDE_OVER.
+ * platform_aside_open has it, the second with PLATFORM_ASIDE_OVER. What is put over something is,
+ * whatever the umask, the user's alone to read and write, so that platform_file_is_ours holds of it.
  */
 muster_status platform_file_replace(const char *path, const void *bytes, size_t size,
                                     struct muster_error *err);
@@ -47,7 +48,10 @@ void platform_folder_remove_temporary(const char *path);
  */
 bool platform_program_find(const char *name, char path[PLATFORM_PATH_BYTES]);
 
-/* What changes when another file is put in this one's place: its size, times and number. */
+/*
+ * What changes when another file is put in this one's place, or this one is written to and its time
+ * set back: its size, both its times and its number.
+ */
 bool platform_file_identity(const char *path, uint64_t identity[4]);
 
 #endif

@@ -61,11 +61,14 @@ static uint64_t count_lines(void)
     return lines;
 }
 
-static void find(const struct automaton *automaton, enum finder_want want, size_t piece)
+static void find(const struct automaton *automaton, enum finder_want want, size_t piece,
+                 uint64_t patience)
 {
-    struct finder finder = {
-        .want = want, .has_empty = words.has_empty, .automaton = automaton, .hit = expect_match
-    };
+    struct finder finder = { .want = want,
+                             .has_empty = words.has_empty,
+                             .automaton = automaton,
+                             .patience = patience,
+                             .hit = expect_match };
     finder_begin(&finder);
     expected_place = 0;
     for (size_t from = 0; from <= text_length; from += piece) {
@@ -101,10 +104,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint64_t *to = marks;
     void *args[] = { &texts, &memory, &by_line, &to };
     require(scan_function(0, TEXT_MAX / SCAN_ITEM, args) == MUSTER_OK);
-    find(&automaton, want, 1 + data[1]);
+    /* Compared at each place, and then read backward from the first comparison on. */
+    find(&automaton, want, 1 + data[1], UINT64_MAX / 2);
     for (uint64_t i = 0; i < TEXT_MAX / SCAN_ITEM; i++)
         scan(i, text, memory, by_line, marks);
-    find(&automaton, want, 1 + data[1]);
+    find(&automaton, want, 1 + data[1], 0);
     automaton_deinit(&automaton);
     words_deinit(&words);
     return 0;

@@ -111,6 +111,19 @@ static size_t longest_at(size_t place)
     return longest;
 }
 
+/* Whether a word begins so that is too long for the kernel to compare all of it. */
+static bool begins_at(size_t place)
+{
+    for (size_t i = 0; i < problem.words.count; i++) {
+        const struct word *word = &problem.words.list[i];
+        if (word->length > SCAN_COMPARED_MAX && SCAN_COMPARED_MAX <= problem.length - place &&
+            memcmp(problem.text + place, problem.words.bytes + word->offset, SCAN_COMPARED_MAX) ==
+                0)
+            return true;
+    }
+    return false;
+}
+
 static void expect_hits(enum finder_want want)
 {
     uint64_t number = 1;
@@ -171,6 +184,10 @@ static void find_hits(enum finder_want want)
                              .is_numbered = true,
                              .has_empty = problem.words.has_empty,
                              .automaton = &problem.automaton,
+                             /* Read backward from the beginning, from somewhere on, or never. */
+                             .patience = below(3) == 0   ? 0
+                                         : below(2) == 0 ? 2000
+                                                         : UINT64_MAX / 2,
                              .hit = note_hit,
                              .user = &found };
     found.count = found.wrong = 0;
@@ -237,7 +254,7 @@ static void marks_are_exact_but_at_the_end(void)
                 bool is_word = longest_at(place) > 0;
                 bool is_near_end = known - place < problem.automaton.reach;
                 CHECK(!is_word || is_marked);
-                CHECK(is_word || !is_marked || is_near_end);
+                CHECK(is_word || !is_marked || is_near_end || begins_at(place));
             }
         }
         end_problem();
@@ -269,6 +286,100 @@ static void the_shortest_of_a_family_is_found(void)
             }
             end_problem();
         }
+}
+
+/* Comparisons, of which a text that repeats what a word repeats must not need more than its length. */
+static uint64_t work_for(size_t repeated, size_t text_bytes, size_t piece, enum finder_want want)
+{
+    static uint8_t text[1 << 18], word[1 << 13];
+    static uint64_t all_marks[sizeof text / 64];
+    struct words words = { 0 };
+    struct automaton automaton;
+    memset(text, 'a', sizeof text);
+    memset(word, 'a', sizeof word);
+    memset(all_marks, 0xff, sizeof all_marks);
+    word[repeated] = 'b';
+    CHECK_EQUAL(WORDS_ADDED, words_add(&words, word, repeated + 1));
+    CHECK(automaton_init(&automaton, &words));
+    struct finder finder = { .want = want, .automaton = &automaton, .patience = 1 << 16 };
+    finder_begin(&finder);
+    for (size_t from = 0; from < text_bytes; from += piece)
+        CHECK_EQUAL(FINDER_GOES_ON, finder_take(&finder, text + from, piece, all_marks, from,
+                                                from + piece == text_bytes));
+    CHECK_EQUAL(0, finder.count);
+    uint64_t work = finder.work;
+    finder_deinit(&finder);
+    automaton_deinit(&automaton);
+    words_deinit(&words);
+    return work;
+}
+
+static void what_repeats_itself_takes_no_longer(void)
+{
+    for (int want = FINDER_COUNTS; want <= FINDER_MATCHES; want++)
+        for (size_t piece = 1 << 12; piece <= 1 << 18; piece <<= 3)
+            CHECK(work_for(5000, 1 << 18, piece, (enum finder_want)want) < 1 << 17);
+    /* Where the words are short nobody reads backward. */
+    CHECK(work_for(20, 1 << 18, 1 << 16, FINDER_COUNTS) > 1 << 20);
+}
+
+/* A second input at whose places other words begin than at the first one's. */
+static void each_input_is_read_anew(void)
+{
+    static const char *const texts[] = { "abcdefgh", "bcdefgha", "xxxxxxxx" };
+    static const uint64_t offsets[] = { 0, 7, SIZE_MAX };
+    struct words words = { 0 };
+    struct automaton automaton;
+    CHECK_EQUAL(WORDS_ADDED, words_add(&words, "abcdefgh\na", 10));
+    words_sort(&words);
+    CHECK(automaton_init(&automaton, &words));
+    struct finder finder = {
+        .want = FINDER_MATCHES, .automaton = &automaton, .hit = note_hit, .user = &found
+    };
+    for (size_t i = 0; i < 3; i++) {
+        finder_begin(&finder);
+        /* As if there had been much to compare. */
+        finder.work = UINT64_MAX;
+        found.count = found.wrong = 0;
+        found.text = (const uint8_t *)texts[i];
+        CHECK_EQUAL(FINDER_GOES_ON,
+                    finder_take(&finder, (const uint8_t *)texts[i], 8, NULL, 0, true));
+        CHECK(finder.is_backward && found.wrong == 0);
+        CHECK_EQUAL(offsets[i] != SIZE_MAX, found.count);
+        if (found.count > 0)
+            CHECK_EQUAL(offsets[i], found.list[0].offset);
+    }
+    finder_deinit(&finder);
+    automaton_deinit(&automaton);
+    words_deinit(&words);
+}
+
+/* The kernel compares a few bytes at each place, however long words are. */
+static void the_kernel_compares_a_few_bytes(void)
+{
+    static uint8_t word[3000];
+    random_init(&problem.random, test_seed());
+    memset(word, 'a', sizeof word);
+    memset(problem.text, 'a', sizeof problem.text);
+    problem.length = TEXT_MAX;
+    word[SCAN_COMPARED_MAX] = 'b';
+    CHECK_EQUAL(WORDS_ADDED, words_add(&problem.words, word, sizeof word));
+    words_sort(&problem.words);
+    CHECK(automaton_init(&problem.automaton, &problem.words));
+    for (int form = 0; form < 2; form++) {
+        mark_all(0, form == 1);
+        CHECK(problem.marks[0] == UINT64_MAX);
+    }
+    end_problem();
+    word[SCAN_COMPARED_MAX - 1] = 'b';
+    CHECK_EQUAL(WORDS_ADDED, words_add(&problem.words, word, sizeof word));
+    words_sort(&problem.words);
+    CHECK(automaton_init(&problem.automaton, &problem.words));
+    for (int form = 0; form < 2; form++) {
+        mark_all(0, form == 1);
+        CHECK(problem.marks[0] == 0);
+    }
+    end_problem();
 }
 
 static void a_line_is_as_long_as_it_likes(void)
@@ -314,10 +425,11 @@ static void lists_are_read_as_grep_reads_them(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test tests[] = { TEST(what_is_found_is_what_is_there),
-                                         TEST(marks_are_exact_but_at_the_end),
-                                         TEST(the_shortest_of_a_family_is_found),
-                                         TEST(a_line_is_as_long_as_it_likes),
-                                         TEST(lists_are_read_as_grep_reads_them) };
+    static const struct test tests[] = {
+        TEST(what_is_found_is_what_is_there),    TEST(marks_are_exact_but_at_the_end),
+        TEST(the_shortest_of_a_family_is_found), TEST(what_repeats_itself_takes_no_longer),
+        TEST(each_input_is_read_anew),           TEST(the_kernel_compares_a_few_bytes),
+        TEST(a_line_is_as_long_as_it_likes),     TEST(lists_are_read_as_grep_reads_them)
+    };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }

@@ -64,6 +64,18 @@ static void fields_are_told_apart(void)
     sha256_add_text(&two, "bc");
     sha256_finish(&two, b);
     CHECK(memcmp(a, b, sizeof a) != 0);
+    /* The length in 8 bytes, the least first, and then the field. */
+    static const uint8_t plain[] = { 2, 1, 0, 0, 0, 0, 0, 0 };
+    static uint8_t field[258];
+    memset(field, 'f', sizeof field);
+    sha256_init(&one);
+    sha256_add_field(&one, field, sizeof field);
+    sha256_finish(&one, a);
+    sha256_init(&two);
+    sha256_add(&two, plain, sizeof plain);
+    sha256_add(&two, field, sizeof field);
+    sha256_finish(&two, b);
+    CHECK(memcmp(a, b, sizeof a) == 0);
 }
 
 int main(int argc, char **argv)

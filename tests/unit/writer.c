@@ -209,6 +209,122 @@ static void the_first_failure_sticks(void)
     muster_trace_writer_destroy(NULL);
 }
 
+/* Memory that is counted, and ends after so many pieces. */
+struct ending {
+    size_t bytes, pieces;
+    unsigned left;
+};
+
+static void *take_some(void *user, size_t bytes, size_t alignment)
+{
+    struct ending *ending = user;
+    if (ending->left == 0)
+        return NULL;
+    ending->left--;
+    ending->pieces++;
+    ending->bytes += bytes;
+    return aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+}
+
+static void give_back(void *user, void *memory, size_t bytes)
+{
+    struct ending *ending = user;
+    ending->pieces--;
+    ending->bytes -= bytes;
+    free(memory);
+}
+
+static muster_status drop_text(void *user, const char *text, size_t bytes)
+{
+    (void)user, (void)text, (void)bytes;
+    return MUSTER_OK;
+}
+
+/* Many devices, tracks and streams, so that every list grows more than once. */
+static muster_status write_much(struct muster_trace_writer *writer)
+{
+    for (uint32_t device = 0; device < 300; device += 7)
+        muster_trace_writer_name(writer, device, "x", "y");
+    for (uint64_t i = 0; i < 40; i++)
+        add_unit(writer, 400, i, 1000 + i);
+    for (uint32_t stream = 0; stream < 40; stream++)
+        add_stage(writer, 1, stream, 10 * stream, 10 * stream + 5);
+    muster_trace_writer_name(writer, 900, "x", "y");
+    return muster_trace_writer_end(writer, 0, &problem);
+}
+
+static void all_memory_is_given_back(void)
+{
+    struct ending ending = { .left = 0 };
+    const struct muster_trace_writer_options options = {
+        .size = sizeof options,
+        .write = drop_text,
+        .allocator = { take_some, give_back, &ending },
+    };
+    muster_status status = MUSTER_E_NO_MEMORY;
+    for (unsigned n = 0; status != MUSTER_OK; n++) {
+        struct muster_trace_writer *writer = NULL;
+        ending.left = n;
+        status = muster_trace_writer_create(&options, &writer, &problem);
+        CHECK_EQUAL(n == 0, status != MUSTER_OK);
+        if (status == MUSTER_OK)
+            status = write_much(writer);
+        CHECK(status == MUSTER_OK || status == MUSTER_E_NO_MEMORY);
+        muster_trace_writer_destroy(writer);
+        CHECK_EQUAL(0, ending.pieces);
+        CHECK_EQUAL(0, ending.bytes);
+        CHECK(n > 8 || status != MUSTER_OK);
+    }
+}
+
+/* What an event does not have is not shown of it. */
+static void an_event_shows_what_it_has(void)
+{
+    struct text text = { NULL, 0 };
+    struct muster_trace_event event = { .kind = MUSTER_TRACE_UNIT, .end_ns = 5 };
+    struct muster_trace_writer *writer = make(&text, 0);
+    muster_trace_writer_add(NULL, &event);
+    muster_trace_writer_add(writer, NULL);
+    muster_trace_writer_add(writer, &event);
+    CHECK_STATUS(MUSTER_OK, muster_trace_writer_end(writer, 0, &problem));
+    muster_trace_writer_destroy(writer);
+    CHECK(!strstr(text.bytes, "\"job\"") && !strstr(text.bytes, "\"bytes\"") &&
+          !strstr(text.bytes, "\"status\""));
+    CHECK_CONTAINS("\"retry\":false,\"copy\":false", text.bytes);
+    free(text.bytes);
+    text = (struct text){ NULL, 0 };
+    writer = make(&text, 0);
+    event.job = 1;
+    event.bytes = 1;
+    event.status = MUSTER_E_PARSE;
+    event.is_retry = event.is_copy = true;
+    muster_trace_writer_add(writer, &event);
+    CHECK_STATUS(MUSTER_OK, muster_trace_writer_end(writer, 0, &problem));
+    muster_trace_writer_destroy(writer);
+    CHECK_CONTAINS("\"retry\":true,\"copy\":true", text.bytes);
+    CHECK_CONTAINS("\"bytes\":1,\"job\":1}", text.bytes);
+    CHECK_CONTAINS("\"status\":\"MUSTER_E_PARSE\"", text.bytes);
+    free(text.bytes);
+}
+
+/* A name that cannot be given is a failure like any other. */
+static void a_device_that_cannot_be_named_is_told(void)
+{
+    struct text text = { NULL, 0 };
+    struct muster_trace_writer *writer = make(&text, 0);
+    muster_trace_writer_name(writer, 0, NULL, "y");
+    muster_trace_writer_name(writer, 0, "x", NULL);
+    muster_trace_writer_name(NULL, 0, "x", "y");
+    muster_trace_writer_name(writer, UINT32_MAX, "x", "y");
+    size_t bytes = text.count;
+    muster_trace_writer_name(writer, 0, "x", "y");
+    add_unit(writer, 0, 0, 1);
+    CHECK_STATUS(MUSTER_E_TOO_LARGE, muster_trace_writer_end(writer, 0, &problem));
+    CHECK_EQUAL(bytes, text.count);
+    muster_trace_writer_destroy(writer);
+    free(text.bytes);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {
@@ -217,6 +333,9 @@ int main(int argc, char **argv)
         TEST(what_began_before_the_origin_is_cut),
         TEST(streams_of_a_job_have_tracks_of_their_own),
         TEST(an_empty_trace_is_text_too),
+        TEST(all_memory_is_given_back),
+        TEST(a_device_that_cannot_be_named_is_told),
+        TEST(an_event_shows_what_it_has),
         TEST(the_first_failure_sticks),
     };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
