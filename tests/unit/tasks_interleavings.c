@@ -421,9 +421,14 @@ static void a_task_after_two_others_in_every_way(void)
                    : go_through(3, 6, (struct liberties){ .may_put_back = true }, 0, 0));
 }
 
-/* Of 64 graphs that in which the last is after all others, or all of them. */
+/*
+ * Of 64 graphs that in which the last is after all others, or all of them. There is one thread, in
+ * which ThreadSanitizer sees nothing.
+ */
 static void a_task_after_three_others(void)
 {
+    if (TEST_BY_SANITIZER(false, false, true))
+        return;
     tell(is_long() ? go_through_all(4, strict, 0, 0) + go_through_all(4, strict, 1, 1)
                    : go_through(4, 7u << 3, strict, 0, 0));
 }
