@@ -224,6 +224,37 @@ void tasks_end(struct tasks *tasks, uint32_t task, muster_status status)
     push(tasks, &tasks->spare, task);
 }
 
+/* Stands in `previous` of tasks that a search has seen: they wait, and are on no list. */
+#define SEEN (UINT32_MAX - 1)
+
+bool tasks_must_follow(struct tasks *tasks, uint32_t task, uint32_t before)
+{
+    struct tasks_entry *entries = tasks->entries;
+    if (task == before)
+        return entries[task].state != TASKS_ENDED;
+    if (entries[task].state != TASKS_WAITING)
+        return false;
+    /* Those seen are linked by `next`, and their followers are looked at in that order. */
+    uint32_t head = TASKS_NONE, tail = TASKS_NONE;
+    for (uint32_t at = before; at != TASKS_NONE; at = at == before ? head : entries[at].next)
+        for (uint32_t e = entries[at].first_follower; e != TASKS_NONE; e = tasks->edges[e].next) {
+            uint32_t follower = tasks->edges[e].follower;
+            if (entries[follower].previous == SEEN)
+                continue;
+            entries[follower].previous = SEEN;
+            entries[follower].next = TASKS_NONE;
+            if (tail == TASKS_NONE)
+                head = follower;
+            else
+                entries[tail].next = follower;
+            tail = follower;
+        }
+    bool is_seen = entries[task].previous == SEEN;
+    for (uint32_t at = head; at != TASKS_NONE; at = entries[at].next)
+        entries[at].previous = 0;
+    return is_seen;
+}
+
 muster_status tasks_find(const struct tasks *tasks, uint32_t index, uint32_t generation)
 {
     if (index >= tasks->capacity || generation == 0)

@@ -94,6 +94,12 @@ void tasks_doom(struct tasks *tasks, uint32_t task);
  */
 void tasks_end(struct tasks *tasks, uint32_t task, muster_status status);
 
+/*
+ * Whether the task is `before`, or cannot be ready before that has ended: it follows it, or one that
+ * does. False for one that has ended.
+ */
+bool tasks_must_follow(struct tasks *tasks, uint32_t task, uint32_t before);
+
 /* The handle's place: MUSTER_OK, MUSTER_E_STALE if it was used again, MUSTER_E_UNKNOWN. */
 muster_status tasks_find(const struct tasks *tasks, uint32_t index, uint32_t generation);
 

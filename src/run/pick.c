@@ -434,6 +434,9 @@ static muster_status pick_by_user(struct picking *picking, muster_lease *lease,
                                   muster_device *device, struct muster_error *err)
 {
     struct muster *m = picking->m;
+    struct platform_frame frame = { .kind = FRAME_POLICY, .runtime = m, .object = m };
+    if (platform_frame_is_in(FRAME_POLICY, m))
+        return run_say_stuck(err, "muster_pick");
     run_lock(m);
     picking->capacity = m->device_count;
     run_unlock(m);
@@ -446,7 +449,9 @@ static muster_status pick_by_user(struct picking *picking, muster_lease *lease,
         platform_condition_wait(&m->changed, &m->lock, UINT64_MAX);
     m->is_choosing = true;
     run_unlock(m);
+    platform_frame_enter(&frame);
     muster_status status = ask_policy(picking, candidates, lease, device, err);
+    platform_frame_leave(&frame);
     run_lock(m);
     m->is_choosing = false;
     platform_condition_wake_all(&m->changed);

@@ -49,6 +49,13 @@ muster_status run_bad_argument(struct muster_error *err, const char *function, c
     return muster_error_fill(err, MUSTER_E_INVALID, 0, NULL, "%s: %s", function, what);
 }
 
+muster_status run_say_stuck(struct muster_error *err, const char *function)
+{
+    return muster_error_fill(err, MUSTER_E_ORDER, 0, "call it when that has returned",
+                             "%s would wait for the task, kernel or callback that calls it",
+                             function);
+}
+
 bool run_list_names(const char *list, const char *name)
 {
     size_t length = strlen(name);
@@ -285,10 +292,21 @@ static muster_status drain_devices(struct muster *m, uint64_t deadline_ns, struc
     return result;
 }
 
+/* Whether this thread is in user code that the runtime calls, and would have to wait for. */
+static bool is_within(const struct muster *m)
+{
+    const struct platform_frame *frame = platform_frame_now();
+    while (frame && frame->runtime && frame->runtime != m)
+        frame = frame->outer;
+    return frame != NULL;
+}
+
 muster_status muster_close(struct muster *m, struct muster_error *err)
 {
     if (!m)
         return MUSTER_OK;
+    if (is_within(m))
+        return run_say_stuck(err, "muster_close");
     uint64_t deadline_ns = platform_deadline_ns(m->options.close_ns);
     files_cancel_all(m);
     /* Half of the time for jobs, so that there is some left to see what else is unfinished. */

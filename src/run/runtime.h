@@ -16,6 +16,7 @@
 #include "core/throughput.h"
 #include "core/tracker.h"
 #include "observe/recording.h"
+#include "platform/frame.h"
 #include "platform/library.h"
 #include "platform/thread.h"
 
@@ -280,6 +281,8 @@ void run_log(const struct muster *m, enum muster_log_level level, const char *fo
 
 muster_status run_no_memory(struct muster_error *err, const char *what);
 muster_status run_bad_argument(struct muster_error *err, const char *function, const char *what);
+/* MUSTER_E_ORDER: the call could only wait for the user code that makes it. */
+muster_status run_say_stuck(struct muster_error *err, const char *function);
 /* Adds the device's id to an error that a backend filled. */
 void run_error_device(struct muster_error *err, const struct run_device *device);
 
@@ -479,6 +482,8 @@ void data_destroy_all(struct muster *m);
  * false if there is such a one.
  */
 bool jobs_destroy_all(struct muster *m, uint64_t deadline_ns);
+/* Destroys jobs that their own callbacks destroyed, now that they are over. */
+void jobs_destroy_unwanted(struct muster *m);
 /* Frees what is left of jobs whose devices came back late; all of them if `all`. */
 void jobs_free_left(struct muster *m, bool all);
 

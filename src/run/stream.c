@@ -378,7 +378,9 @@ muster_status muster_stream_wait(struct muster *m, muster_stream handle, uint64_
     muster_status status = stream_pin_to_finish(m, handle, &stream, err);
     if (status != MUSTER_OK)
         return status;
-    status = stream_drain(stream, platform_deadline_ns(timeout_ns), err);
+    status = platform_frame_is_in(FRAME_KERNEL, NULL)
+                 ? run_say_stuck(err, "muster_stream_wait")
+                 : stream_drain(stream, platform_deadline_ns(timeout_ns), err);
     stream_unpin(stream);
     return status;
 }

@@ -151,6 +151,31 @@ static void random_step(struct random *random)
     }
 }
 
+/* By trying all tasks until none is added: who cannot be ready before that one has ended. */
+static bool must_follow(uint32_t task, uint32_t before)
+{
+    bool is_after[CAPACITY] = { false };
+    is_after[before] = is_open(before);
+    for (bool has_grown = true; has_grown;) {
+        has_grown = false;
+        for (uint32_t i = 0; i < CAPACITY; i++)
+            for (uint32_t k = 0; is_after[i] && k < model.tasks[i].followers.count; k++) {
+                uint32_t follower = model.tasks[i].followers.at[k];
+                has_grown |= !is_after[follower];
+                is_after[follower] = true;
+            }
+    }
+    return is_after[task];
+}
+
+static void check_some_order(struct random *random)
+{
+    uint32_t task = (uint32_t)random_below(random, CAPACITY);
+    uint32_t before = (uint32_t)random_below(random, CAPACITY);
+    if (model.tasks[task].state != TASKS_FREE && model.tasks[before].state != TASKS_FREE)
+        CHECK_EQUAL(must_follow(task, before), tasks_must_follow(&table, task, before));
+}
+
 static void it_does_what_the_model_does(void)
 {
     struct random random;
@@ -161,6 +186,7 @@ static void it_does_what_the_model_does(void)
         compare();
         for (unsigned i = 0; i < STEPS; i++) {
             random_step(&random);
+            check_some_order(&random);
             compare();
         }
         /* Whatever was submitted ends, once everything that is ready is run. */
