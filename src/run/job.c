@@ -935,6 +935,8 @@ muster_status muster_start(struct muster *m, const struct muster_job_desc *desc,
 {
     if (!m || !desc || !out)
         return run_bad_argument(err, "muster_start", "an argument is NULL");
+    if (run_is_forked(m))
+        return run_say_forked(err);
     jobs_destroy_unwanted(m);
     jobs_free_left(m, false);
     struct muster_job *job = allocator_take(&m->allocator, 1, sizeof *job);
@@ -977,6 +979,8 @@ muster_status muster_job_memory_estimate(struct muster *m, const struct muster_j
 {
     if (!m || !desc || !bytes)
         return run_bad_argument(err, "muster_job_memory_estimate", "an argument is NULL");
+    if (run_is_forked(m))
+        return run_say_forked(err);
     struct muster_job *job = allocator_take(&m->allocator, 1, sizeof *job);
     if (!job)
         return run_no_memory(err, "an estimate");
@@ -1056,6 +1060,8 @@ muster_status muster_job_wait(struct muster_job *job, struct muster_report *repo
 {
     if (!job || (report && report->size < sizeof *report))
         return run_bad_argument(err, "muster_job_wait", "job is NULL, or report->size is not set");
+    if (run_is_forked(job->m))
+        return run_say_forked(err);
     run_lock(job->m);
     if (!job->is_over && is_within(job)) {
         run_unlock(job->m);
@@ -1078,6 +1084,8 @@ muster_status muster_job_report(struct muster_job *job, struct muster_report *re
     if (!job || !report || report->size < sizeof *report)
         return run_bad_argument(err, "muster_job_report",
                                 "an argument is NULL, or report->size is not set");
+    if (run_is_forked(job->m))
+        return run_say_forked(err);
     run_lock(job->m);
     report_locked(job, report);
     run_unlock(job->m);
@@ -1086,7 +1094,7 @@ muster_status muster_job_report(struct muster_job *job, struct muster_report *re
 
 void muster_job_cancel(struct muster_job *job)
 {
-    if (!job)
+    if (!job || run_is_forked(job->m))
         return;
     run_lock(job->m);
     job_cancel(job->core);
@@ -1100,6 +1108,8 @@ muster_status muster_job_progress(struct muster_job *job, struct muster_progress
     if (!job || !progress || progress->size < sizeof *progress)
         return run_bad_argument(err, "muster_job_progress",
                                 "an argument is NULL, or progress->size is not set");
+    if (run_is_forked(job->m))
+        return run_say_forked(err);
     run_lock(job->m);
     uint64_t now_ns = job->is_over ? job->end_ns : platform_clock_ns();
     *progress = (struct muster_progress){ .size = sizeof *progress,
@@ -1170,7 +1180,7 @@ void jobs_free_left(struct muster *m, bool all)
 
 void muster_job_destroy(struct muster_job *job)
 {
-    if (!job)
+    if (!job || run_is_forked(job->m))
         return;
     struct muster *m = job->m;
     muster_job_cancel(job);
@@ -1218,6 +1228,8 @@ static muster_status run_job(struct muster *m, struct muster_job_desc *desc,
     struct muster_job *job;
     if (platform_frame_is_in(FRAME_KERNEL, NULL))
         return run_say_stuck(err, "a job from start to end");
+    if (options && options->size < sizeof *options)
+        return run_bad_argument(err, "a job", "options->size is not set");
     if (options)
         desc->options = *options;
     if (report && report->size < sizeof *report)

@@ -708,15 +708,9 @@ static const struct muster_task_desc *desc_at(const struct muster_task_desc *des
 static muster_status check_size(const struct muster_task_desc *desc, size_t size,
                                 struct muster_error *err)
 {
-    if (desc->size != size || size < DESC_BYTES_MIN || size % _Alignof(struct muster_task_desc))
+    if (desc->size != size || size % _Alignof(struct muster_task_desc))
         return run_bad_argument(err, "muster_submit", "set the size of each task, one for all");
-    const unsigned char *bytes = (const unsigned char *)desc;
-    for (size_t i = sizeof *desc; i < size; i++)
-        if (bytes[i] != 0)
-            return muster_error_fill(
-                err, MUSTER_E_VERSION, 0, "use a newer libmuster, or do not set the field",
-                "a task has a field that version %s does not know", MUSTER_VERSION_STRING);
-    return MUSTER_OK;
+    return run_check_size(desc, size, sizeof *desc, DESC_BYTES_MIN, "struct muster_task_desc", err);
 }
 
 static muster_status check_desc(const struct muster_task_desc *desc, struct muster_error *err)
@@ -980,6 +974,8 @@ muster_status muster_submit(struct muster *m, const struct muster_task_desc *des
     uint32_t kernel_count = 0;
     if (!m || (!descs && count > 0))
         return run_bad_argument(err, "muster_submit", "an argument is NULL");
+    if (run_is_forked(m))
+        return run_say_forked(err);
     muster_status status = check_descs(descs, count, &kernel_count, err);
     if (status == MUSTER_OK)
         status = get_pool(m, &pool, err);
@@ -1124,6 +1120,8 @@ muster_status muster_wait(struct muster *m, const muster_task *tasks, size_t cou
 {
     if (!m || (!tasks && count > 0))
         return run_bad_argument(err, "muster_wait", "an argument is NULL");
+    if (run_is_forked(m))
+        return run_say_forked(err);
     struct task_pool *pool = atomic_load_explicit(&m->task_pool, memory_order_acquire);
     if (!pool)
         return count == 0 ? MUSTER_OK
@@ -1187,6 +1185,8 @@ muster_status muster_cancel(struct muster *m, muster_task task, struct muster_er
 {
     if (!m)
         return run_bad_argument(err, "muster_cancel", "an argument is NULL");
+    if (run_is_forked(m))
+        return run_say_forked(err);
     struct task_pool *pool = atomic_load_explicit(&m->task_pool, memory_order_acquire);
     muster_status status = MUSTER_E_UNKNOWN;
     if (pool) {
