@@ -543,20 +543,27 @@ static uint32_t count_workers(const struct muster *m)
     return cores < WORKERS_MAX ? cores : WORKERS_MAX;
 }
 
-/* All tasks with kernels end, also those whose devices do not. */
-static void drain_kernels(struct task_pool *pool)
+/*
+ * All tasks end, also kernels whose devices do not. Functions may submit more meanwhile, kernels too:
+ * it is over when none is open.
+ */
+static void drain(struct task_pool *pool)
 {
     uint64_t since_ns = platform_clock_ns(), patience_ns = pool->m->options.close_ns / 2;
     platform_mutex_lock(&pool->lock);
-    while (pool->kernels_open > 0) {
+    while (pool->tasks.open_count > 0) {
         if (help_locked(pool))
             continue;
         task_give_ready_locked(pool);
+        if (pool->kernels_open == 0) {
+            await_end_locked(pool, true, UINT64_MAX);
+            continue;
+        }
         platform_mutex_unlock(&pool->lock);
         bool has_ended = lanes_look(pool);
         lanes_give_up(pool, since_ns, patience_ns);
         platform_mutex_lock(&pool->lock);
-        if (!has_ended && pool->kernels_open > 0)
+        if (!has_ended && pool->tasks.open_count > 0)
             await_end_locked(pool, true, platform_clock_ns() + PAUSE_MAX_NS);
     }
     platform_mutex_unlock(&pool->lock);
@@ -565,7 +572,7 @@ static void drain_kernels(struct task_pool *pool)
 /* Ends the threads. What devices may write to stays until free_pool. */
 static void stop_pool(struct task_pool *pool)
 {
-    drain_kernels(pool);
+    drain(pool);
     platform_mutex_lock(&pool->lock);
     pool->must_stop = true;
     platform_condition_wake_all(&pool->work);
