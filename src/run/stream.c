@@ -389,12 +389,12 @@ muster_status muster_stream_wait(struct muster *m, muster_stream handle, uint64_
         return run_bad_argument(err, "muster_stream_wait", "an argument is NULL");
     if (run_is_forked(m))
         return run_say_forked(err);
+    if (platform_frame_is_in(FRAME_KERNEL, NULL))
+        return run_say_stuck(err, "muster_stream_wait");
     muster_status status = stream_pin_to_finish(m, handle, &stream, err);
     if (status != MUSTER_OK)
         return status;
-    status = platform_frame_is_in(FRAME_KERNEL, NULL)
-                 ? run_say_stuck(err, "muster_stream_wait")
-                 : stream_drain(stream, platform_deadline_ns(timeout_ns), err);
+    status = stream_drain(stream, platform_deadline_ns(timeout_ns), err);
     stream_unpin(stream);
     return status;
 }

@@ -81,6 +81,8 @@ static void a_task_cannot_wait_for_itself(void)
     struct muster_task_desc desc = plain(wait_for_what_cannot_be, NULL);
     know_handles = (struct door)DOOR_INIT;
     own = submit(&desc);
+    /* On a thread of the pool. */
+    door_wait_arrived(&know_handles, 1);
     desc = plain(nothing, NULL);
     desc.after = &own;
     desc.after_count = 1;
@@ -183,15 +185,14 @@ static void a_task_cannot_wait_for_the_one_it_runs_on_top_of(void)
 
 static struct muster_job *the_job;
 static struct door know_job;
-static bool has_tried;
+static _Atomic bool has_tried;
 
 /* Once for each job, in one of its callbacks. */
 static void try_to_wait_for_the_job(void)
 {
     door_pass(&know_job);
-    if (has_tried)
+    if (atomic_exchange(&has_tried, true))
         return;
-    has_tried = true;
     note(muster_job_wait(the_job, NULL, NULL));
     note(muster_close(the_runtime, NULL));
 }
@@ -239,7 +240,7 @@ static void start_known(struct muster *m, struct muster_job_desc desc)
     desc.size = sizeof desc;
     desc.options.size = sizeof desc.options;
     know_job = (struct door)DOOR_INIT;
-    has_tried = false;
+    atomic_store(&has_tried, false);
     MUST(muster_start(m, &desc, &the_job, &problem));
     door_open(&know_job);
 }

@@ -7,7 +7,7 @@
 #include "tasks_model.h"
 
 #define CAPACITY CAPACITY_MAX
-#define STEPS 100000u
+#define STEPS TEST_BY_SANITIZER(100000u, 100000u, 20000u)
 #define BEFORES_MAX 6u
 
 /* What a task follows, as whoever submits it knows it: by handle. */
