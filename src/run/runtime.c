@@ -320,6 +320,21 @@ static bool is_within(const struct muster *m)
     return frame != NULL;
 }
 
+/* Jobs and tasks end. Both may start more of either meanwhile, and use files. */
+static bool end_work(struct muster *m)
+{
+    bool have_ended = true, is_over;
+    do {
+        /* Half of the time for jobs, so that there is some left to see what else is unfinished. */
+        have_ended &= jobs_destroy_all(m, platform_deadline_ns(m->options.close_ns / 2));
+        tasks_drain(m);
+        run_lock(m);
+        is_over = !m->jobs;
+        run_unlock(m);
+    } while (!is_over);
+    return have_ended;
+}
+
 muster_status muster_close(struct muster *m, struct muster_error *err)
 {
     if (!m)
@@ -330,8 +345,7 @@ muster_status muster_close(struct muster *m, struct muster_error *err)
         return run_say_stuck(err, "muster_close");
     uint64_t deadline_ns = platform_deadline_ns(m->options.close_ns);
     files_cancel_all(m);
-    /* Half of the time for jobs, so that there is some left to see what else is unfinished. */
-    bool have_ended = jobs_destroy_all(m, platform_deadline_ns(m->options.close_ns / 2));
+    bool have_ended = end_work(m);
     files_destroy_all(m);
     tasks_destroy(m);
     copiers_destroy(m);

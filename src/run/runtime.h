@@ -542,10 +542,9 @@ void copiers_destroy(struct muster *m);
 /* task.c */
 /* How many were submitted so far, and how many of them have ended. */
 void tasks_count(struct muster *m, uint64_t *submitted, uint64_t *ended);
-/*
- * Runs what was submitted to its end, and ends the threads. What a device has not finished by then
- * is left to it.
- */
+/* Runs what was submitted to its end. What a device has not finished by then is left to it. */
+void tasks_drain(struct muster *m);
+/* The same, and ends the threads. */
 void tasks_destroy(struct muster *m);
 /* After the devices are gone: frees what they may have written to. */
 void tasks_free(struct muster *m);

@@ -681,6 +681,13 @@ static muster_status get_pool(struct muster *m, struct task_pool **out, struct m
     return status;
 }
 
+void tasks_drain(struct muster *m)
+{
+    struct task_pool *pool = atomic_load_explicit(&m->task_pool, memory_order_acquire);
+    if (pool)
+        drain(pool);
+}
+
 void tasks_destroy(struct muster *m)
 {
     struct task_pool *pool = atomic_load_explicit(&m->task_pool, memory_order_acquire);

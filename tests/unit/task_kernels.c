@@ -969,6 +969,42 @@ static void closing_runs_what_tasks_submit_meanwhile(void)
     }
 }
 
+static muster_status take_result(void *user, const struct muster_result *result)
+{
+    (void)result;
+    struct muster_task_desc desc = { .size = sizeof desc, .fn = pass_on, .user = user };
+    return muster_submit(((struct relay *)user)->m, &desc, 1, NULL, NULL);
+}
+
+/* Starts a job and leaves it to the runtime. */
+static muster_status start_job(void *user)
+{
+    struct relay *relay = user;
+    struct muster_job *job;
+    struct muster_job_desc desc = { .size = sizeof desc,
+                                    .kernel = relay->kernel,
+                                    .items = 1,
+                                    .sink = take_result,
+                                    .sink_user = relay };
+    return muster_start(relay->m, &desc, &job, NULL);
+}
+
+/* The same for jobs: what a task starts while the runtime closes ends before anything goes. */
+static void closing_ends_jobs_that_tasks_start_meanwhile(void)
+{
+    for (unsigned round = 0; round < 10; round++) {
+        struct muster *m = open_plain();
+        struct relay relay = { .m = m, .kernel = kernel_of(m, do_nothing), .left = 1 };
+        struct muster_task_desc desc = { .size = sizeof desc, .fn = start_job, .user = &relay };
+        desc.is_awaited = 1;
+        submit(m, desc);
+        MUST(muster_close(m, &problem));
+        /* It may have been cancelled before its result was there. */
+        CHECK_EQUAL(1 - relay.left, relay.ended);
+        CHECK_STATUS(MUSTER_OK, relay.worst);
+    }
+}
+
 static void closing_leaves_a_hung_device(void)
 {
     struct muster_options options = MUSTER_OPTIONS_INIT;
@@ -1081,6 +1117,7 @@ int main(int argc, char **argv)
         TEST(a_device_is_cut_between_tasks),
         TEST(closing_waits_for_what_runs),
         TEST(closing_runs_what_tasks_submit_meanwhile),
+        TEST(closing_ends_jobs_that_tasks_start_meanwhile),
         TEST(closing_leaves_a_hung_device),
         TEST(running_out_of_memory_loses_nothing),
     };
