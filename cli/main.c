@@ -7,8 +7,10 @@
 
 #include <fcntl.h>
 #include <muster/file.h>
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 const struct command *const commands[] = { &command_devices, &command_pick,      &command_explain,
@@ -90,9 +92,66 @@ static void catch_deadly_signals(void)
             sigaction(deadly[i], &action, NULL);
 }
 
-int main(int argc, char **argv)
+/* What drivers and compilers take for granted. A limit on the stack (ulimit -s) may be far below. */
+#define STACK_BYTES ((size_t)8 << 20)
+#define STACK_BYTES_MIN ((size_t)1 << 20)
+
+struct invocation {
+    int argc;
+    char **argv;
+    sigset_t signals; /* blocked before */
+    enum exit_code code;
+};
+
+static void run_to_the_end(struct invocation *invocation)
 {
     static struct output out;
+    output_init(&out, STDOUT_FILENO);
+    invocation->code = run(invocation->argc, invocation->argv, &out);
+    if (!output_finish(&out))
+        invocation->code = EXIT_FAILED;
+}
+
+static bool has_little_stack(void)
+{
+    struct rlimit limit;
+    return getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < STACK_BYTES_MIN;
+}
+
+static void *run_apart(void *argument)
+{
+    struct invocation *invocation = argument;
+    pthread_sigmask(SIG_SETMASK, &invocation->signals, NULL);
+    run_to_the_end(invocation);
+    return NULL;
+}
+
+/*
+ * Runs on a thread with enough stack, and gives as much to all threads that follow. Signals are for
+ * that thread, as if it were the only one. False if there can be none.
+ */
+static bool run_on_more_stack(struct invocation *invocation)
+{
+    pthread_attr_t attributes;
+    pthread_t thread;
+    sigset_t all;
+    if (pthread_attr_init(&attributes) != 0)
+        return false;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &invocation->signals);
+    bool has_thread = pthread_attr_setstacksize(&attributes, STACK_BYTES) == 0 &&
+                      pthread_setattr_default_np(&attributes) == 0 &&
+                      pthread_create(&thread, NULL, run_apart, invocation) == 0;
+    pthread_attr_destroy(&attributes);
+    if (has_thread)
+        pthread_join(thread, NULL);
+    pthread_sigmask(SIG_SETMASK, &invocation->signals, NULL);
+    return has_thread;
+}
+
+int main(int argc, char **argv)
+{
+    struct invocation invocation = { .argc = argc, .argv = argv };
     catch_deadly_signals();
     fill_standard_descriptors();
     /*
@@ -100,9 +159,7 @@ int main(int argc, char **argv)
      * signal.
      */
     sigpipe_before = signal(SIGPIPE, SIG_IGN);
-    output_init(&out, STDOUT_FILENO);
-    enum exit_code code = run(argc, argv, &out);
-    if (!output_finish(&out))
-        return EXIT_FAILED;
-    return (int)code;
+    if (!has_little_stack() || !run_on_more_stack(&invocation))
+        run_to_the_end(&invocation);
+    return (int)invocation.code;
 }

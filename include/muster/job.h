@@ -138,7 +138,8 @@ struct muster_job_desc {
     /*
      * Called for each unit on a thread of Muster's, in item order unless that was given up, never
      * twice and never two at once, after arrays have been written. A status other than MUSTER_OK
-     * fails the job. May call muster_job_cancel, nothing else of the job. NULL: arrays alone.
+     * fails the job. May call muster_job_cancel and muster_job_destroy, nothing else of the job.
+     * NULL: arrays alone.
      */
     muster_status (*sink)(void *user, const struct muster_result *result);
     void *sink_user;
@@ -149,7 +150,7 @@ struct muster_job_desc {
      * as much as the window holds: writes items [begin, begin + n) to `to`, where there is room for
      * `items` of them in `bytes`, and returns n; 0 when there are no more, or a failure, which
      * fails the job. May take any time; the end of the job waits for it. May call
-     * muster_job_cancel, nothing else of the job. Where the job's `items` is not
+     * muster_job_cancel and muster_job_destroy, nothing else of the job. Where the job's `items` is not
      * MUSTER_ITEMS_UNKNOWN, an end before that many is a failure.
      */
     int64_t (*source)(void *user, uint64_t begin, uint64_t items, void *to, size_t bytes);
@@ -241,7 +242,8 @@ MUSTER_API muster_status muster_start(struct muster *m, const struct muster_job_
 /*
  * Blocks until the job is over, and gives how it ended; `report` may be NULL. Then nothing of it
  * touches the caller's memory any more, unless the status is MUSTER_E_DEVICE_HUNG. On failure what
- * was delivered is a correct prefix, and the report names the ranges that failed.
+ * was delivered is a correct prefix, and the report names the ranges that failed. MUSTER_E_ORDER:
+ * called within the job's own sink, source or stage, or within a kernel, which the job's end waits for.
  */
 MUSTER_API muster_status muster_job_wait(struct muster_job *job, struct muster_report *report,
                                          struct muster_error *err);
@@ -276,7 +278,11 @@ MUSTER_API const struct muster_result *muster_kept_result(const struct muster_ke
 /* Any thread, before muster_job_destroy. NULL is allowed. */
 MUSTER_API void muster_result_release(struct muster_kept *kept);
 
-/* Cancels the job if it runs, waits for it, and frees it. NULL is allowed. */
+/*
+ * Cancels the job if it runs, waits for it, and frees it. Within the job's own sink, source or stage,
+ * or within a kernel, it does not wait: the job ends when that has returned, and is freed by the next
+ * muster_start or muster_close. The handle is gone in any case. NULL is allowed.
+ */
 MUSTER_API void muster_job_destroy(struct muster_job *job);
 
 /*
@@ -287,7 +293,9 @@ MUSTER_API muster_status muster_job_memory_estimate(struct muster *m,
                                                     const struct muster_job_desc *desc,
                                                     uint64_t *bytes, struct muster_error *err);
 
-/* A job, start to end: `options` and `report` may be NULL. */
+/*
+ * A job, start to end: `options` and `report` may be NULL. MUSTER_E_ORDER: called within a kernel.
+ */
 MUSTER_API muster_status muster_for(struct muster *m, struct muster_kernel *kernel, uint64_t items,
                                     const struct muster_arg *args, size_t arg_count,
                                     const struct muster_run_options *options,

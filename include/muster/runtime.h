@@ -81,6 +81,11 @@ struct muster_options {
  * probed when a device of its kind is first wanted or listed. What the caller asked for by name and
  * cannot be had (a malformed `sim` or `slices`, a backend file that does not load) is an error here.
  * Any number of runtimes may be open at once.
+ *
+ * A runtime belongs to the process that opened it. After fork() every call of the child on it, or on
+ * what belongs to it, gives MUSTER_E_FORKED at once and changes nothing; calls without a status do
+ * nothing. So does muster_close: nothing is freed, no device is touched, and the parent's goes on. The
+ * child may open its own.
  */
 MUSTER_API muster_status muster_open(struct muster **out, const struct muster_options *options,
                                      struct muster_error *err);
@@ -88,8 +93,9 @@ MUSTER_API muster_status muster_open(struct muster **out, const struct muster_op
 /*
  * Closes the runtime and frees all of it: streams, blocks, pinned memory, data. Waits for
  * unfinished work of healthy devices up to `close_ns`; what a hung device still holds is abandoned,
- * and `err` names the first such with MUSTER_E_DEVICE_HUNG. The runtime is gone whatever the status.
- * No other call on it may be running. NULL is allowed.
+ * and `err` names the first such with MUSTER_E_DEVICE_HUNG. The runtime is gone whatever the status,
+ * but for MUSTER_E_ORDER: called within a task, a kernel, or a callback of it, which it would have to
+ * wait for. No other call on it may be running. NULL is allowed.
  */
 MUSTER_API muster_status muster_close(struct muster *m, struct muster_error *err);
 

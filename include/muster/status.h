@@ -53,7 +53,8 @@ typedef int muster_status;
     X(MUSTER_E_STREAM_FAILED, -100, "work on the stream failed; what followed was not run")        \
     X(MUSTER_E_DEVICE_LOST, -200, "the device is lost")                                            \
     X(MUSTER_E_DEVICE_HUNG, -201, "the device does not answer")                                    \
-    X(MUSTER_E_INTERNAL, -300, "Muster broke an invariant of its own")
+    X(MUSTER_E_INTERNAL, -300, "Muster broke an invariant of its own")                             \
+    X(MUSTER_E_FORKED, -301, "the runtime belongs to the process that forked this one")
 
 enum muster_status_code {
 #define MUSTER_STATUS_ENUM(name, code, message) name = code,

@@ -71,7 +71,8 @@ MUSTER_API muster_status muster_stream_query(struct muster *m, muster_stream str
 
 /*
  * Blocks until all work given so far is finished, at most `timeout_ns` (UINT64_MAX: for ever), then
- * MUSTER_E_TIMEOUT, and the device counts as suspect until it finishes something.
+ * MUSTER_E_TIMEOUT, and the device counts as suspect until it finishes something. MUSTER_E_ORDER:
+ * called within a kernel.
  */
 MUSTER_API muster_status muster_stream_wait(struct muster *m, muster_stream stream,
                                             uint64_t timeout_ns, struct muster_error *err);

@@ -91,8 +91,10 @@ MUSTER_API muster_status muster_submit(struct muster *m, const struct muster_tas
  * meanwhile if nobody does, or others that are ready; what it runs is not cut short. Looks itself
  * whether devices have finished, which is the quickest way to hear of it. Gives the
  * first failure among them in the order given; MUSTER_E_STALE for one whose status is not kept any
- * more. Without tasks (`count` 0) it waits for all there are, which a task must not do: it is one
- * of them.
+ * more. Without tasks (`count` 0) it waits for all there are. MUSTER_E_ORDER: it would wait for its own
+ * caller. Within a task, or its `done`, that is so for all there are, for itself, for one that is
+ * after it, and for one that this thread has begun before and runs this one on top of: a task should
+ * wait for tasks that it has submitted, and for no others. Within a kernel it is always so.
  */
 MUSTER_API muster_status muster_wait(struct muster *m, const muster_task *tasks, size_t count,
                                      uint64_t timeout_ns, struct muster_error *err);

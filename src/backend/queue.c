@@ -14,6 +14,7 @@
 #include "base/allocator.h"
 #include "base/invariant.h"
 #include "base/ring.h"
+#include "platform/frame.h"
 #include "platform/machine.h"
 
 #include <stdatomic.h>
@@ -390,7 +391,9 @@ static void run_parts(struct shared_range *shared, bool alone, uint64_t begin_ns
                       struct queue *queue)
 {
     const struct range *range = shared->range;
+    struct platform_frame frame = { .kind = FRAME_KERNEL };
     bool is_shared = false;
+    platform_frame_enter(&frame);
     for (;;) {
         uint32_t part = atomic_fetch_add_explicit(&shared->next_part, 1, memory_order_relaxed);
         if (part >= shared->part_count ||
@@ -412,6 +415,7 @@ static void run_parts(struct shared_range *shared, bool alone, uint64_t begin_ns
             is_shared = true;
         }
     }
+    platform_frame_leave(&frame);
     if (is_shared)
         join(queue, shared);
 }

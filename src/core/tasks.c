@@ -89,6 +89,7 @@ uint32_t tasks_add(struct tasks *tasks)
 bool tasks_follow(struct tasks *tasks, uint32_t task, uint32_t before)
 {
     struct tasks_entry *entry = &tasks->entries[task], *other = &tasks->entries[before];
+    INVARIANT(!entry->is_released && other->is_released);
     if (other->state == TASKS_ENDED) {
         entry->is_doomed = entry->is_doomed || other->status != MUSTER_OK;
         return true;
@@ -104,26 +105,25 @@ bool tasks_follow(struct tasks *tasks, uint32_t task, uint32_t before)
     return true;
 }
 
-/* Gives the first edge back; the task at its end. */
-static uint32_t drop_edge(struct tasks *tasks, struct tasks_entry *entry)
+/* Takes the edge that `link` names out of its list; the task at its end, which it waits for no more. */
+static uint32_t drop_edge(struct tasks *tasks, uint32_t *link)
 {
-    uint32_t edge = entry->first_follower;
-    entry->first_follower = tasks->edges[edge].next;
+    uint32_t edge = *link, follower = tasks->edges[edge].follower;
+    *link = tasks->edges[edge].next;
     tasks->edges[edge].next = tasks->free_edges;
     tasks->free_edges = edge;
     tasks->free_edge_count++;
-    return tasks->edges[edge].follower;
+    tasks->entries[follower].after_count--;
+    return follower;
 }
 
 void tasks_unfollow(struct tasks *tasks, uint32_t task, uint32_t before)
 {
-    struct tasks_entry *other = &tasks->entries[before];
-    if (other->state == TASKS_ENDED)
-        return;
-    uint32_t follower = drop_edge(tasks, other);
-    INVARIANT(follower == task);
-    tasks->entries[follower].after_count--;
-    (void)task;
+    uint32_t *link = &tasks->entries[before].first_follower;
+    while (*link != TASKS_NONE && tasks->edges[*link].follower != task)
+        link = &tasks->edges[*link].next;
+    if (*link != TASKS_NONE)
+        drop_edge(tasks, link);
 }
 
 static struct tasks_list *ready_list(struct tasks *tasks, uint32_t task)
@@ -131,9 +131,14 @@ static struct tasks_list *ready_list(struct tasks *tasks, uint32_t task)
     return tasks->entries[task].is_aside ? &tasks->aside : &tasks->ready;
 }
 
-static void make_ready(struct tasks *tasks, uint32_t task)
+/* A released task that waits for nobody is ready. One that is not released may follow more. */
+static void make_ready_if_due(struct tasks *tasks, uint32_t task)
 {
-    tasks->entries[task].state = TASKS_READY;
+    struct tasks_entry *entry = &tasks->entries[task];
+    if (!entry->is_released || entry->after_count > 0)
+        return;
+    INVARIANT(entry->state == TASKS_WAITING);
+    entry->state = TASKS_READY;
     push(tasks, ready_list(tasks, task), task);
 }
 
@@ -145,9 +150,9 @@ void tasks_set_aside(struct tasks *tasks, uint32_t task)
 
 void tasks_release(struct tasks *tasks, uint32_t task)
 {
+    INVARIANT(!tasks->entries[task].is_released);
     tasks->entries[task].is_released = true;
-    if (tasks->entries[task].after_count == 0)
-        make_ready(tasks, task);
+    make_ready_if_due(tasks, task);
 }
 
 void tasks_withdraw(struct tasks *tasks, uint32_t task)
@@ -212,13 +217,42 @@ void tasks_end(struct tasks *tasks, uint32_t task, muster_status status)
     entry->status = status;
     tasks->open_count--;
     while (entry->first_follower != TASKS_NONE) {
-        uint32_t number = drop_edge(tasks, entry);
-        struct tasks_entry *follower = &tasks->entries[number];
-        follower->is_doomed = follower->is_doomed || status != MUSTER_OK;
-        if (--follower->after_count == 0)
-            make_ready(tasks, number);
+        uint32_t follower = drop_edge(tasks, &entry->first_follower);
+        tasks->entries[follower].is_doomed |= status != MUSTER_OK;
+        make_ready_if_due(tasks, follower);
     }
     push(tasks, &tasks->spare, task);
+}
+
+/* Stands in `previous` of tasks that a search has seen: they wait, and are on no list. */
+#define SEEN (UINT32_MAX - 1)
+
+bool tasks_must_follow(struct tasks *tasks, uint32_t task, uint32_t before)
+{
+    struct tasks_entry *entries = tasks->entries;
+    if (task == before)
+        return entries[task].state != TASKS_ENDED;
+    if (entries[task].state != TASKS_WAITING)
+        return false;
+    /* Those seen are linked by `next`, and their followers are looked at in that order. */
+    uint32_t head = TASKS_NONE, tail = TASKS_NONE;
+    for (uint32_t at = before; at != TASKS_NONE; at = at == before ? head : entries[at].next)
+        for (uint32_t e = entries[at].first_follower; e != TASKS_NONE; e = tasks->edges[e].next) {
+            uint32_t follower = tasks->edges[e].follower;
+            if (entries[follower].previous == SEEN)
+                continue;
+            entries[follower].previous = SEEN;
+            entries[follower].next = TASKS_NONE;
+            if (tail == TASKS_NONE)
+                head = follower;
+            else
+                entries[tail].next = follower;
+            tail = follower;
+        }
+    bool is_seen = entries[task].previous == SEEN;
+    for (uint32_t at = head; at != TASKS_NONE; at = entries[at].next)
+        entries[at].previous = 0;
+    return is_seen;
 }
 
 muster_status tasks_find(const struct tasks *tasks, uint32_t index, uint32_t generation)
@@ -232,34 +266,77 @@ muster_status tasks_find(const struct tasks *tasks, uint32_t index, uint32_t gen
                                                                          : MUSTER_E_STALE;
 }
 
+/* What is wrong with one task, whatever the others do. */
+static const char *check_entry(const struct tasks_entry *entry)
+{
+    switch (entry->state) {
+    case TASKS_WAITING:
+        return entry->is_released && entry->after_count == 0 ? "a released task waits for nobody"
+                                                             : NULL;
+    case TASKS_READY:
+    case TASKS_TAKEN:
+        if (!entry->is_released)
+            return "a task that was not released is ready or taken";
+        return entry->after_count > 0 ? "a task that waits for others is ready or taken" : NULL;
+    default:
+        return entry->generation > 0 && entry->first_follower != TASKS_NONE
+                   ? "a task follows one that is not open"
+                   : NULL;
+    }
+}
+
+/* That the list holds its tasks and no others, each once, linked both ways; `states`: bits. */
+static const char *check_list(const struct tasks *tasks, const struct tasks_list *list,
+                              unsigned states)
+{
+    uint32_t count = 0, previous = TASKS_NONE;
+    for (uint32_t i = list->count > 0 ? list->head : TASKS_NONE; i != TASKS_NONE;
+         previous = i, i = tasks->entries[i].next) {
+        const struct tasks_entry *entry = &tasks->entries[i];
+        if (!(states >> entry->state & 1) ||
+            (entry->state == TASKS_READY && entry->is_aside != (list == &tasks->aside)))
+            return "a list holds a task of another";
+        if (entry->previous != previous || ++count > list->count)
+            return "a list is not linked as it should be";
+    }
+    return count != list->count || (count > 0 && list->tail != previous) ? "a list is miscounted"
+                                                                         : NULL;
+}
+
 const char *tasks_check(const struct tasks *tasks)
 {
-    uint32_t open = 0, ready = 0, edges = 0, listed = 0, waits = 0;
-    for (uint32_t i = 0; i < tasks->capacity; i++) {
+    uint32_t open = 0, ready = 0, edges = 0, free_edges = 0, waits = 0;
+    const char *wrong = NULL;
+    for (uint32_t i = 0; i < tasks->capacity && !wrong; i++) {
         const struct tasks_entry *entry = &tasks->entries[i];
         bool is_open = entry->state != TASKS_FREE && entry->state != TASKS_ENDED;
+        wrong = check_entry(entry);
         open += is_open;
         ready += entry->state == TASKS_READY;
         waits += is_open ? entry->after_count : 0;
         for (uint32_t e = is_open ? entry->first_follower : TASKS_NONE; e != TASKS_NONE;
-             e = tasks->edges[e].next)
+             e = tasks->edges[e].next) {
+            if (tasks->entries[tasks->edges[e].follower].state != TASKS_WAITING)
+                return "a task that does not wait follows another";
             if (++edges > tasks->edge_capacity)
                 return "a list of followers runs in a circle";
-        if (entry->state == TASKS_READY && entry->after_count > 0)
-            return "a ready task waits for another";
+        }
     }
-    for (int aside = 0; aside < 2; aside++) {
-        const struct tasks_list *list = aside ? &tasks->aside : &tasks->ready;
-        for (uint32_t i = list->count > 0 ? list->head : TASKS_NONE; i != TASKS_NONE;
-             i = tasks->entries[i].next)
-            if (tasks->entries[i].state != TASKS_READY || tasks->entries[i].is_aside != aside ||
-                ++listed > tasks->capacity)
-                return "a list of ready tasks holds another";
-    }
-    if (open != tasks->open_count || ready != tasks->ready.count + tasks->aside.count ||
-        listed != ready)
+    for (uint32_t e = tasks->free_edges; e != TASKS_NONE; e = tasks->edges[e].next)
+        if (++free_edges > tasks->edge_capacity)
+            return "the list of free edges runs in a circle";
+    if (!wrong)
+        wrong = check_list(tasks, &tasks->ready, 1u << TASKS_READY);
+    if (!wrong)
+        wrong = check_list(tasks, &tasks->aside, 1u << TASKS_READY);
+    if (!wrong)
+        wrong = check_list(tasks, &tasks->spare, 1u << TASKS_FREE | 1u << TASKS_ENDED);
+    if (wrong)
+        return wrong;
+    if (open != tasks->open_count || ready != tasks->ready.count + tasks->aside.count)
         return "open or ready tasks are miscounted";
-    if (edges + tasks->free_edge_count != tasks->edge_capacity || edges != waits)
+    if (edges + free_edges != tasks->edge_capacity || free_edges != tasks->free_edge_count ||
+        edges != waits)
         return "edges are lost, or tasks wait for nobody";
     if (tasks->spare.count + tasks->open_count != tasks->capacity)
         return "places are lost";

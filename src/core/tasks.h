@@ -24,7 +24,7 @@ struct tasks_entry {
     uint32_t first_follower; /* edges to tasks that wait for it */
     muster_status status;
     uint8_t state;
-    bool is_released; /* others may follow it */
+    bool is_released; /* it may be ready, and others may follow it */
     bool is_doomed;   /* one it waited for did not end well */
     bool is_aside;
 };
@@ -57,9 +57,16 @@ void tasks_init(struct tasks *tasks, void *memory, uint32_t capacity, uint32_t e
 uint32_t tasks_add(struct tasks *tasks);
 /* The new task will be ready on the list `aside`; before tasks_release. */
 void tasks_set_aside(struct tasks *tasks, uint32_t task);
-/* The new task follows another; false if there is no room for the edge. A task that ended counts. */
+/*
+ * A task that is not released follows another that is; false if there is no room for the edge. One
+ * that has ended counts. Others may be taken and end between two of these calls: the task is not
+ * ready before it is released.
+ */
 bool tasks_follow(struct tasks *tasks, uint32_t task, uint32_t before);
-/* Takes back what tasks_follow did, in reverse order. Nothing happens if `before` has ended. */
+/*
+ * Takes back one tasks_follow of these two, whatever happened since; quickest in reverse order.
+ * Nothing happens if `before` has ended. A released task is then withdrawn.
+ */
 void tasks_unfollow(struct tasks *tasks, uint32_t task, uint32_t before);
 /* All its edges are there: it is ready if it waits for nobody. */
 void tasks_release(struct tasks *tasks, uint32_t task);
@@ -86,6 +93,12 @@ void tasks_doom(struct tasks *tasks, uint32_t task);
  * doomed: taken as others are, but ended without being run.
  */
 void tasks_end(struct tasks *tasks, uint32_t task, muster_status status);
+
+/*
+ * Whether the task is `before`, or cannot be ready before that has ended: it follows it, or one that
+ * does. False for one that has ended.
+ */
+bool tasks_must_follow(struct tasks *tasks, uint32_t task, uint32_t before);
 
 /* The handle's place: MUSTER_OK, MUSTER_E_STALE if it was used again, MUSTER_E_UNKNOWN. */
 muster_status tasks_find(const struct tasks *tasks, uint32_t index, uint32_t generation);

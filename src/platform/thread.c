@@ -144,6 +144,27 @@ static void bind_thread(pthread_t thread, const struct platform_cores *cores)
     CPU_FREE(set);
 }
 
+/*
+ * A thread's stack is what the process may use (ulimit -s), which can be less than a driver or a
+ * user's function takes: then it is this.
+ */
+#define STACK_BYTES_MIN ((size_t)1 << 20)
+
+static int create_thread(struct platform_thread *thread)
+{
+    pthread_attr_t attributes;
+    size_t bytes = 0;
+    int code = pthread_attr_init(&attributes);
+    if (code)
+        return code;
+    if (pthread_attr_getstacksize(&attributes, &bytes) == 0 && bytes < STACK_BYTES_MIN)
+        code = pthread_attr_setstacksize(&attributes, STACK_BYTES_MIN);
+    if (code == 0)
+        code = pthread_create(&thread->thread, &attributes, run_thread, thread);
+    pthread_attr_destroy(&attributes);
+    return code;
+}
+
 muster_status platform_thread_start(struct platform_thread *thread, void (*run)(void *),
                                     void *argument, const char *name,
                                     const struct platform_cores *cores, struct muster_error *err)
@@ -154,7 +175,7 @@ muster_status platform_thread_start(struct platform_thread *thread, void (*run)(
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int code = pthread_create(&thread->thread, NULL, run_thread, thread);
+    int code = create_thread(thread);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (code)
         return refused(err, "thread", code);

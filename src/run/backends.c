@@ -321,6 +321,8 @@ muster_status muster_backend_list(struct muster *m, struct muster_backend_report
 {
     if (!m || !count || (!out && capacity > 0))
         return run_bad_argument(err, "muster_backend_list", "an argument is NULL");
+    if (run_is_forked(m))
+        return run_say_forked(err);
     *count = m->backend_count;
     if (capacity < m->backend_count)
         return muster_error_fill(err, MUSTER_E_CAPACITY, 0, "give room for *count reports",

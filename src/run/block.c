@@ -315,6 +315,8 @@ muster_status muster_block_allocate_many(struct muster *m, muster_stream handle,
 {
     if (!m || !bytes || !out || count == 0)
         return run_bad_argument(err, "muster_block_allocate", "an argument is NULL, or count is 0");
+    if (run_is_forked(m))
+        return run_say_forked(err);
     for (size_t i = 0; i < count; i++)
         if (bytes[i] == 0)
             return run_bad_argument(err, "muster_block_allocate", "a block of 0 bytes");
@@ -366,6 +368,8 @@ muster_status muster_block_estimate(struct muster *m, muster_device handle, cons
     struct run_device *device;
     if (!m || (!bytes && count > 0))
         return run_bad_argument(err, "muster_block_estimate", "an argument is NULL");
+    if (run_is_forked(m))
+        return run_say_forked(err);
     muster_status status = device_pin(m, handle, &device, err);
     if (status != MUSTER_OK)
         return status;
@@ -396,6 +400,8 @@ muster_status muster_block_declare(struct muster *m, muster_device handle, uint6
     if (!m || !out || bytes == 0 || (address == 0 && !object))
         return run_bad_argument(err, "muster_block_declare",
                                 "memory without a place or without bytes");
+    if (run_is_forked(m))
+        return run_say_forked(err);
     muster_status status = device_pin(m, handle, &device, err);
     if (status != MUSTER_OK)
         return status;
@@ -412,6 +418,8 @@ muster_status muster_block_info(struct muster *m, muster_block handle,
     if (!m || !info || info->size < sizeof *info)
         return run_bad_argument(err, "muster_block_info",
                                 "an argument is NULL, or info->size is not set");
+    if (run_is_forked(m))
+        return run_say_forked(err);
     run_lock(m);
     muster_status status = block_resolve_locked(m, handle, &block, err);
     if (status == MUSTER_OK)
@@ -476,6 +484,8 @@ muster_status muster_block_free(struct muster *m, muster_stream stream, muster_b
     bool in_order;
     if (!m)
         return run_bad_argument(err, "muster_block_free", "an argument is NULL");
+    if (run_is_forked(m))
+        return run_say_forked(err);
     muster_status status = check_free(m, stream, handle, &in_order, err);
     if (status != MUSTER_OK)
         return status;

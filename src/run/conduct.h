@@ -159,6 +159,7 @@ struct muster_job {
     bool is_known;                    /* muster_start has given it out: the sink may cancel it */
     bool must_leave, is_over;
     bool has_given_up;   /* lanes leave, whatever their devices still do */
+    bool is_unwanted;    /* destroyed by its own callback: goes when it is over */
     uint64_t give_up_ns; /* when that is, UINT64_MAX: when the core finds them hung */
     uint64_t start_ns, end_ns;
     muster_status status;

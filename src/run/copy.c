@@ -32,6 +32,8 @@ muster_status muster_copy_in(struct muster *m, muster_stream stream, muster_bloc
 {
     if (!m || (!from && bytes > 0))
         return run_bad_argument(err, "muster_copy_in", "an argument is NULL");
+    if (run_is_forked(m))
+        return run_say_forked(err);
     const struct muster_use use = { to, MUSTER_WRITES };
     struct operation_run run;
     muster_status status = operation_begin(m, stream, &use, 1, HOLDER_OPERATION, &run, err);
@@ -53,6 +55,8 @@ muster_status muster_copy_out(struct muster *m, muster_stream stream, void *to, 
 {
     if (!m || (!to && bytes > 0))
         return run_bad_argument(err, "muster_copy_out", "an argument is NULL");
+    if (run_is_forked(m))
+        return run_say_forked(err);
     const struct muster_use use = { from, MUSTER_READS };
     struct operation_run run;
     muster_status status = operation_begin(m, stream, &use, 1, HOLDER_OPERATION, &run, err);
@@ -85,6 +89,8 @@ muster_status muster_copy(struct muster *m, muster_stream stream, muster_block t
 {
     if (!m)
         return run_bad_argument(err, "muster_copy", "an argument is NULL");
+    if (run_is_forked(m))
+        return run_say_forked(err);
     muster_status status = check_apart(to, to_offset, from, from_offset, bytes, err);
     if (status != MUSTER_OK)
         return status;
@@ -111,6 +117,8 @@ muster_status muster_fill(struct muster *m, muster_stream stream, muster_block b
 {
     if (!m)
         return run_bad_argument(err, "muster_fill", "an argument is NULL");
+    if (run_is_forked(m))
+        return run_say_forked(err);
     const struct muster_use use = { block, MUSTER_WRITES };
     struct operation_run run;
     muster_status status = operation_begin(m, stream, &use, 1, HOLDER_OPERATION, &run, err);

@@ -25,6 +25,8 @@ muster_status muster_data_create(struct muster *m, const void *host, uint64_t by
     if (!m || !host || !out || bytes == 0 || flags != 0)
         return run_bad_argument(err, "muster_data_create",
                                 "an argument is NULL, bytes is 0, or flags is not 0");
+    if (run_is_forked(m))
+        return run_say_forked(err);
     struct run_data *data = allocator_take(&m->allocator, 1, sizeof *data);
     if (!data)
         return run_no_memory(err, "a piece of data");
@@ -269,6 +271,8 @@ muster_status muster_data_resident(struct muster *m, muster_data handle, muster_
 {
     if (!m || !out)
         return run_bad_argument(err, "muster_data_resident", "an argument is NULL");
+    if (run_is_forked(m))
+        return run_say_forked(err);
     struct run_data *data;
     muster_status status = begin_use(m, handle, &data, err);
     if (status != MUSTER_OK)
@@ -359,6 +363,8 @@ static muster_status drop_copies(struct muster *m, muster_data handle, bool is_l
 {
     struct run_data *data;
     struct run_copy *dropped = NULL;
+    if (run_is_forked(m))
+        return run_say_forked(err);
     uint64_t deadline_ns = platform_deadline_ns(m->options.close_ns);
     run_lock(m);
     muster_status status = find_locked(m, handle, &data, err);

@@ -411,6 +411,8 @@ muster_status muster_device_list(struct muster *m, muster_device *out, size_t ca
 {
     if (!m || !count || (!out && capacity > 0))
         return run_bad_argument(err, "muster_device_list", "an argument is NULL");
+    if (run_is_forked(m))
+        return run_say_forked(err);
     muster_status status = device_probe_all(m, err);
     if (status != MUSTER_OK)
         return status;
@@ -452,6 +454,8 @@ muster_status muster_device_find(struct muster *m, const char *id, muster_device
 {
     if (!m || !id || !out)
         return run_bad_argument(err, "muster_device_find", "an argument is NULL");
+    if (run_is_forked(m))
+        return run_say_forked(err);
     struct run_backend *backend = backends_find(m, id, strcspn(id, ":"));
     if (!backend)
         return say_not_found(m, id, err);
@@ -475,6 +479,8 @@ muster_status muster_device_info(struct muster *m, muster_device handle,
     if (!m || !info || info->size < sizeof *info)
         return run_bad_argument(err, "muster_device_info",
                                 "an argument is NULL, or info->size is not set");
+    if (run_is_forked(m))
+        return run_say_forked(err);
     struct run_device *device;
     run_lock(m);
     muster_status status = device_resolve_locked(m, handle, &device, err);
@@ -513,6 +519,8 @@ muster_status muster_device_load(struct muster *m, muster_device handle,
     if (!m || !load || load->size < sizeof *load)
         return run_bad_argument(err, "muster_device_load",
                                 "an argument is NULL, or load->size is not set");
+    if (run_is_forked(m))
+        return run_say_forked(err);
     struct run_device *device;
     run_lock(m);
     muster_status status = device_resolve_locked(m, handle, &device, err);
@@ -636,6 +644,8 @@ muster_status muster_device_slice(struct muster *m, muster_device handle, const 
 {
     if (!m || !sizes || !out || count == 0)
         return run_bad_argument(err, "muster_device_slice", "an argument is NULL, or count is 0");
+    if (run_is_forked(m))
+        return run_say_forked(err);
     for (size_t i = 0; i < count; i++)
         if (sizes[i] == 0)
             return run_bad_argument(err, "muster_device_slice", "a slice of size 0");

@@ -37,14 +37,10 @@ static muster_status read_options(const struct muster_file_options *given,
 {
     *out = (struct muster_file_options){ .size = sizeof *out };
     if (given) {
-        if (given->size < sizeof given->size)
-            return run_bad_argument(err, "a file", "options->size is not set");
-        const unsigned char *bytes = (const unsigned char *)given;
-        for (size_t i = sizeof *out; i < given->size; i++)
-            if (bytes[i] != 0)
-                return muster_error_fill(
-                    err, MUSTER_E_VERSION, 0, "use a newer libmuster, or do not set the option",
-                    "an option is set that version %s does not know", MUSTER_VERSION_STRING);
+        muster_status status = run_check_size(given, given->size, sizeof *out, sizeof given->size,
+                                              "struct muster_file_options", err);
+        if (status != MUSTER_OK)
+            return status;
         memcpy(out, given, given->size < sizeof *out ? given->size : sizeof *out);
         out->size = sizeof *out;
     }
@@ -73,6 +69,8 @@ static muster_status open_file(struct muster *m, const char *path, bool is_write
     if (!m || !out || (!path && !given))
         return run_bad_argument(err, is_write ? "muster_file_write_open" : "muster_file_read_open",
                                 "an argument is NULL");
+    if (run_is_forked(m))
+        return run_say_forked(err);
     muster_status status = read_options(given, &options, err);
     if (status != MUSTER_OK)
         return status;
@@ -118,6 +116,8 @@ static muster_status check_file(const struct muster_file *file, bool is_write, c
 {
     if (!file)
         return run_bad_argument(err, function, "the file is NULL");
+    if (run_is_forked(file->m))
+        return run_say_forked(err);
     if (file->is_write != is_write)
         return run_bad_argument(err, function,
                                 file->is_write ? "the file is open for writing"
@@ -308,12 +308,14 @@ muster_status muster_file_finish(struct muster_file *file, struct muster_error *
 {
     if (!file)
         return run_bad_argument(err, "muster_file_finish", "the file is NULL");
+    if (run_is_forked(file->m))
+        return run_say_forked(err);
     return io_finish(file->io, err);
 }
 
 void muster_file_cancel(struct muster_file *file)
 {
-    if (file)
+    if (file && !run_is_forked(file->m))
         io_cancel(file->io);
 }
 
@@ -323,13 +325,15 @@ muster_status muster_file_report(struct muster_file *file, struct muster_file_re
     if (!file || !report || report->size < sizeof *report)
         return run_bad_argument(err, "muster_file_report",
                                 "an argument is NULL, or report->size is not set");
+    if (run_is_forked(file->m))
+        return run_say_forked(err);
     io_report(file->io, report);
     return MUSTER_OK;
 }
 
 void muster_file_close(struct muster_file *file)
 {
-    if (!file)
+    if (!file || run_is_forked(file->m))
         return;
     struct muster *m = file->m;
     run_lock(m);

@@ -163,6 +163,8 @@ muster_status muster_host_allocate(struct muster *m, muster_device handle, size_
     struct run_device *device;
     if (!m || !out || bytes == 0)
         return run_bad_argument(err, "muster_host_allocate", "an argument is NULL, or bytes is 0");
+    if (run_is_forked(m))
+        return run_say_forked(err);
     muster_status status = device_pin(m, handle, &device, err);
     if (status != MUSTER_OK)
         return status;
@@ -192,6 +194,8 @@ muster_status muster_host_free(struct muster *m, void *memory, struct muster_err
 {
     if (!m)
         return run_bad_argument(err, "muster_host_free", "an argument is NULL");
+    if (run_is_forked(m))
+        return run_say_forked(err);
     if (!memory)
         return MUSTER_OK;
     struct run_device *device = NULL;

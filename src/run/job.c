@@ -821,6 +821,8 @@ static void see_lanes_out_locked(struct muster_job *job)
 static void conduct(void *argument)
 {
     struct muster_job *job = argument;
+    struct platform_frame frame = { .kind = FRAME_JOB, .runtime = job->m, .object = job };
+    platform_frame_enter(&frame);
     run_lock(job->m);
     while (!job->is_known)
         platform_condition_wait(&job->changed, &job->m->lock, UINT64_MAX);
@@ -837,6 +839,7 @@ static void conduct(void *argument)
     job->is_over = true;
     job_wake_locked(job);
     run_unlock(job->m);
+    platform_frame_leave(&frame);
 }
 
 /* Starting. */
@@ -932,6 +935,9 @@ muster_status muster_start(struct muster *m, const struct muster_job_desc *desc,
 {
     if (!m || !desc || !out)
         return run_bad_argument(err, "muster_start", "an argument is NULL");
+    if (run_is_forked(m))
+        return run_say_forked(err);
+    jobs_destroy_unwanted(m);
     jobs_free_left(m, false);
     struct muster_job *job = allocator_take(&m->allocator, 1, sizeof *job);
     if (!job)
@@ -973,6 +979,8 @@ muster_status muster_job_memory_estimate(struct muster *m, const struct muster_j
 {
     if (!m || !desc || !bytes)
         return run_bad_argument(err, "muster_job_memory_estimate", "an argument is NULL");
+    if (run_is_forked(m))
+        return run_say_forked(err);
     struct muster_job *job = allocator_take(&m->allocator, 1, sizeof *job);
     if (!job)
         return run_no_memory(err, "an estimate");
@@ -1041,12 +1049,24 @@ static void report_locked(const struct muster_job *job, struct muster_report *re
     report_lanes_locked(job, end_ns, report);
 }
 
+/* Whether the job's end has to wait for what this thread is in. */
+static bool is_within(const struct muster_job *job)
+{
+    return platform_frame_is_in(FRAME_JOB, job) || platform_frame_is_in(FRAME_KERNEL, NULL);
+}
+
 muster_status muster_job_wait(struct muster_job *job, struct muster_report *report,
                               struct muster_error *err)
 {
     if (!job || (report && report->size < sizeof *report))
         return run_bad_argument(err, "muster_job_wait", "job is NULL, or report->size is not set");
+    if (run_is_forked(job->m))
+        return run_say_forked(err);
     run_lock(job->m);
+    if (!job->is_over && is_within(job)) {
+        run_unlock(job->m);
+        return run_say_stuck(err, "muster_job_wait");
+    }
     while (!job->is_over)
         platform_condition_wait(&job->changed, &job->m->lock, UINT64_MAX);
     muster_status status = job->status;
@@ -1064,6 +1084,8 @@ muster_status muster_job_report(struct muster_job *job, struct muster_report *re
     if (!job || !report || report->size < sizeof *report)
         return run_bad_argument(err, "muster_job_report",
                                 "an argument is NULL, or report->size is not set");
+    if (run_is_forked(job->m))
+        return run_say_forked(err);
     run_lock(job->m);
     report_locked(job, report);
     run_unlock(job->m);
@@ -1072,7 +1094,7 @@ muster_status muster_job_report(struct muster_job *job, struct muster_report *re
 
 void muster_job_cancel(struct muster_job *job)
 {
-    if (!job)
+    if (!job || run_is_forked(job->m))
         return;
     run_lock(job->m);
     job_cancel(job->core);
@@ -1086,6 +1108,8 @@ muster_status muster_job_progress(struct muster_job *job, struct muster_progress
     if (!job || !progress || progress->size < sizeof *progress)
         return run_bad_argument(err, "muster_job_progress",
                                 "an argument is NULL, or progress->size is not set");
+    if (run_is_forked(job->m))
+        return run_say_forked(err);
     run_lock(job->m);
     uint64_t now_ns = job->is_over ? job->end_ns : platform_clock_ns();
     *progress = (struct muster_progress){ .size = sizeof *progress,
@@ -1126,6 +1150,21 @@ static void free_left(struct muster_job *job, bool all)
     free_job(job);
 }
 
+void jobs_destroy_unwanted(struct muster *m)
+{
+    struct muster_job *job;
+    do {
+        run_lock(m);
+        job = m->jobs;
+        while (job && !(job->is_unwanted && job->is_over))
+            job = job->next;
+        if (job)
+            job->is_unwanted = false;
+        run_unlock(m);
+        muster_job_destroy(job);
+    } while (job);
+}
+
 void jobs_free_left(struct muster *m, bool all)
 {
     run_lock(m);
@@ -1141,10 +1180,16 @@ void jobs_free_left(struct muster *m, bool all)
 
 void muster_job_destroy(struct muster_job *job)
 {
-    if (!job)
+    if (!job || run_is_forked(job->m))
         return;
     struct muster *m = job->m;
     muster_job_cancel(job);
+    run_lock(m);
+    job->is_unwanted = !job->is_over && is_within(job);
+    bool is_later = job->is_unwanted;
+    run_unlock(m);
+    if (is_later)
+        return;
     muster_job_wait(job, NULL, NULL);
     platform_thread_join(&job->conductor);
     files_leave_job(job);
@@ -1181,6 +1226,10 @@ static muster_status run_job(struct muster *m, struct muster_job_desc *desc,
                              struct muster_error *err)
 {
     struct muster_job *job;
+    if (platform_frame_is_in(FRAME_KERNEL, NULL))
+        return run_say_stuck(err, "a job from start to end");
+    if (options && options->size < sizeof *options)
+        return run_bad_argument(err, "a job", "options->size is not set");
     if (options)
         desc->options = *options;
     if (report && report->size < sizeof *report)

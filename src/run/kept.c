@@ -43,6 +43,8 @@ muster_status muster_result_retain(const struct muster_result *result, struct mu
 {
     if (!result || !result->job || !out)
         return run_bad_argument(err, "muster_result_retain", "an argument is NULL");
+    if (run_is_forked(result->job->m))
+        return run_say_forked(err);
     struct muster_job *job = result->job;
     run_lock(job->m);
     bool is_second = job->kept_now != NULL;
@@ -78,7 +80,7 @@ const struct muster_result *muster_kept_result(const struct muster_kept *kept)
 
 void muster_result_release(struct muster_kept *kept)
 {
-    if (!kept)
+    if (!kept || run_is_forked(kept->job->m))
         return;
     struct muster_job *job = kept->job;
     run_lock(job->m);

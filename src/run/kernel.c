@@ -126,6 +126,8 @@ muster_status muster_kernel_from(struct muster *m, const char *name,
 {
     if (!m || !forms || !out || count == 0)
         return run_bad_argument(err, "muster_kernel_from", "an argument is NULL, or count is 0");
+    if (run_is_forked(m))
+        return run_say_forked(err);
     for (size_t i = 0; i < count; i++) {
         muster_status status = kernel_form_check(&forms[i], "muster_kernel_from", err);
         if (status != MUSTER_OK)
@@ -175,6 +177,8 @@ muster_status muster_kernel_load_files(struct muster *m, const char *const *path
 {
     if (!m || !paths || !out || count == 0)
         return run_bad_argument(err, "muster_kernel_load", "an argument is NULL, or count is 0");
+    if (run_is_forked(m))
+        return run_say_forked(err);
     struct muster_bundle *bundle;
     muster_status status = muster_bundle_create(&bundle, err);
     if (status != MUSTER_OK)
@@ -211,7 +215,7 @@ static void free_built(struct built *built)
 
 void muster_kernel_destroy(struct muster_kernel *kernel)
 {
-    if (!kernel)
+    if (!kernel || run_is_forked(kernel->m))
         return;
     struct muster *m = kernel->m;
     run_lock(m);
@@ -440,6 +444,8 @@ muster_status muster_kernel_parameter(const struct muster_kernel *kernel, size_t
     if (!kernel || !out || out->size < sizeof *out)
         return run_bad_argument(err, "muster_kernel_parameter",
                                 "an argument is NULL, or out->size is not set");
+    if (run_is_forked(kernel->m))
+        return run_say_forked(err);
     const struct kernel_entry *entry = kernel->entry;
     if (!entry)
         return muster_error_fill(err, MUSTER_E_NOT_SUPPORTED, 0, "give portable source too",
@@ -589,6 +595,8 @@ muster_status muster_launch(struct muster *m, muster_stream stream, struct muste
     if (!m || !kernel || kernel->m != m || (!args && arg_count > 0))
         return run_bad_argument(err, "muster_launch",
                                 "an argument is NULL, or the kernel is another runtime's");
+    if (run_is_forked(m))
+        return run_say_forked(err);
     if (items > UINT64_MAX - begin)
         return run_bad_argument(err, "muster_launch", "begin + items does not fit");
     struct muster_use uses[MUSTER_ARGS_MAX] = { { { 0, 0 }, 0 } };

@@ -297,6 +297,8 @@ muster_status muster_block_begin(struct muster *m, muster_stream stream,
 {
     if (!m || !uses || count == 0)
         return run_bad_argument(err, "muster_block_begin", "an argument is NULL, or count is 0");
+    if (run_is_forked(m))
+        return run_say_forked(err);
     struct operation_run run;
     muster_status status = operation_begin(m, stream, uses, count, HOLDER_USER, &run, err);
     if (status != MUSTER_OK)
@@ -340,6 +342,8 @@ muster_status muster_block_end(struct muster *m, muster_stream stream,
 {
     if (!m || !uses || count == 0)
         return run_bad_argument(err, "muster_block_end", "an argument is NULL, or count is 0");
+    if (run_is_forked(m))
+        return run_say_forked(err);
     struct operation_run run = { .m = m };
     muster_status status = merge_uses(&run, uses, count, err);
     if (status == MUSTER_OK)

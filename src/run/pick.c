@@ -170,6 +170,8 @@ static muster_status look_at_devices(struct picking *picking, struct muster_erro
 {
     struct muster *m = picking->m;
     muster_status status = MUSTER_OK;
+    if (picking->given && picking->given->size < sizeof *picking->given)
+        return run_bad_argument(err, "muster_pick", "hints->size is not set");
     if (!atomic_load_explicit(&m->is_ready_to_pick, memory_order_acquire))
         status = make_ready(m, err);
     if (status != MUSTER_OK)
@@ -201,8 +203,6 @@ static muster_status read_hints(struct picking *picking, struct muster_error *er
     picking->hints = (struct placement_hints){ .backends = UINT32_MAX };
     if (!given)
         return MUSTER_OK;
-    if (given->size < sizeof *given)
-        return run_bad_argument(err, "muster_pick", "hints->size is not set");
     picking->hints.min_free = given->min_free;
     picking->hints.min_compute[0] = given->min_cc[0];
     picking->hints.min_compute[1] = given->min_cc[1];
@@ -263,7 +263,8 @@ static void record_locked(struct picking *picking, uint32_t chosen)
     decision->chosen = chosen == PLACEMENT_NONE ? -1
                        : decision->is_apart     ? (int32_t)count - 1
                                                 : (int32_t)chosen;
-    memcpy(decision->views, m->views, count * sizeof *decision->views);
+    for (uint32_t i = 0; i < count; i++)
+        decision->views[i] = m->views[i];
     if (decision->is_apart)
         decision->views[count - 1] = m->views[chosen];
     decision->allowed = UINT32_MAX;
@@ -434,6 +435,9 @@ static muster_status pick_by_user(struct picking *picking, muster_lease *lease,
                                   muster_device *device, struct muster_error *err)
 {
     struct muster *m = picking->m;
+    struct platform_frame frame = { .kind = FRAME_POLICY, .runtime = m, .object = m };
+    if (platform_frame_is_in(FRAME_POLICY, m))
+        return run_say_stuck(err, "muster_pick");
     run_lock(m);
     picking->capacity = m->device_count;
     run_unlock(m);
@@ -446,7 +450,9 @@ static muster_status pick_by_user(struct picking *picking, muster_lease *lease,
         platform_condition_wait(&m->changed, &m->lock, UINT64_MAX);
     m->is_choosing = true;
     run_unlock(m);
+    platform_frame_enter(&frame);
     muster_status status = ask_policy(picking, candidates, lease, device, err);
+    platform_frame_leave(&frame);
     run_lock(m);
     m->is_choosing = false;
     platform_condition_wake_all(&m->changed);
@@ -464,6 +470,8 @@ muster_status muster_pick(struct muster *m, const struct muster_policy *policy,
                                .given = hints };
     if (!m || !lease || !device)
         return run_bad_argument(err, "muster_pick", "an argument is NULL");
+    if (run_is_forked(m))
+        return run_say_forked(err);
     if (!is_built_in(picking.policy) && (!policy->choose || !policy->name))
         return run_bad_argument(err, "muster_pick", "a policy without a name or a function");
     muster_status status = look_at_devices(&picking, err);
@@ -481,6 +489,8 @@ muster_status muster_lease_release(struct muster *m, muster_lease lease, struct 
     void *entry;
     if (!m)
         return run_bad_argument(err, "muster_lease_release", "an argument is NULL");
+    if (run_is_forked(m))
+        return run_say_forked(err);
     run_lock(m);
     muster_status status =
         table_find_locked(&m->leases, lease.index, lease.generation, "lease", &entry, err);
@@ -500,6 +510,8 @@ muster_status muster_explain(struct muster *m, struct muster_decision *out, size
 {
     if (!m || !count || (!out && capacity > 0))
         return run_bad_argument(err, "muster_explain", "an argument is NULL");
+    if (run_is_forked(m))
+        return run_say_forked(err);
     for (size_t i = 0; i < capacity; i++)
         if (out[i].size < sizeof *out)
             return run_bad_argument(err, "muster_explain", "set the size of each decision");

@@ -414,6 +414,8 @@ muster_status muster_pipeline_create(struct muster *m, const struct muster_buffe
         options->size < sizeof *options || (!options->edges && options->edge_count > 0))
         return run_bad_argument(err, "muster_pipeline_create",
                                 "an argument is NULL, or options->size is not set");
+    if (run_is_forked(m))
+        return run_say_forked(err);
     muster_status status = check(m, buffers, buffer_count, stages, stage_count, options, err);
     if (status != MUSTER_OK)
         return status;
@@ -444,7 +446,7 @@ muster_status muster_pipeline_create(struct muster *m, const struct muster_buffe
 
 void muster_pipeline_destroy(struct muster_pipeline *pipeline)
 {
-    if (!pipeline)
+    if (!pipeline || run_is_forked(pipeline->m))
         return;
     struct muster *m = pipeline->m;
     run_lock(m);

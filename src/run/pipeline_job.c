@@ -221,6 +221,8 @@ muster_status muster_job_edges(struct muster_job *job, struct muster_edge_report
     if (!job || !job->pipeline || !count || (!out && capacity > 0))
         return run_bad_argument(err, "muster_job_edges",
                                 "an argument is NULL, or the job has no pipeline");
+    if (run_is_forked(job->m))
+        return run_say_forked(err);
     run_lock(job->m);
     bool is_over = job->is_over;
     run_unlock(job->m);

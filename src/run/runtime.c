@@ -49,6 +49,19 @@ muster_status run_bad_argument(struct muster_error *err, const char *function, c
     return muster_error_fill(err, MUSTER_E_INVALID, 0, NULL, "%s: %s", function, what);
 }
 
+muster_status run_say_forked(struct muster_error *err)
+{
+    return muster_error_fill(err, MUSTER_E_FORKED, 0, "open a runtime in the child, after fork()",
+                             "the runtime was opened by a process that has forked this one");
+}
+
+muster_status run_say_stuck(struct muster_error *err, const char *function)
+{
+    return muster_error_fill(err, MUSTER_E_ORDER, 0, "call it when that has returned",
+                             "%s would wait for the task, kernel or callback that calls it",
+                             function);
+}
+
 bool run_list_names(const char *list, const char *name)
 {
     size_t length = strlen(name);
@@ -67,22 +80,32 @@ void run_error_device(struct muster_error *err, const struct run_device *device)
         snprintf(err->device, sizeof err->device, "%s", device->info.id);
 }
 
+muster_status run_check_size(const void *given, size_t size, size_t known, size_t least,
+                             const char *what, struct muster_error *err)
+{
+    const unsigned char *bytes = given;
+    if (size < least || size > STRUCT_BYTES_MAX)
+        return muster_error_fill(err, MUSTER_E_INVALID, 0, "set `size` to sizeof the struct",
+                                 "%s says that it has %zu bytes; this library's has %zu", what,
+                                 size, known);
+    for (size_t i = known; i < size; i++)
+        if (bytes[i] != 0)
+            return muster_error_fill(
+                err, MUSTER_E_VERSION, 0, "use a newer libmuster, or do not set the field",
+                "%s has a field set that version %s does not know", what, MUSTER_VERSION_STRING);
+    return MUSTER_OK;
+}
+
 /* Options of another size: what the caller does not know is 0, what we do not know must be 0. */
 static muster_status read_options(const struct muster_options *given, struct muster_options *out,
                                   struct muster_error *err)
 {
     *out = (struct muster_options)MUSTER_OPTIONS_INIT;
     if (given) {
-        if (given->size < sizeof given->size)
-            return muster_error_fill(err, MUSTER_E_INVALID, 0, "begin with MUSTER_OPTIONS_INIT",
-                                     "struct muster_options says that it has %zu bytes",
-                                     given->size);
-        const unsigned char *bytes = (const unsigned char *)given;
-        for (size_t i = sizeof *out; i < given->size; i++)
-            if (bytes[i] != 0)
-                return muster_error_fill(
-                    err, MUSTER_E_VERSION, 0, "use a newer libmuster, or do not set the option",
-                    "an option is set that version %s does not know", MUSTER_VERSION_STRING);
+        muster_status status = run_check_size(given, given->size, sizeof *out, sizeof given->size,
+                                              "struct muster_options", err);
+        if (status != MUSTER_OK)
+            return status;
         memcpy(out, given, given->size < sizeof *out ? given->size : sizeof *out);
         out->size = sizeof *out;
     }
@@ -194,6 +217,8 @@ muster_status muster_open(struct muster **out, const struct muster_options *give
     if (!out)
         return run_bad_argument(err, "muster_open", "there is no place for the runtime");
     muster_status status = read_options(given, &options, err);
+    if (status == MUSTER_OK)
+        status = platform_forks_watch(err);
     if (status != MUSTER_OK)
         return status;
     struct muster *m = allocator_take(&options.allocator, 1, sizeof *m);
@@ -203,6 +228,7 @@ muster_status muster_open(struct muster **out, const struct muster_options *give
     int line;
     m->allocator = options.allocator;
     m->options = options;
+    m->forks = platform_forks();
     m->invariants_before = invariant_count(&file, &line);
     m->stream_bytes = plan_stream_bytes(platform_environment("MUSTER_POOL_MB_PER_STREAM"));
     if ((status = keep_texts(m, err)) != MUSTER_OK)
@@ -285,14 +311,41 @@ static muster_status drain_devices(struct muster *m, uint64_t deadline_ns, struc
     return result;
 }
 
+/* Whether this thread is in user code that the runtime calls, and would have to wait for. */
+static bool is_within(const struct muster *m)
+{
+    const struct platform_frame *frame = platform_frame_now();
+    while (frame && frame->runtime && frame->runtime != m)
+        frame = frame->outer;
+    return frame != NULL;
+}
+
+/* Jobs and tasks end. Both may start more of either meanwhile, and use files. */
+static bool end_work(struct muster *m)
+{
+    bool have_ended = true, is_over;
+    do {
+        /* Half of the time for jobs, so that there is some left to see what else is unfinished. */
+        have_ended &= jobs_destroy_all(m, platform_deadline_ns(m->options.close_ns / 2));
+        tasks_drain(m);
+        run_lock(m);
+        is_over = !m->jobs;
+        run_unlock(m);
+    } while (!is_over);
+    return have_ended;
+}
+
 muster_status muster_close(struct muster *m, struct muster_error *err)
 {
     if (!m)
         return MUSTER_OK;
+    if (run_is_forked(m))
+        return run_say_forked(err);
+    if (is_within(m))
+        return run_say_stuck(err, "muster_close");
     uint64_t deadline_ns = platform_deadline_ns(m->options.close_ns);
     files_cancel_all(m);
-    /* Half of the time for jobs, so that there is some left to see what else is unfinished. */
-    bool have_ended = jobs_destroy_all(m, platform_deadline_ns(m->options.close_ns / 2));
+    bool have_ended = end_work(m);
     files_destroy_all(m);
     tasks_destroy(m);
     copiers_destroy(m);

@@ -16,6 +16,8 @@
 #include "core/throughput.h"
 #include "core/tracker.h"
 #include "observe/recording.h"
+#include "platform/fork.h"
+#include "platform/frame.h"
 #include "platform/library.h"
 #include "platform/thread.h"
 
@@ -207,6 +209,7 @@ struct muster {
     struct platform_condition changed;
     uint64_t next_token;
     uint64_t invariants_before;
+    uint32_t forks; /* platform_forks when it was opened */
 
     struct run_backend *backends[BACKENDS_MAX]; /* own */
     uint32_t backend_count;
@@ -266,6 +269,15 @@ static inline void run_unlock(struct muster *m)
 }
 
 /*
+ * Whether the runtime is another process's: its threads are not here, and its locks may be held by
+ * nobody. Whoever is called by the user asks before anything else.
+ */
+static inline bool run_is_forked(const struct muster *m)
+{
+    return m->forks != platform_forks();
+}
+
+/*
  * Whether a driver's answer says that work is over, well or not. A call that merely failed says
  * nothing of the work, and what it uses must stay.
  */
@@ -280,6 +292,18 @@ void run_log(const struct muster *m, enum muster_log_level level, const char *fo
 
 muster_status run_no_memory(struct muster_error *err, const char *what);
 muster_status run_bad_argument(struct muster_error *err, const char *function, const char *what);
+/* MUSTER_E_FORKED. */
+muster_status run_say_forked(struct muster_error *err);
+/* MUSTER_E_ORDER: the call could only wait for the user code that makes it. */
+muster_status run_say_stuck(struct muster_error *err, const char *function);
+/* Structs of newer callers are larger, but never so large: `size` was not set. */
+#define STRUCT_BYTES_MAX 65536u
+/*
+ * A struct of `size` bytes as its caller says, of which this library knows `known`, and needs
+ * `least`: MUSTER_E_INVALID, or MUSTER_E_VERSION if a field is set that it does not know.
+ */
+muster_status run_check_size(const void *given, size_t size, size_t known, size_t least,
+                             const char *what, struct muster_error *err);
 /* Adds the device's id to an error that a backend filled. */
 void run_error_device(struct muster_error *err, const struct run_device *device);
 
@@ -479,6 +503,8 @@ void data_destroy_all(struct muster *m);
  * false if there is such a one.
  */
 bool jobs_destroy_all(struct muster *m, uint64_t deadline_ns);
+/* Destroys jobs that their own callbacks destroyed, now that they are over. */
+void jobs_destroy_unwanted(struct muster *m);
 /* Frees what is left of jobs whose devices came back late; all of them if `all`. */
 void jobs_free_left(struct muster *m, bool all);
 
@@ -516,10 +542,9 @@ void copiers_destroy(struct muster *m);
 /* task.c */
 /* How many were submitted so far, and how many of them have ended. */
 void tasks_count(struct muster *m, uint64_t *submitted, uint64_t *ended);
-/*
- * Runs what was submitted to its end, and ends the threads. What a device has not finished by then
- * is left to it.
- */
+/* Runs what was submitted to its end. What a device has not finished by then is left to it. */
+void tasks_drain(struct muster *m);
+/* The same, and ends the threads. */
 void tasks_destroy(struct muster *m);
 /* After the devices are gone: frees what they may have written to. */
 void tasks_free(struct muster *m);

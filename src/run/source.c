@@ -183,7 +183,9 @@ static void supply(void *argument)
 {
     struct muster_job *job = argument;
     struct run_source *source = &job->source;
+    struct platform_frame frame = { .kind = FRAME_JOB, .runtime = job->m, .object = job };
     uint64_t arrived = 0;
+    platform_frame_enter(&frame);
     run_lock(job->m);
     /* A job whose threads could not all be started is never known. */
     while (!job->is_known && !job->must_leave)
@@ -213,6 +215,7 @@ static void supply(void *argument)
             break;
     }
     run_unlock(job->m);
+    platform_frame_leave(&frame);
 }
 
 muster_status source_set_up(struct muster_job *job, struct muster_error *err)

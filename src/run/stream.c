@@ -214,6 +214,8 @@ muster_status muster_stream_acquire(struct muster *m, muster_device handle, int3
     struct run_stream *stream;
     if (!m || !out)
         return run_bad_argument(err, "muster_stream_acquire", "an argument is NULL");
+    if (run_is_forked(m))
+        return run_say_forked(err);
     muster_status status = device_pin(m, handle, &device, err);
     if (status != MUSTER_OK)
         return status;
@@ -266,6 +268,8 @@ muster_status muster_stream_default(struct muster *m, muster_device handle, must
     struct run_device *device;
     if (!m || !out)
         return run_bad_argument(err, "muster_stream_default", "an argument is NULL");
+    if (run_is_forked(m))
+        return run_say_forked(err);
     muster_status status = device_pin(m, handle, &device, err);
     if (status != MUSTER_OK)
         return status;
@@ -296,6 +300,8 @@ muster_status muster_stream_release(struct muster *m, muster_stream handle,
     struct run_stream *stream;
     if (!m)
         return run_bad_argument(err, "muster_stream_release", "an argument is NULL");
+    if (run_is_forked(m))
+        return run_say_forked(err);
     run_lock(m);
     muster_status status = resolve_locked(m, handle, &stream, err);
     if (status == MUSTER_OK && stream == &stream->device->streams[0])
@@ -326,6 +332,8 @@ muster_status muster_stream_resolve(struct muster *m, muster_stream handle,
     if (!m || !info || info->size < sizeof *info)
         return run_bad_argument(err, "muster_stream_resolve",
                                 "an argument is NULL, or info->size is not set");
+    if (run_is_forked(m))
+        return run_say_forked(err);
     run_lock(m);
     muster_status status = resolve_locked(m, handle, &stream, err);
     if (status == MUSTER_OK)
@@ -344,6 +352,8 @@ muster_status muster_stream_native(struct muster *m, muster_stream handle, void 
     struct run_stream *stream;
     if (!m || !native)
         return run_bad_argument(err, "muster_stream_native", "an argument is NULL");
+    if (run_is_forked(m))
+        return run_say_forked(err);
     muster_status status = stream_pin(m, handle, &stream, err);
     if (status != MUSTER_OK)
         return status;
@@ -357,6 +367,8 @@ muster_status muster_stream_query(struct muster *m, muster_stream handle, struct
     struct run_stream *stream;
     if (!m)
         return run_bad_argument(err, "muster_stream_query", "an argument is NULL");
+    if (run_is_forked(m))
+        return run_say_forked(err);
     muster_status status = stream_pin_to_finish(m, handle, &stream, err);
     if (status != MUSTER_OK)
         return status;
@@ -375,6 +387,10 @@ muster_status muster_stream_wait(struct muster *m, muster_stream handle, uint64_
     struct run_stream *stream;
     if (!m)
         return run_bad_argument(err, "muster_stream_wait", "an argument is NULL");
+    if (run_is_forked(m))
+        return run_say_forked(err);
+    if (platform_frame_is_in(FRAME_KERNEL, NULL))
+        return run_say_stuck(err, "muster_stream_wait");
     muster_status status = stream_pin_to_finish(m, handle, &stream, err);
     if (status != MUSTER_OK)
         return status;

@@ -45,6 +45,13 @@ struct running {
     bool is_gone;       /* in a batch: handed in, or taken back; under the lock */
 };
 
+/* A thread is in the function or the callback of this task, or between two of its pool. */
+struct task_frame {
+    struct platform_frame head; /* first; its object is the pool */
+    muster_task task;
+};
+_Static_assert(offsetof(struct task_frame, head) == 0, "found by its head");
+
 /*
  * A thread with the tasks it took. `place` says how far it is, in one word, so that everybody can
  * tell what it has finished and take what it has not begun.
@@ -52,6 +59,7 @@ struct running {
 struct worker {
     struct task_pool *pool;
     struct platform_thread thread;
+    struct task_frame frame;             /* the thread's own */
     struct running batch[TAKEN_AT_ONCE]; /* filled under the lock */
     uint32_t count;                      /* likewise */
     _Atomic uint32_t place;
@@ -68,8 +76,21 @@ struct worker {
 #define PLACE(next, at) ((next) | (at) << 8)
 _Static_assert(TAKEN_AT_ONCE < PLACE_NOWHERE, "a batch's indices fit into a place");
 
-/* Whether this thread is in a task, or in the callback of one; whether it runs that to make room. */
-static _Thread_local bool is_in_task, is_making_room;
+/* Whether this thread runs a task to make room. */
+static _Thread_local bool is_making_room;
+
+/* Whether others may wait for what this thread is in, so that it must not wait for them. */
+static bool is_in_task(void)
+{
+    return platform_frame_is_in(FRAME_TASK, NULL) || platform_frame_is_in(FRAME_KERNEL, NULL);
+}
+
+static void enter(struct task_frame *frame, struct task_pool *pool, muster_task task)
+{
+    *frame =
+        (struct task_frame){ { .kind = FRAME_TASK, .runtime = pool->m, .object = pool }, task };
+    platform_frame_enter(&frame->head);
+}
 
 /* Functions are kept as the table's plain pointers. */
 static void keep_functions(struct tasks_entry *entry, const struct muster_task_desc *desc)
@@ -154,11 +175,11 @@ static void end_locked(struct task_pool *pool, const struct running *task)
 /* Runs a task on a thread that is not one of the pool's, or on top of another. */
 static void run_aside_locked(struct task_pool *pool, struct running *task)
 {
-    bool was_in_task = is_in_task;
+    struct task_frame frame;
     platform_mutex_unlock(&pool->lock);
-    is_in_task = true;
+    enter(&frame, pool, task->handle);
     run_task(pool->m, task);
-    is_in_task = was_in_task;
+    platform_frame_leave(&frame.head);
     platform_mutex_lock(&pool->lock);
     end_locked(pool, task);
     task_give_ready_locked(pool);
@@ -166,12 +187,12 @@ static void run_aside_locked(struct task_pool *pool, struct running *task)
 
 /* Kernel tasks. */
 
-static void call_done(const struct kernel_task *task)
+static void call_done(struct task_pool *pool, const struct kernel_task *task)
 {
-    bool was_in_task = is_in_task;
-    is_in_task = true;
+    struct task_frame frame;
+    enter(&frame, pool, task->handle);
     task->done(task->user, task->handle, task->status);
-    is_in_task = was_in_task;
+    platform_frame_leave(&frame.head);
 }
 
 /* One that a hung device may still write to is replaced before it is run again. */
@@ -203,7 +224,7 @@ static bool settle_locked(struct task_pool *pool, struct kernel_task *chain)
         platform_mutex_unlock(&pool->lock);
         for (const struct kernel_task *task = chain; task; task = task->next)
             if (task->outcome == KERNEL_ENDS && task->done)
-                call_done(task);
+                call_done(pool, task);
         platform_mutex_lock(&pool->lock);
     }
     bool has_any = chain != NULL;
@@ -450,6 +471,7 @@ static void run_batch_locked(struct worker *worker)
             task_give_ready_locked(pool);
             platform_mutex_unlock(&pool->lock);
         }
+        worker->frame.task = worker->batch[at].handle;
         run_task(pool->m, &worker->batch[at]);
         has_followers = worker->batch[at].has_followers;
     }
@@ -482,7 +504,7 @@ static void work(void *argument)
 {
     struct worker *worker = argument;
     struct task_pool *pool = worker->pool;
-    is_in_task = true;
+    enter(&worker->frame, pool, (muster_task){ 0, 0 });
     platform_mutex_lock(&pool->lock);
     for (;;) {
         if (fill_locked(worker) > 0) {
@@ -495,6 +517,7 @@ static void work(void *argument)
         }
     }
     platform_mutex_unlock(&pool->lock);
+    platform_frame_leave(&worker->frame.head);
 }
 
 /* The pool. */
@@ -520,20 +543,27 @@ static uint32_t count_workers(const struct muster *m)
     return cores < WORKERS_MAX ? cores : WORKERS_MAX;
 }
 
-/* All tasks with kernels end, also those whose devices do not. */
-static void drain_kernels(struct task_pool *pool)
+/*
+ * All tasks end, also kernels whose devices do not. Functions may submit more meanwhile, kernels too:
+ * it is over when none is open.
+ */
+static void drain(struct task_pool *pool)
 {
     uint64_t since_ns = platform_clock_ns(), patience_ns = pool->m->options.close_ns / 2;
     platform_mutex_lock(&pool->lock);
-    while (pool->kernels_open > 0) {
+    while (pool->tasks.open_count > 0) {
         if (help_locked(pool))
             continue;
         task_give_ready_locked(pool);
+        if (pool->kernels_open == 0) {
+            await_end_locked(pool, true, UINT64_MAX);
+            continue;
+        }
         platform_mutex_unlock(&pool->lock);
         bool has_ended = lanes_look(pool);
         lanes_give_up(pool, since_ns, patience_ns);
         platform_mutex_lock(&pool->lock);
-        if (!has_ended && pool->kernels_open > 0)
+        if (!has_ended && pool->tasks.open_count > 0)
             await_end_locked(pool, true, platform_clock_ns() + PAUSE_MAX_NS);
     }
     platform_mutex_unlock(&pool->lock);
@@ -542,7 +572,7 @@ static void drain_kernels(struct task_pool *pool)
 /* Ends the threads. What devices may write to stays until free_pool. */
 static void stop_pool(struct task_pool *pool)
 {
-    drain_kernels(pool);
+    drain(pool);
     platform_mutex_lock(&pool->lock);
     pool->must_stop = true;
     platform_condition_wake_all(&pool->work);
@@ -651,6 +681,13 @@ static muster_status get_pool(struct muster *m, struct task_pool **out, struct m
     return status;
 }
 
+void tasks_drain(struct muster *m)
+{
+    struct task_pool *pool = atomic_load_explicit(&m->task_pool, memory_order_acquire);
+    if (pool)
+        drain(pool);
+}
+
 void tasks_destroy(struct muster *m)
 {
     struct task_pool *pool = atomic_load_explicit(&m->task_pool, memory_order_acquire);
@@ -685,15 +722,9 @@ static const struct muster_task_desc *desc_at(const struct muster_task_desc *des
 static muster_status check_size(const struct muster_task_desc *desc, size_t size,
                                 struct muster_error *err)
 {
-    if (desc->size != size || size < DESC_BYTES_MIN || size % _Alignof(struct muster_task_desc))
+    if (desc->size != size || size % _Alignof(struct muster_task_desc))
         return run_bad_argument(err, "muster_submit", "set the size of each task, one for all");
-    const unsigned char *bytes = (const unsigned char *)desc;
-    for (size_t i = sizeof *desc; i < size; i++)
-        if (bytes[i] != 0)
-            return muster_error_fill(
-                err, MUSTER_E_VERSION, 0, "use a newer libmuster, or do not set the field",
-                "a task has a field that version %s does not know", MUSTER_VERSION_STRING);
-    return MUSTER_OK;
+    return run_check_size(desc, size, sizeof *desc, DESC_BYTES_MIN, "struct muster_task_desc", err);
 }
 
 static muster_status check_desc(const struct muster_task_desc *desc, struct muster_error *err)
@@ -766,7 +797,7 @@ static muster_status make_room_locked(struct task_pool *pool, size_t count,
         is_making_room = true;
         bool has_run = help_locked(pool) || look_locked(pool);
         is_making_room = false;
-        if (!has_run && is_in_task)
+        if (!has_run && is_in_task())
             break;
         if (!has_run)
             await_end_locked(pool, false,
@@ -807,7 +838,7 @@ static muster_status prepare_kernels_locked(struct task_pool *pool,
     muster_status status;
     struct muster_task_desc copy;
     while (!kernel_tasks_take_locked(pool, kernel_count, out, &status, err)) {
-        if (status == MUSTER_OK && (is_in_task || is_making_room))
+        if (status == MUSTER_OK && (is_in_task() || is_making_room))
             status =
                 muster_error_fill(err, MUSTER_E_CAPACITY, 0, "submit less from within tasks",
                                   "%u kernels more than the %u that have not ended; at most %u",
@@ -957,6 +988,8 @@ muster_status muster_submit(struct muster *m, const struct muster_task_desc *des
     uint32_t kernel_count = 0;
     if (!m || (!descs && count > 0))
         return run_bad_argument(err, "muster_submit", "an argument is NULL");
+    if (run_is_forked(m))
+        return run_say_forked(err);
     muster_status status = check_descs(descs, count, &kernel_count, err);
     if (status == MUSTER_OK)
         status = get_pool(m, &pool, err);
@@ -1071,11 +1104,38 @@ static bool await_devices_locked(struct task_pool *pool, bool is_for_all, uint64
     return platform_clock_ns() < deadline_ns;
 }
 
+/*
+ * Whether the wait could only end after something that this thread is in the middle of: a task that
+ * waits for all, for itself or for one after it, or a kernel.
+ */
+static bool waits_for_itself_locked(struct task_pool *pool, const muster_task *tasks, size_t count,
+                                    size_t first)
+{
+    for (const struct platform_frame *at = platform_frame_now(); at; at = at->outer) {
+        if (at->kind == FRAME_KERNEL)
+            return true;
+        if (at->kind != FRAME_TASK || at->object != pool)
+            continue;
+        muster_task mine = ((const struct task_frame *)at)->task;
+        if (count == 0)
+            return true;
+        if (tasks_find(&pool->tasks, mine.index, mine.generation) != MUSTER_OK)
+            continue;
+        for (size_t i = first; i < count; i++)
+            if (tasks_find(&pool->tasks, tasks[i].index, tasks[i].generation) == MUSTER_OK &&
+                tasks_must_follow(&pool->tasks, tasks[i].index, mine.index))
+                return true;
+    }
+    return false;
+}
+
 muster_status muster_wait(struct muster *m, const muster_task *tasks, size_t count,
                           uint64_t timeout_ns, struct muster_error *err)
 {
     if (!m || (!tasks && count > 0))
         return run_bad_argument(err, "muster_wait", "an argument is NULL");
+    if (run_is_forked(m))
+        return run_say_forked(err);
     struct task_pool *pool = atomic_load_explicit(&m->task_pool, memory_order_acquire);
     if (!pool)
         return count == 0 ? MUSTER_OK
@@ -1084,10 +1144,12 @@ muster_status muster_wait(struct muster *m, const muster_task *tasks, size_t cou
     uint64_t deadline_ns = timeout_ns == UINT64_MAX ? UINT64_MAX : platform_deadline_ns(timeout_ns);
     muster_status status = MUSTER_OK;
     size_t first = 0;
-    bool in_time = true;
+    bool in_time = true, is_stuck = false;
     uint64_t since_ns = 0;
     platform_mutex_lock(&pool->lock);
-    while (!all_ended_locked(pool, tasks, count, &first, &status) && in_time) {
+    if (timeout_ns > 0 && !all_ended_locked(pool, tasks, count, &first, &status))
+        is_stuck = waits_for_itself_locked(pool, tasks, count, first);
+    while (!is_stuck && in_time && !all_ended_locked(pool, tasks, count, &first, &status)) {
         if (deadline_ns != UINT64_MAX && platform_clock_ns() >= deadline_ns) {
             in_time = false;
         } else if (!help_with_locked(pool, tasks, count, first)) {
@@ -1098,6 +1160,8 @@ muster_status muster_wait(struct muster *m, const muster_task *tasks, size_t cou
     }
     bool is_over = all_ended_locked(pool, tasks, count, &first, &status);
     platform_mutex_unlock(&pool->lock);
+    if (is_stuck)
+        return run_say_stuck(err, "muster_wait");
     if (!is_over)
         return muster_error_fill(err, MUSTER_E_TIMEOUT, 0, NULL,
                                  "not all tasks have ended in the time allowed");
@@ -1135,6 +1199,8 @@ muster_status muster_cancel(struct muster *m, muster_task task, struct muster_er
 {
     if (!m)
         return run_bad_argument(err, "muster_cancel", "an argument is NULL");
+    if (run_is_forked(m))
+        return run_say_forked(err);
     struct task_pool *pool = atomic_load_explicit(&m->task_pool, memory_order_acquire);
     muster_status status = MUSTER_E_UNKNOWN;
     if (pool) {

@@ -239,6 +239,8 @@ muster_status muster_trace_start(struct muster *m, const struct muster_trace_opt
 {
     if (!m || (options && options->size < sizeof *options))
         return run_bad_argument(err, "muster_trace_start", "m is NULL, or the size is not set");
+    if (run_is_forked(m))
+        return run_say_forked(err);
     uint64_t capacity = options && options->capacity > 0 ? options->capacity : CAPACITY_DEFAULT;
     run_lock(m);
     bool is_there = m->is_trace_taken || m->recording.places;
@@ -320,6 +322,8 @@ muster_status muster_trace_write(struct muster *m,
 {
     if (!m || !write)
         return run_bad_argument(err, "muster_trace_write", "an argument is NULL");
+    if (run_is_forked(m))
+        return run_say_forked(err);
     muster_status status = take_trace(m, err);
     if (status != MUSTER_OK)
         return status;
@@ -334,6 +338,8 @@ muster_status muster_trace_events(struct muster *m,
 {
     if (!m || !event)
         return run_bad_argument(err, "muster_trace_events", "an argument is NULL");
+    if (run_is_forked(m))
+        return run_say_forked(err);
     muster_status status = take_trace(m, err);
     if (status != MUSTER_OK)
         return status;
@@ -375,6 +381,8 @@ muster_status muster_trace_stop(struct muster *m, const char *path, struct muste
 {
     if (!m)
         return run_bad_argument(err, "muster_trace_stop", "m is NULL");
+    if (run_is_forked(m))
+        return run_say_forked(err);
     muster_status status = take_trace(m, err);
     if (status != MUSTER_OK)
         return status;
@@ -426,6 +434,8 @@ muster_status muster_counters(struct muster *m, struct muster_counters *out,
     if (!m || !out || out->size < sizeof *out)
         return run_bad_argument(err, "muster_counters",
                                 "an argument is NULL, or the size is not set");
+    if (run_is_forked(m))
+        return run_say_forked(err);
     const struct run_counts *counts = &m->counts;
     struct muster_counters found = {
         .size = sizeof found,

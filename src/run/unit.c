@@ -30,9 +30,14 @@ muster_status unit_call(struct line_unit *of, uint32_t step, uint32_t first_part
     unit->step = step;
     unit->first_part = first_part;
     unit->part_count = part_count;
+    struct platform_frame frame = { .kind = FRAME_JOB,
+                                    .runtime = of->line->job->m,
+                                    .object = of->line->job };
+    platform_frame_enter(&frame);
     atomic_store(&unit->is_open, true);
     muster_status status = stage->run(unit, stage->user);
     atomic_store(&unit->is_open, false);
+    platform_frame_leave(&frame);
     if (status < MUSTER_OK)
         return muster_error_fill(err, status, 0, NULL, "stage '%s' failed: %s", stage->name,
                                  muster_status_message(status));

@@ -6,6 +6,7 @@
 
 #include <muster/muster.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -246,6 +247,88 @@ static muster_status fail_never(uint64_t begin, uint64_t end, void *const *args)
     return MUSTER_OK;
 }
 
+/*
+ * A policy with state of its own, which nobody locks: threads that pick by it take turns. The first
+ * call stays inside until another thread is about to pick, so two would meet there.
+ */
+struct lonely {
+    struct muster *m;
+    struct muster_policy policy;
+    unsigned calls; /* plain: a second thread in here is a race */
+    _Atomic int inside, met;
+    _Atomic unsigned arrived;
+    muster_status statuses[THREADS];
+};
+
+static int choose_alone(void *state, const struct muster_hints *hints,
+                        const struct muster_candidate *candidates, size_t count)
+{
+    struct lonely *lonely = state;
+    (void)hints, (void)candidates;
+    if (atomic_fetch_add(&lonely->inside, 1) > 0)
+        atomic_fetch_add(&lonely->met, 1);
+    unsigned call = lonely->calls++;
+    /* Others have had the processor, and are at the policy if they can be. */
+    for (unsigned i = 0; i < 100 && atomic_load(&lonely->met) == 0; i++)
+        sched_yield();
+    atomic_fetch_sub(&lonely->inside, 1);
+    return (int)(call % count);
+}
+
+static void *pick_alone(void *user)
+{
+    struct lonely *lonely = user;
+    muster_device device;
+    muster_lease lease;
+    unsigned number = atomic_fetch_add(&lonely->arrived, 1);
+    for (int i = 0; i < 20 && lonely->statuses[number] == MUSTER_OK; i++) {
+        muster_status status = muster_pick(lonely->m, &lonely->policy, NULL, &lease, &device, NULL);
+        if (status == MUSTER_OK)
+            status = muster_lease_release(lonely->m, lease, NULL);
+        /* Others may release and pick in between: it is asked three times and then may say so. */
+        lonely->statuses[number] = status == MUSTER_E_BUSY ? MUSTER_OK : status;
+    }
+    return NULL;
+}
+
+static void threads_take_turns_at_a_users_policy(void)
+{
+    enum { PICKERS = 4 };
+    struct lonely lonely = { .m = open_machine(four_equal) };
+    pthread_t threads[PICKERS];
+    lonely.policy = (struct muster_policy){ "lonely", &lonely, choose_alone };
+    for (int i = 0; i < PICKERS; i++)
+        CHECK_EQUAL(0, pthread_create(&threads[i], NULL, pick_alone, &lonely));
+    for (int i = 0; i < PICKERS; i++)
+        pthread_join(threads[i], NULL);
+    CHECK_EQUAL(0, atomic_load(&lonely.met));
+    CHECK(lonely.calls >= PICKERS * 20);
+    for (int i = 0; i < PICKERS; i++)
+        CHECK_STATUS(MUSTER_OK, lonely.statuses[i]);
+    CHECK_STATUS(MUSTER_OK, muster_close(lonely.m, NULL));
+}
+
+/* Nobody to pick, and nobody to look at. */
+static void without_devices_a_pick_says_so(void)
+{
+    struct muster_options options = MUSTER_OPTIONS_INIT;
+    struct muster *m;
+    struct muster_error err;
+    options.devices = "";
+    CHECK_STATUS(MUSTER_OK, muster_open(&m, &options, NULL));
+    muster_lease lease;
+    muster_device device;
+    CHECK_STATUS(MUSTER_E_NO_DEVICE, muster_pick(m, NULL, NULL, &lease, &device, &err));
+    CHECK_CONTAINS("there is none", err.text);
+    struct muster_decision decision = { .size = sizeof decision };
+    size_t count;
+    CHECK_STATUS(MUSTER_OK, muster_explain(m, &decision, 1, &count, NULL));
+    CHECK_EQUAL(1, count);
+    CHECK_EQUAL(0, decision.device_count);
+    CHECK_EQUAL(-1, decision.chosen);
+    CHECK_STATUS(MUSTER_OK, muster_close(m, NULL));
+}
+
 static void a_lost_device_is_not_picked(void)
 {
     struct muster *m = open_machine("[{\"items_per_s\":1e9,\"faults\":[{\"kind\":\"lost\","
@@ -293,6 +376,8 @@ int main(int argc, char **argv)
         TEST(a_users_policy_is_asked_on_what_the_hints_left),
         TEST(a_policy_that_is_overtaken_is_asked_three_times),
         TEST(two_hundred_threads_spread_as_the_policy_says),
+        TEST(threads_take_turns_at_a_users_policy),
+        TEST(without_devices_a_pick_says_so),
         TEST(a_lost_device_is_not_picked),
         TEST(sizes_are_read_strictly),
     };

@@ -35,6 +35,7 @@ static void codes_stay_what_they_are(void)
     CHECK_EQUAL(-200, MUSTER_E_DEVICE_LOST);
     CHECK_EQUAL(-201, MUSTER_E_DEVICE_HUNG);
     CHECK_EQUAL(-300, MUSTER_E_INTERNAL);
+    CHECK_EQUAL(-301, MUSTER_E_FORKED);
 }
 
 static void numbers_that_are_no_status_are_told(void)
@@ -57,6 +58,7 @@ static void the_group_says_what_to_discard(void)
     CHECK_EQUAL(MUSTER_DISCARD_DEVICE, muster_status_discards(MUSTER_E_DEVICE_LOST));
     CHECK_EQUAL(MUSTER_DISCARD_DEVICE, muster_status_discards(MUSTER_E_DEVICE_HUNG));
     CHECK_EQUAL(MUSTER_DISCARD_RUNTIME, muster_status_discards(MUSTER_E_INTERNAL));
+    CHECK_EQUAL(MUSTER_DISCARD_RUNTIME, muster_status_discards(MUSTER_E_FORKED));
 }
 
 static void an_error_is_filled_whole(void)

@@ -922,6 +922,89 @@ static void closing_waits_for_what_runs(void)
     CHECK_EQUAL(COUNT_OF(descs), heard.count);
 }
 
+/* A task that submits a kernel, whose end submits such a task again, as often as is left. */
+struct relay {
+    struct muster *m;
+    struct muster_kernel *kernel;
+    unsigned left, ended;
+    muster_status worst;
+};
+
+static muster_status pass_on(void *user);
+
+static void pass_back(void *user, muster_task task, muster_status status)
+{
+    (void)task;
+    struct relay *relay = user;
+    struct muster_task_desc desc = { .size = sizeof desc, .fn = pass_on, .user = relay };
+    relay->ended++;
+    if (status == MUSTER_OK && relay->left > 0)
+        status = muster_submit(relay->m, &desc, 1, NULL, NULL);
+    relay->worst = relay->worst == MUSTER_OK ? status : relay->worst;
+}
+
+static muster_status pass_on(void *user)
+{
+    struct relay *relay = user;
+    struct muster_task_desc desc = task_of(relay->kernel, NULL, 0, "cpu:0");
+    desc.done = pass_back;
+    desc.user = relay;
+    relay->left--;
+    return muster_submit(relay->m, &desc, 1, NULL, NULL);
+}
+
+/* What was accepted ends, also if it was submitted by a task that began when the runtime closed. */
+static void closing_runs_what_tasks_submit_meanwhile(void)
+{
+    for (unsigned round = 0; round < 10; round++) {
+        struct muster *m = open_plain();
+        struct relay relay = { .m = m, .kernel = kernel_of(m, do_nothing), .left = 5 };
+        struct muster_task_desc desc = { .size = sizeof desc, .fn = pass_on, .user = &relay };
+        /* It begins when somebody waits for it, which nobody does, or at the end. */
+        desc.is_awaited = 1;
+        submit(m, desc);
+        MUST(muster_close(m, &problem));
+        CHECK_EQUAL(5, relay.ended);
+        CHECK_STATUS(MUSTER_OK, relay.worst);
+    }
+}
+
+static muster_status take_result(void *user, const struct muster_result *result)
+{
+    (void)result;
+    struct muster_task_desc desc = { .size = sizeof desc, .fn = pass_on, .user = user };
+    return muster_submit(((struct relay *)user)->m, &desc, 1, NULL, NULL);
+}
+
+/* Starts a job and leaves it to the runtime. */
+static muster_status start_job(void *user)
+{
+    struct relay *relay = user;
+    struct muster_job *job;
+    struct muster_job_desc desc = { .size = sizeof desc,
+                                    .kernel = relay->kernel,
+                                    .items = 1,
+                                    .sink = take_result,
+                                    .sink_user = relay };
+    return muster_start(relay->m, &desc, &job, NULL);
+}
+
+/* The same for jobs: what a task starts while the runtime closes ends before anything goes. */
+static void closing_ends_jobs_that_tasks_start_meanwhile(void)
+{
+    for (unsigned round = 0; round < 10; round++) {
+        struct muster *m = open_plain();
+        struct relay relay = { .m = m, .kernel = kernel_of(m, do_nothing), .left = 1 };
+        struct muster_task_desc desc = { .size = sizeof desc, .fn = start_job, .user = &relay };
+        desc.is_awaited = 1;
+        submit(m, desc);
+        MUST(muster_close(m, &problem));
+        /* It may have been cancelled before its result was there. */
+        CHECK_EQUAL(1 - relay.left, relay.ended);
+        CHECK_STATUS(MUSTER_OK, relay.worst);
+    }
+}
+
 static void closing_leaves_a_hung_device(void)
 {
     struct muster_options options = MUSTER_OPTIONS_INIT;
@@ -1033,6 +1116,8 @@ int main(int argc, char **argv)
         TEST(many_producers_each_task_once),
         TEST(a_device_is_cut_between_tasks),
         TEST(closing_waits_for_what_runs),
+        TEST(closing_runs_what_tasks_submit_meanwhile),
+        TEST(closing_ends_jobs_that_tasks_start_meanwhile),
         TEST(closing_leaves_a_hung_device),
         TEST(running_out_of_memory_loses_nothing),
     };
