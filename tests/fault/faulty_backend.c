@@ -651,7 +651,10 @@ static muster_status faulty_launch(void *stream, void *kernel,
 const struct muster_backend *faulty_wrap(const struct muster_backend *wrapped,
                                          const struct faulty_plan *plan)
 {
-    faulty.wrapped = wrapped;
+    /* Threads that a closed runtime has given up may have been here until now. */
+    lock();
+    if (faulty.wrapped != wrapped)
+        faulty.wrapped = wrapped;
     faulty.plan = *plan;
     memset(faulty.calls, 0, sizeof faulty.calls);
     faulty.has_failed = faulty.is_lost = false;
@@ -707,6 +710,7 @@ const struct muster_backend *faulty_wrap(const struct muster_backend *wrapped,
     WRAP(kernel_deinit);
     WRAP(launch);
 #undef WRAP
+    unlock();
     return &faulty.table;
 }
 
