@@ -63,8 +63,10 @@ struct muster_task_desc {
     uint64_t items;
     struct muster_hints hints; /* its size too, unless it is all 0 */
     /*
-     * A device that takes longer counts as hung. The task is run elsewhere, or ends with
-     * MUSTER_E_DEVICE_HUNG: then the device may still write to its arrays. 0: no limit.
+     * A device that takes longer counts as hung, also if its driver does not return from a call.
+     * The task is run elsewhere, or ends with MUSTER_E_DEVICE_HUNG: then the device may still read
+     * and write its arrays, and data too. Noticed some 10 ms late, and a call of the driver's after
+     * 100 ms at the earliest; to build the kernel does not count, up to a minute. 0: no limit.
      */
     uint64_t timeout_ns;
     /*
@@ -80,7 +82,9 @@ struct muster_task_desc {
  * handle is in `out`, which is filled before `after` is read. `out` may be NULL; what it holds after
  * a failure names nothing. Any thread, also from within a task. Starts the threads that run tasks,
  * one for each allowed core, the first time. Kernels that may run at once are given to their
- * devices by this thread, those of one call that differ only in their values as one launch.
+ * devices by this thread, those of one call that differ only in their values as one launch: a driver
+ * that does not return holds this thread, and no other. Within a task a thread of the device's does
+ * that, and the call returns in any case.
  * MUSTER_E_NO_DEVICE: no device may run one of the kernels; `err` says why not.
  */
 MUSTER_API muster_status muster_submit(struct muster *m, const struct muster_task_desc *descs,
@@ -88,8 +92,10 @@ MUSTER_API muster_status muster_submit(struct muster *m, const struct muster_tas
 
 /*
  * Blocks until all the tasks have ended, at most `timeout_ns` (UINT64_MAX: for ever), and runs them
- * meanwhile if nobody does, or others that are ready; what it runs is not cut short. Looks itself
- * whether devices have finished, which is the quickest way to hear of it. Gives the
+ * meanwhile if nobody does, or others that are ready; what it runs is not cut short. Without a
+ * time-out it asks the device itself whether it has finished, which is the quickest way to hear of
+ * it. With one, or while kernels with a time-out of their own are unfinished, it asks no driver,
+ * which might not answer, and hears of an end some microseconds later. Gives the
  * first failure among them in the order given; MUSTER_E_STALE for one whose status is not kept any
  * more. Without tasks (`count` 0) it waits for all there are. MUSTER_E_ORDER: it would wait for its own
  * caller. Within a task, or its `done`, that is so for all there are, for itself, for one that is

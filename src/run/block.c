@@ -69,12 +69,15 @@ void zombies_reclaim(struct run_device *device)
     struct muster *m = device->m;
     struct zombie *left = NULL;
     run_lock(m);
-    while (device->reclaiming)
+    while (device->reclaiming && device->stuck_calls == 0)
         platform_condition_wait(&m->changed, &m->lock, UINT64_MAX);
-    struct zombie *list = device->is_hung ? NULL : device->zombies;
-    device->reclaiming = list != NULL;
-    if (list)
+    /* A driver that does not return from a call is not asked again. */
+    bool is_asked = !device->is_hung && device->stuck_calls == 0;
+    struct zombie *list = is_asked ? device->zombies : NULL;
+    if (list) {
+        device->reclaiming = true;
         device->zombies = NULL;
+    }
     run_unlock(m);
     if (!list)
         return;

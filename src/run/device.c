@@ -266,6 +266,9 @@ muster_status device_check_locked(const struct run_device *device, struct muster
         status = muster_error_fill(err, MUSTER_E_DEVICE_LOST, 0, "go on with other devices",
                                    "%s is quarantined: a device of its failure domain was lost",
                                    device->info.id);
+    else if (device->stuck_calls > 0)
+        status = muster_error_fill(err, MUSTER_E_DEVICE_HUNG, 0, "go on with other devices",
+                                   "a call of the driver of %s does not return", device->info.id);
     if (status != MUSTER_OK)
         run_error_device(err, device);
     return status;

@@ -167,9 +167,10 @@ void flights_retire_after(struct run_stream *stream, muster_status stream_status
     struct run_device *device = stream->device;
     struct muster *m = device->m;
     run_lock(m);
-    while (stream->retiring)
+    while (stream->retiring && device->stuck_calls == 0)
         platform_condition_wait(&m->changed, &m->lock, UINT64_MAX);
-    if (!stream->oldest) {
+    /* A driver that does not return from a call is not asked again. */
+    if (!stream->oldest || stream->retiring || device->stuck_calls > 0) {
         run_unlock(m);
         return;
     }
@@ -180,10 +181,12 @@ void flights_retire_after(struct run_stream *stream, muster_status stream_status
         run_unlock(m);
         muster_status status = device->backend->table.event_query(event->state, NULL);
         run_lock(m);
+        bool is_oldest = stream->oldest && stream->oldest->event == event;
         event_unreference_locked(device, event);
         if (!run_is_over(status) && run_is_over(stream_status))
             status = stream_status;
-        if (!run_is_over(status))
+        /* If the answer took so long that the runtime was closed, the operation was ended there. */
+        if (!run_is_over(status) || !is_oldest)
             break;
         device_note_locked(device, status, NULL);
         finish_oldest_locked(stream, status);

@@ -33,6 +33,8 @@ struct muster_kernel {
     size_t memory_bytes;
     struct kernel_entry *entry; /* owns: what it takes; NULL if its source does not say */
     struct built *built;        /* owns */
+    uint32_t holds;             /* of jobs and tasks that may run it */
+    bool is_gone;               /* for its user: the last that holds it frees it */
 };
 
 static void free_kernel(struct muster_kernel *kernel)
@@ -213,6 +215,16 @@ static void free_built(struct built *built)
     allocator_give(&device->m->allocator, built, 1, sizeof *built);
 }
 
+static void free_all(struct muster_kernel *kernel)
+{
+    while (kernel->built) {
+        struct built *built = kernel->built;
+        kernel->built = built->next;
+        free_built(built);
+    }
+    free_kernel(kernel);
+}
+
 void muster_kernel_destroy(struct muster_kernel *kernel)
 {
     if (!kernel || run_is_forked(kernel->m))
@@ -226,13 +238,26 @@ void muster_kernel_destroy(struct muster_kernel *kernel)
         m->kernels = kernel->next;
     if (kernel->next)
         kernel->next->previous = kernel->previous;
+    kernel->is_gone = true;
+    bool is_held = kernel->holds > 0;
     run_unlock(m);
-    while (kernel->built) {
-        struct built *built = kernel->built;
-        kernel->built = built->next;
-        free_built(built);
-    }
-    free_kernel(kernel);
+    if (!is_held)
+        free_all(kernel);
+}
+
+void kernel_hold_locked(struct muster_kernel *kernel)
+{
+    kernel->holds++;
+}
+
+void kernel_let_go(struct muster_kernel *kernel)
+{
+    struct muster *m = kernel->m;
+    run_lock(m);
+    bool is_last = --kernel->holds == 0 && kernel->is_gone;
+    run_unlock(m);
+    if (is_last)
+        free_all(kernel);
 }
 
 void kernels_destroy_all(struct muster *m)

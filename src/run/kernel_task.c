@@ -43,6 +43,14 @@ void kernel_chunks_free(struct task_pool *pool)
     }
 }
 
+void kernel_chunks_let_go(struct task_pool *pool)
+{
+    for (struct kernel_chunk *chunk = pool->chunks; chunk; chunk = chunk->next)
+        for (uint32_t i = 0; i < CHUNK_TASKS; i++)
+            if (chunk->tasks[i].is_spoilt)
+                kernel_let_go(chunk->tasks[i].kernel);
+}
+
 bool kernel_tasks_take_locked(struct task_pool *pool, uint32_t count, struct kernel_task **out,
                               muster_status *status, struct muster_error *err)
 {

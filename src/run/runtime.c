@@ -299,6 +299,8 @@ static muster_status drain_devices(struct muster *m, uint64_t deadline_ns, struc
     muster_status result = MUSTER_OK;
     for (uint32_t i = 0; i < m->device_count; i++) {
         struct run_device *device = m->devices[i];
+        /* A driver that does not return from a call is not asked again. */
+        device->is_hung = device->is_hung || device->stuck_calls > 0;
         for (uint32_t slot = 0; slot < device->stream_count && !device->is_hung; slot++) {
             /* Finished, well or not; any other answer leaves open whether it still runs. */
             device->is_hung = !run_is_over(drain_stream(&device->streams[slot], deadline_ns));
@@ -335,6 +337,22 @@ static bool end_work(struct muster *m)
     return have_ended;
 }
 
+/*
+ * Threads sit in calls of a driver and will come back to this memory, if ever they do: it stays, on a
+ * list, so that nobody takes it for a leak. What was given has had its time; how it ended is told.
+ */
+static void abandon(struct muster *m, uint64_t deadline_ns)
+{
+    static _Atomic(struct muster *) abandoned;
+    drain_devices(m, deadline_ns, NULL);
+    for (uint32_t i = 0; i < m->device_count; i++)
+        flights_end(m->devices[i]);
+    m->next_abandoned = atomic_load_explicit(&abandoned, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(&abandoned, &m->next_abandoned, m,
+                                                  memory_order_relaxed, memory_order_relaxed))
+        continue;
+}
+
 muster_status muster_close(struct muster *m, struct muster_error *err)
 {
     if (!m)
@@ -347,24 +365,24 @@ muster_status muster_close(struct muster *m, struct muster_error *err)
     files_cancel_all(m);
     bool have_ended = end_work(m);
     files_destroy_all(m);
-    tasks_destroy(m);
+    struct muster_error stuck = { .size = sizeof stuck };
+    uint32_t stuck_count = tasks_destroy(m, &stuck);
     copiers_destroy(m);
     /* Sinks and tasks took what time they wanted; a device that did not come back had its own. */
     if (have_ended)
         deadline_ns = platform_deadline_ns(m->options.close_ns);
-    if (!poller_destroy(m, deadline_ns)) {
-        /*
-         * A thread of ours sits in a driver call and will come back to this memory, if ever it
-         * does. What was given has had its time meanwhile; how it ended is still told.
-         */
-        drain_devices(m, deadline_ns, NULL);
-        for (uint32_t i = 0; i < m->device_count; i++)
-            flights_end(m->devices[i]);
-        return muster_error_fill(err, MUSTER_E_DEVICE_HUNG, 0,
-                                 "restart the process to get its memory back",
-                                 "a driver does not answer; the runtime is abandoned as it is");
+    if (!poller_destroy(m, deadline_ns) && stuck_count++ == 0)
+        muster_error_fill(&stuck, MUSTER_E_DEVICE_HUNG, 0,
+                          "restart the process to get its memory back",
+                          "a driver does not answer; the runtime is abandoned as it is");
+    if (stuck_count > 0) {
+        abandon(m, deadline_ns);
+        if (err)
+            *err = stuck;
+        return MUSTER_E_DEVICE_HUNG;
     }
     muster_status status = drain_devices(m, deadline_ns, err);
+    tasks_let_kernels_go(m);
     /* What came back meanwhile can still be told that job memory goes. */
     jobs_free_left(m, false);
     data_destroy_all(m);

@@ -115,7 +115,9 @@ struct run_device {
     uint32_t slices_open;
     bool has_hung_slice; /* one that could not be closed: nor can this */
     enum muster_health health;
-    bool is_hung;  /* what it does cannot be waited for: its memory is left alone */
+    bool is_hung; /* what it does cannot be waited for: its memory is left alone */
+    /* Calls of its driver that do not return. Until they do it is asked and given nothing more. */
+    uint32_t stuck_calls;
     uint32_t pins; /* calls under way that hold no stream */
     struct budget budget;
     struct run_stream *streams; /* owns; slot 0 is the default stream */
@@ -202,6 +204,8 @@ struct run_table {
 
 struct muster {
     struct muster_allocator allocator;
+    struct muster
+        *next_abandoned; /* on a list of the process's: closed, but threads may come back */
     struct muster_options options; /* strings are copies */
     struct muster_services services;
     uint64_t stream_bytes; /* planned for one stream */
@@ -544,8 +548,13 @@ void copiers_destroy(struct muster *m);
 void tasks_count(struct muster *m, uint64_t *submitted, uint64_t *ended);
 /* Runs what was submitted to its end. What a device has not finished by then is left to it. */
 void tasks_drain(struct muster *m);
-/* The same, and ends the threads. */
-void tasks_destroy(struct muster *m);
+/*
+ * The same, and ends the threads. Gives how many lanes a thread is inside the driver of, and does not
+ * come out: it was given up, and will come back to the runtime if ever. `what` names the first.
+ */
+uint32_t tasks_destroy(struct muster *m, struct muster_error *what);
+/* After all devices had their time: hung ones keep no kernel from going any more. */
+void tasks_let_kernels_go(struct muster *m);
 /* After the devices are gone: frees what they may have written to. */
 void tasks_free(struct muster *m);
 /* task_lane.c: lets go of the device's streams, if none of its tasks is unfinished. */
@@ -592,6 +601,9 @@ struct kernel_argument {
 muster_status kernel_check_arguments(const struct muster_kernel *kernel,
                                      const struct kernel_argument *args, size_t count,
                                      struct muster_error *err);
+/* A kernel that is held stays, with all that devices have built of it, when its user destroys it. */
+void kernel_hold_locked(struct muster_kernel *kernel);
+void kernel_let_go(struct muster_kernel *kernel);
 void kernels_destroy_all(struct muster *m);
 
 /* host_memory.c */

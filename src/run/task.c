@@ -31,6 +31,8 @@
 #define LOOK_NS 50000u
 #define PAUSE_PART 16u
 #define PAUSE_MAX_NS 1000000u
+/* How long closing waits for a thread to come out of a driver when all tasks have ended. */
+#define STUCK_GRACE_NS 100000000u
 
 /* A task between the table and whoever runs it. */
 struct running {
@@ -90,6 +92,12 @@ static void enter(struct task_frame *frame, struct task_pool *pool, muster_task 
     *frame =
         (struct task_frame){ { .kind = FRAME_TASK, .runtime = pool->m, .object = pool }, task };
     platform_frame_enter(&frame->head);
+}
+
+/* Names the thread, as long as it is there. */
+static const void *this_thread(void)
+{
+    return &is_making_room;
 }
 
 /* Functions are kept as the table's plain pointers. */
@@ -160,6 +168,7 @@ static void end_entry_locked(struct task_pool *pool, uint32_t index, muster_stat
     if (entry->is_aside) {
         struct kernel_task *task = entry->payload[0];
         pool->kernels_open--;
+        pool->kernels_timed -= task->timeout_ns != UINT64_MAX;
         pool->kernels_wanted -= (task->done != NULL) + (entry->first_follower != TASKS_NONE);
         kernel_task_give_locked(pool, task);
     }
@@ -245,8 +254,9 @@ static bool settle_locked(struct task_pool *pool, struct kernel_task *chain)
 void task_settle(struct task_pool *pool, struct kernel_task *chain)
 {
     platform_mutex_lock(&pool->lock);
-    settle_locked(pool, chain);
-    task_give_ready_locked(pool);
+    /* What waits for room is given again when something has ended, not at once. */
+    if (!settle_locked(pool, chain))
+        task_give_ready_locked(pool);
     platform_mutex_unlock(&pool->lock);
 }
 
@@ -268,7 +278,8 @@ static void take_aside_locked(struct task_pool *pool, struct kernel_task **ready
     }
 }
 
-void task_give_ready_locked(struct task_pool *pool)
+/* As task_give_ready_locked; what `submitter` submitted is given by this thread, unless it is NULL. */
+static void give_ready_locked(struct task_pool *pool, const void *submitter)
 {
     bool has_waiting = false, has_given = false;
     while (pool->tasks.aside.count > 0 && !has_waiting) {
@@ -276,7 +287,7 @@ void task_give_ready_locked(struct task_pool *pool)
         take_aside_locked(pool, &ready, &doomed);
         if (ready) {
             platform_mutex_unlock(&pool->lock);
-            left = lanes_give(pool, ready);
+            left = lanes_give(pool, ready, submitter);
             platform_mutex_lock(&pool->lock);
         }
         settle_locked(pool, doomed);
@@ -287,6 +298,11 @@ void task_give_ready_locked(struct task_pool *pool)
         lanes_wake_locked(pool);
 }
 
+void task_give_ready_locked(struct task_pool *pool)
+{
+    give_ready_locked(pool, NULL);
+}
+
 /*
  * The same for one who is done then: left without the lock. A single task goes to its device and the
  * lock is not taken again, unless something is left to do.
@@ -294,13 +310,15 @@ void task_give_ready_locked(struct task_pool *pool)
 static void give_ready_and_unlock(struct task_pool *pool)
 {
     const struct tasks *tasks = &pool->tasks;
+    /* A task's thread may be one that others need: it leaves the driver to the lanes'. */
+    const void *submitter = is_in_task() ? NULL : this_thread();
     bool has_waiting = false;
     if (tasks->aside.count == 1 && pool->kernels_wanted == 0 &&
         !tasks->entries[tasks->aside.head].is_doomed) {
         struct kernel_task *ready, *doomed;
         take_aside_locked(pool, &ready, &doomed);
         platform_mutex_unlock(&pool->lock);
-        struct kernel_task *left = lanes_give(pool, ready);
+        struct kernel_task *left = lanes_give(pool, ready, submitter);
         if (!left && !lanes_are_parked(pool))
             return;
         platform_mutex_lock(&pool->lock);
@@ -308,7 +326,7 @@ static void give_ready_and_unlock(struct task_pool *pool)
         lanes_wake_locked(pool);
     }
     if (!has_waiting)
-        task_give_ready_locked(pool);
+        give_ready_locked(pool, submitter);
     if (pool->kernels_wanted > 0)
         lanes_wake_locked(pool);
     platform_mutex_unlock(&pool->lock);
@@ -535,6 +553,16 @@ static bool await_end_locked(struct task_pool *pool, bool is_for_all, uint64_t d
     return in_time;
 }
 
+/* The same for an end that the lanes' threads are to see: these look more often meanwhile. */
+static bool rely_locked(struct task_pool *pool, bool is_for_all, uint64_t deadline_ns)
+{
+    pool->relying++;
+    lanes_wake_locked(pool);
+    bool in_time = await_end_locked(pool, is_for_all, deadline_ns);
+    pool->relying--;
+    return in_time;
+}
+
 static uint32_t count_workers(const struct muster *m)
 {
     if (m->options.cpu_workers > 0)
@@ -560,17 +588,19 @@ static void drain(struct task_pool *pool)
             continue;
         }
         platform_mutex_unlock(&pool->lock);
-        bool has_ended = lanes_look(pool);
         lanes_give_up(pool, since_ns, patience_ns);
         platform_mutex_lock(&pool->lock);
-        if (!has_ended && pool->tasks.open_count > 0)
-            await_end_locked(pool, true, platform_clock_ns() + PAUSE_MAX_NS);
+        if (pool->kernels_open > 0)
+            rely_locked(pool, true, platform_clock_ns() + PAUSE_MAX_NS);
     }
     platform_mutex_unlock(&pool->lock);
 }
 
-/* Ends the threads. What devices may write to stays until free_pool. */
-static void stop_pool(struct task_pool *pool)
+/*
+ * Ends the threads. What devices may write to stays until free_pool. Gives how many threads are
+ * inside a driver and do not come out: then nothing may be freed.
+ */
+static uint32_t stop_pool(struct task_pool *pool, struct muster_error *what)
 {
     drain(pool);
     platform_mutex_lock(&pool->lock);
@@ -579,8 +609,9 @@ static void stop_pool(struct task_pool *pool)
     platform_mutex_unlock(&pool->lock);
     for (uint32_t i = 0; i < pool->started; i++)
         platform_thread_join(&pool->workers[i].thread);
-    lanes_stop(pool);
+    uint32_t stuck = lanes_stop(pool, platform_deadline_ns(STUCK_GRACE_NS), what);
     INVARIANT(pool->tasks.open_count == 0);
+    return stuck;
 }
 
 static void free_pool(struct task_pool *pool)
@@ -589,6 +620,7 @@ static void free_pool(struct task_pool *pool)
     lanes_free(pool);
     kernel_chunks_free(pool);
     platform_mutex_deinit(&pool->opening);
+    platform_condition_deinit(&pool->guard_wake);
     platform_condition_deinit(&pool->ended);
     platform_condition_deinit(&pool->work);
     platform_mutex_deinit(&pool->lock);
@@ -631,6 +663,8 @@ static muster_status make_pool(struct muster *m, struct task_pool **out, struct 
         goto no_work;
     if ((status = platform_condition_init(&pool->ended, err)) != MUSTER_OK)
         goto no_ended;
+    if ((status = platform_condition_init(&pool->guard_wake, err)) != MUSTER_OK)
+        goto no_guard;
     if ((status = platform_mutex_init(&pool->opening, err)) != MUSTER_OK)
         goto no_opening;
     tasks_init(&pool->tasks, pool->memory, MUSTER_TASKS_MAX, EDGES_MAX);
@@ -639,10 +673,12 @@ static muster_status make_pool(struct muster *m, struct task_pool **out, struct 
         *out = pool;
         return status;
     }
-    stop_pool(pool);
+    stop_pool(pool, NULL);
     free_pool(pool);
     return status;
 no_opening:
+    platform_condition_deinit(&pool->guard_wake);
+no_guard:
     platform_condition_deinit(&pool->ended);
 no_ended:
     platform_condition_deinit(&pool->work);
@@ -688,11 +724,17 @@ void tasks_drain(struct muster *m)
         drain(pool);
 }
 
-void tasks_destroy(struct muster *m)
+uint32_t tasks_destroy(struct muster *m, struct muster_error *what)
+{
+    struct task_pool *pool = atomic_load_explicit(&m->task_pool, memory_order_acquire);
+    return pool ? stop_pool(pool, what) : 0;
+}
+
+void tasks_let_kernels_go(struct muster *m)
 {
     struct task_pool *pool = atomic_load_explicit(&m->task_pool, memory_order_acquire);
     if (pool)
-        stop_pool(pool);
+        kernel_chunks_let_go(pool);
 }
 
 void tasks_free(struct muster *m)
@@ -761,25 +803,12 @@ static muster_status check_descs(const struct muster_task_desc *descs, size_t co
     return status;
 }
 
-/* Looks whether devices have finished something. With the lock, which is not held meanwhile. */
-static bool look_locked(struct task_pool *pool)
+/* Waits for an end, in the table or on devices. With the lock. */
+static void await_any_locked(struct task_pool *pool)
 {
-    if (pool->kernels_open == 0)
-        return false;
     task_give_ready_locked(pool);
-    platform_mutex_unlock(&pool->lock);
-    bool has_ended = lanes_look(pool);
-    platform_mutex_lock(&pool->lock);
-    return has_ended;
-}
-
-/* Runs something, ends something, or waits for an end. With the lock. */
-static void make_progress_locked(struct task_pool *pool)
-{
-    if (help_locked(pool) || look_locked(pool))
-        return;
-    await_end_locked(pool, false,
-                     pool->kernels_open > 0 ? platform_clock_ns() + SPIN_NS : UINT64_MAX);
+    rely_locked(pool, false,
+                pool->kernels_open > 0 ? platform_clock_ns() + PAUSE_MAX_NS : UINT64_MAX);
 }
 
 /*
@@ -795,13 +824,12 @@ static muster_status make_room_locked(struct task_pool *pool, size_t count,
         return MUSTER_OK;
     while (!is_making_room && pool->tasks.open_count + count > MUSTER_TASKS_MAX / 4) {
         is_making_room = true;
-        bool has_run = help_locked(pool) || look_locked(pool);
+        bool has_run = help_locked(pool);
         is_making_room = false;
         if (!has_run && is_in_task())
             break;
         if (!has_run)
-            await_end_locked(pool, false,
-                             pool->kernels_open > 0 ? platform_clock_ns() + SPIN_NS : UINT64_MAX);
+            await_any_locked(pool);
     }
     if (count <= pool->tasks.spare.count)
         return MUSTER_OK;
@@ -845,7 +873,8 @@ static muster_status prepare_kernels_locked(struct task_pool *pool,
                                   kernel_count, pool->kernels_open, MUSTER_KERNEL_TASKS_MAX);
         if (status != MUSTER_OK)
             return status;
-        make_progress_locked(pool);
+        if (!help_locked(pool))
+            await_any_locked(pool);
     }
     const struct muster_task_desc *first = desc_at(descs, 0, &copy);
     if (count == 1 && kernel_task_is_known(pool, first, &pool->known))
@@ -923,6 +952,7 @@ static muster_task add_locked(struct task_pool *pool, const struct muster_task_d
         *kernels = task->next;
         task->index = index;
         task->handle = handle;
+        task->submitter = this_thread();
         entry->payload[0] = task;
         tasks_set_aside(&pool->tasks, index);
     }
@@ -965,6 +995,7 @@ static muster_status submit_locked(struct task_pool *pool, const struct muster_t
     }
     for (; kernels; kernels = kernels->next) {
         pool->kernels_open++;
+        pool->kernels_timed += kernels->timeout_ns != UINT64_MAX;
         pool->kernels_wanted += kernels->done != NULL;
     }
     return status;
@@ -1077,14 +1108,38 @@ static bool help_with_locked(struct task_pool *pool, const muster_task *tasks, s
     return true;
 }
 
+/* The lane to look at for whoever waits for these tasks; false if there is none to be sure of. */
+static bool find_lane_locked(struct task_pool *pool, const muster_task *tasks, size_t count,
+                             size_t first, struct task_lane **lane)
+{
+    *lane = NULL;
+    if (count == 0)
+        return true;
+    const struct tasks_entry *entry = &pool->tasks.entries[tasks[first].index];
+    const struct kernel_task *task = entry->is_aside ? entry->payload[0] : NULL;
+    if (task && entry->state == TASKS_TAKEN)
+        *lane = atomic_load_explicit(&task->lane, memory_order_relaxed);
+    return *lane != NULL;
+}
+
 /*
  * Looks at the devices, all the time at first and then after pauses. `*since_ns` is when it began, 0
- * at first. False after the deadline.
+ * at first. False after the deadline. A driver that is asked may not answer, so one who promises to
+ * be back in time leaves that to the lanes' threads, also if a task's time-out may end the wait.
  */
-static bool await_devices_locked(struct task_pool *pool, bool is_for_all, uint64_t deadline_ns,
-                                 uint64_t *since_ns)
+static bool await_devices_locked(struct task_pool *pool, const muster_task *tasks, size_t count,
+                                 size_t first, uint64_t deadline_ns, uint64_t *since_ns)
 {
-    bool has_ended = look_locked(pool);
+    struct task_lane *lane;
+    bool may_look = deadline_ns == UINT64_MAX && pool->kernels_timed == 0 && !is_in_task() &&
+                    find_lane_locked(pool, tasks, count, first, &lane);
+    bool has_ended = false;
+    give_ready_locked(pool, may_look ? this_thread() : NULL);
+    if (may_look) {
+        platform_mutex_unlock(&pool->lock);
+        has_ended = lanes_look(pool, lane);
+        platform_mutex_lock(&pool->lock);
+    }
     uint64_t now_ns = platform_clock_ns();
     if (has_ended || *since_ns == 0)
         *since_ns = now_ns;
@@ -1092,15 +1147,22 @@ static bool await_devices_locked(struct task_pool *pool, bool is_for_all, uint64
         return true;
     uint64_t waited_ns = now_ns - *since_ns;
     if (waited_ns < LOOK_NS) {
+        pool->relying += !may_look;
+        if (!may_look)
+            lanes_wake_locked(pool);
         platform_mutex_unlock(&pool->lock);
         platform_thread_yield();
         platform_mutex_lock(&pool->lock);
-        return true;
+        pool->relying -= !may_look;
+        return now_ns < deadline_ns;
     }
     uint64_t pause_ns =
         waited_ns / PAUSE_PART < PAUSE_MAX_NS ? waited_ns / PAUSE_PART : PAUSE_MAX_NS;
     uint64_t until_ns = now_ns + pause_ns < deadline_ns ? now_ns + pause_ns : deadline_ns;
-    await_end_locked(pool, is_for_all, until_ns);
+    if (may_look)
+        await_end_locked(pool, count == 0, until_ns);
+    else
+        rely_locked(pool, count == 0, until_ns);
     return platform_clock_ns() < deadline_ns;
 }
 
@@ -1154,7 +1216,7 @@ muster_status muster_wait(struct muster *m, const muster_task *tasks, size_t cou
             in_time = false;
         } else if (!help_with_locked(pool, tasks, count, first)) {
             in_time = pool->kernels_open > 0
-                          ? await_devices_locked(pool, count == 0, deadline_ns, &since_ns)
+                          ? await_devices_locked(pool, tasks, count, first, deadline_ns, &since_ns)
                           : await_end_locked(pool, count == 0, deadline_ns);
         }
     }

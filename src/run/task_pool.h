@@ -4,8 +4,7 @@
  * task_lane.c (giving it to a device and hearing how it ended).
  *
  * Locks, in the order in which they may be taken: a lane's, then the pool's or the runtime's, never
- * both of these. No lock is held while user code runs; a lane's is held by whoever gives to its
- * streams or looks at them, across those backend calls.
+ * both of these. No lock is held while user code runs or a backend is called.
  */
 #ifndef RUN_TASK_POOL_H
 #define RUN_TASK_POOL_H
@@ -73,11 +72,13 @@ struct kernel_task {
     muster_status status; /* how it ends, or why it was refused last */
     enum kernel_outcome outcome;
     uint32_t tries;
+    const void *submitter; /* names the thread that submitted it */
     uint32_t arg_count;
     bool has_data, has_arrays, has_output, has_update; /* arguments of these kinds */
 
     /* With a device. */
     struct run_device *device;
+    _Atomic(struct task_lane *) lane; /* where it was last; a hint for whoever waits for it */
     void *built; /* the kernel for it; NULL: not there when the device was chosen */
     struct throughput_mark mark;
     uint64_t sequence;      /* on its stream */
@@ -85,7 +86,7 @@ struct kernel_task {
     muster_status accepted; /* how giving it went */
     bool is_counted;        /* against the device */
     bool was_prompt;        /* its end was seen soon after it happened */
-    bool is_spoilt;         /* a hung device may still write the result: never used again */
+    bool is_spoilt;         /* a hung device may still use it: never used again, holds its kernel */
 
     struct muster_memory memories[MUSTER_ARGS_MAX]; /* arrays that are used where they are */
     struct muster_launch_arg args[MUSTER_ARGS_MAX]; /* values point to the bytes below */
@@ -118,8 +119,13 @@ struct task_pool {
     uint32_t spare_count, kernel_task_count; /* of all there are in chunks, less the spoilt ones */
     uint32_t kernels_open;                   /* submitted and not ended */
     uint32_t kernels_wanted; /* of them: somebody hears of their end without waiting */
+    uint32_t kernels_timed;  /* of them: with a time-out */
+    uint32_t relying;        /* threads that wait for lanes' threads to look */
     bool lanes_must_stop;
-    struct kernel_devices known; /* of the kernel that was asked for last */
+    struct platform_thread guard; /* finds lanes' threads that are stuck in a driver */
+    struct platform_condition guard_wake;
+    _Atomic bool guard_is_parked; /* written with the lock, and read without: see park_locked */
+    struct kernel_devices known;  /* of the kernel that was asked for last */
 
     struct platform_mutex opening; /* held by who opens a lane; no other lock is held then */
     /* Release when it is set and acquire when it is read: the lane is whole for whoever sees it. */
@@ -167,23 +173,33 @@ bool kernel_task_place_locked(struct muster *m, struct kernel_task *task, uint64
 void kernel_task_unplace_locked(struct kernel_task *task, uint64_t now_ns);
 void kernel_task_finish_locked(struct kernel_task *task, uint64_t now_ns);
 void kernel_chunks_free(struct task_pool *pool);
+/* Devices that had tasks and hung are over with, or left alone for good: their kernels may go. */
+void kernel_chunks_let_go(struct task_pool *pool);
 
 /* task_lane.c */
 /*
  * Gives the tasks of a chain to devices; those that were not given come back, a chain, and with them
- * others that were seen to end. No lock is held.
+ * others that were seen to end. No lock is held. What `submitter` submitted is given by this thread,
+ * which may not come back from that; the rest by the lanes' threads (lanes_wake_locked). NULL: all.
  */
-struct kernel_task *lanes_give(struct task_pool *pool, struct kernel_task *chain);
-/* Looks what devices have finished, and settles it; whether there was anything. No lock. */
-bool lanes_look(struct task_pool *pool);
+struct kernel_task *lanes_give(struct task_pool *pool, struct kernel_task *chain,
+                               const void *submitter);
+/*
+ * Looks what devices have finished, or only one, and settles it; whether there was anything. No lock.
+ * May not come back from that.
+ */
+bool lanes_look(struct task_pool *pool, struct task_lane *only);
 /* Wakes threads of lanes that have something to watch. */
 void lanes_wake_locked(struct task_pool *pool);
 /* Whether one of them has parked, for whoever has given something without the lock since. */
 bool lanes_are_parked(struct task_pool *pool);
 /* Devices that did not finish anything for so long are given up, after `since_ns` at the earliest. */
 void lanes_give_up(struct task_pool *pool, uint64_t since_ns, uint64_t patience_ns);
-/* Ends the lanes' threads and lets go of the streams. Then frees the lanes. */
-void lanes_stop(struct task_pool *pool);
+/*
+ * Ends the lanes' threads and lets go of the streams. Gives how many lanes somebody is still inside
+ * of after the deadline: then nothing may be freed. `what` names the first. Else frees the lanes.
+ */
+uint32_t lanes_stop(struct task_pool *pool, uint64_t deadline_ns, struct muster_error *what);
 void lanes_free(struct task_pool *pool);
 
 #endif

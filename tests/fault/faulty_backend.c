@@ -7,6 +7,8 @@
 #include <time.h>
 
 #define OBJECTS_MAX 2048
+#define BLOCKED_MAX 64
+#define BLOCKED_PATIENCE_S 20
 #define HUNG_MAX 16
 #define DRIVER_CODE 999
 
@@ -14,7 +16,14 @@ struct object {
     enum faulty_object kind;
     const void *at;     /* its state, memory or pages */
     const void *device; /* that it belongs to */
+    uint32_t index;     /* of a device in the backend; a slice has that of the whole */
     bool refused;       /* its release was refused */
+};
+
+/* A call that a thread is inside of. */
+struct blocked_call {
+    enum faulty_call call;
+    const void *device, *stream; /* NULL: none, or unknown */
 };
 
 static struct {
@@ -22,7 +31,7 @@ static struct {
     const struct muster_backend *wrapped;
     struct faulty_plan plan;
     struct muster_backend table;
-    uint64_t calls[FAULTY_CALL_COUNT + 1]; /* the last: of all kinds */
+    uint64_t calls[FAULTY_KIND_COUNT]; /* FAULTY_ANY: of all kinds that can fail */
     bool has_failed, is_lost;
     struct object objects[OBJECTS_MAX];
     size_t object_count;
@@ -30,15 +39,24 @@ static struct {
     char mistake[160];
     void *hung[HUNG_MAX];
     size_t hung_count;
-} faulty = { .lock = PTHREAD_MUTEX_INITIALIZER };
+    struct faulty_block block; /* number is 0: none */
+    uint64_t block_calls;      /* counted for it */
+    uint64_t openings;         /* of the gate that blocked calls wait at */
+    muster_status opened_with;
+    struct blocked_call blocked[BLOCKED_MAX];
+    uint32_t blocked_count;
+    pthread_cond_t blocked_changed; /* a thread came to the gate or left it */
+    pthread_cond_t opened;
+} faulty = { .lock = PTHREAD_MUTEX_INITIALIZER,
+             .blocked_changed = PTHREAD_COND_INITIALIZER,
+             .opened = PTHREAD_COND_INITIALIZER };
 
 const char *faulty_call_name(enum faulty_call call)
 {
     static const char *const names[] = {
 #define FAULTY_NAME(slot) #slot,
-        FAULTY_CALLS(FAULTY_NAME)
+        FAULTY_CALLS(FAULTY_NAME) "any call", FAULTY_RELEASES(FAULTY_NAME)
 #undef FAULTY_NAME
-            "any call",
     };
     return names[call];
 }
@@ -78,7 +96,8 @@ static void forget_locked(struct object *object)
 }
 
 /* An object that the wrapped backend made. */
-static void add(enum faulty_object kind, const void *at, const void *device, const char *where)
+static void add_with(enum faulty_object kind, const void *at, const void *device, uint32_t index,
+                     const char *where)
 {
     lock();
     if (find_locked(kind, at))
@@ -86,8 +105,19 @@ static void add(enum faulty_object kind, const void *at, const void *device, con
     else if (faulty.object_count == OBJECTS_MAX)
         note_mistake_locked("too many objects, the last a", kind, where);
     else
-        faulty.objects[faulty.object_count++] = (struct object){ kind, at, device, false };
+        faulty.objects[faulty.object_count++] = (struct object){ kind, at, device, index, false };
     unlock();
+}
+
+static void add(enum faulty_object kind, const void *at, const void *device, const char *where)
+{
+    add_with(kind, at, device, 0, where);
+}
+
+/* A device, or a slice of one, which goes by the index of the whole. */
+static void add_device(const void *at, const void *whole, uint32_t index, const char *where)
+{
+    add_with(FAULTY_DEVICE, at, whole, index, where);
 }
 
 static void check(enum faulty_object kind, const void *at, const char *where)
@@ -124,6 +154,15 @@ static const void *device_of(enum faulty_object kind, const void *at)
     return device;
 }
 
+static uint32_t index_of(const void *device)
+{
+    lock();
+    const struct object *object = find_locked(FAULTY_DEVICE, device);
+    uint32_t index = object ? object->index : 0;
+    unlock();
+    return index;
+}
+
 static void pause_briefly(void)
 {
     nanosleep(&(struct timespec){ .tv_nsec = 20000 }, NULL);
@@ -150,9 +189,64 @@ static void finish_all_streams(void)
         finish_stream(streams[--count]);
 }
 
-/* Counts a call, and says whether it fails, and how. */
-static muster_status admit(enum faulty_call call, struct muster_error *err)
+/* Whether the call that is being made is to block. */
+static bool blocks_locked(enum faulty_call call, const void *device)
 {
+    const struct faulty_block *block = &faulty.block;
+    if (block->number == 0 || (block->call != call && block->call != FAULTY_ANY))
+        return false;
+    if (block->device != FAULTY_EVERY_DEVICE) {
+        const struct object *object = find_locked(FAULTY_DEVICE, device);
+        if (!object || object->index != block->device)
+            return false;
+    }
+    uint64_t number = ++faulty.block_calls;
+    return block->from_then_on ? number >= block->number : number == block->number;
+}
+
+/* A call that backend.h does not allow while another thread is inside one. */
+static void check_overlap_locked(enum faulty_call call, const void *device, const void *stream)
+{
+    for (uint32_t i = 0; i < faulty.blocked_count; i++) {
+        if (stream && stream == faulty.blocked[i].stream)
+            note_mistake_locked("an occupied", FAULTY_STREAM, faulty_call_name(call));
+        if (call == FAULTY_device_close && device == faulty.blocked[i].device)
+            note_mistake_locked("an occupied", FAULTY_DEVICE, faulty_call_name(call));
+    }
+}
+
+/* Returns at once unless the call is to block; then when it is let go, and how it is to end. */
+static muster_status pass_gate(enum faulty_call call, const void *device, const void *stream)
+{
+    muster_status status = MUSTER_OK;
+    lock();
+    check_overlap_locked(call, device, stream);
+    if (blocks_locked(call, device) && faulty.blocked_count < BLOCKED_MAX) {
+        faulty.blocked[faulty.blocked_count++] = (struct blocked_call){ call, device, stream };
+        pthread_cond_broadcast(&faulty.blocked_changed);
+        uint64_t openings = faulty.openings;
+        while (faulty.openings == openings)
+            pthread_cond_wait(&faulty.opened, &faulty.lock);
+        status = faulty.opened_with;
+        uint32_t i = 0;
+        while (faulty.blocked[i].call != call || faulty.blocked[i].device != device ||
+               faulty.blocked[i].stream != stream)
+            i++;
+        faulty.blocked[i] = faulty.blocked[--faulty.blocked_count];
+        pthread_cond_broadcast(&faulty.blocked_changed);
+    }
+    unlock();
+    return status;
+}
+
+/*
+ * Counts a call on a device, and on a stream if that is not NULL, and says whether it fails, and
+ * how.
+ */
+static muster_status admit_on(enum faulty_call call, const void *device, const void *stream,
+                              struct muster_error *err)
+{
+    muster_status let_go = pass_gate(call, device, stream);
     lock();
     const struct faulty_plan *plan = &faulty.plan;
     faulty.calls[FAULTY_ANY]++;
@@ -160,7 +254,7 @@ static muster_status admit(enum faulty_call call, struct muster_error *err)
     uint64_t number = faulty.calls[plan->call == FAULTY_ANY ? FAULTY_ANY : call];
     bool is_hit = (call == plan->call || plan->call == FAULTY_ANY) && plan->number > 0 &&
                   (plan->from_then_on ? number >= plan->number : number == plan->number);
-    muster_status status = is_hit ? plan->status : MUSTER_OK;
+    muster_status status = is_hit ? plan->status : let_go;
     bool was_lost = faulty.is_lost;
     faulty.has_failed = faulty.has_failed || is_hit;
     faulty.is_lost = was_lost || status == MUSTER_E_DEVICE_LOST;
@@ -177,10 +271,27 @@ static muster_status admit(enum faulty_call call, struct muster_error *err)
                              number);
 }
 
+/* The same for a call on an object of a device. */
+static muster_status admit(enum faulty_call call, enum faulty_object kind, const void *at,
+                           struct muster_error *err)
+{
+    return admit_on(call, kind == FAULTY_DEVICE ? at : device_of(kind, at),
+                    kind == FAULTY_STREAM ? at : NULL, err);
+}
+
+/* The same for one that releases the object, and cannot fail. */
+static void release(enum faulty_call call, enum faulty_object kind, const void *at)
+{
+    const char *name = faulty_call_name(call);
+    check(kind, at, name);
+    pass_gate(call, device_of(kind, at), kind == FAULTY_STREAM ? at : NULL);
+    drop(kind, at, name);
+}
+
 static muster_status faulty_open(void *backend, const struct muster_services *services,
                                  uint32_t *device_count, struct muster_error *err)
 {
-    muster_status status = admit(FAULTY_open, err);
+    muster_status status = admit_on(FAULTY_open, NULL, NULL, err);
     return status != MUSTER_OK ? status
                                : faulty.wrapped->open(backend, services, device_count, err);
 }
@@ -188,6 +299,8 @@ static muster_status faulty_open(void *backend, const struct muster_services *se
 static void faulty_close(void *backend)
 {
     lock();
+    if (faulty.blocked_count > 0)
+        note_mistake_locked("an occupied", FAULTY_DEVICE, "close");
     bool has_devices = faulty.hung_count > 0;
     for (size_t i = 0; i < faulty.object_count; i++)
         has_devices = has_devices || faulty.objects[i].kind == FAULTY_DEVICE;
@@ -200,11 +313,11 @@ static void faulty_close(void *backend)
 static muster_status faulty_device_open(void *backend, uint32_t index, void *device,
                                         struct muster_device_info *info, struct muster_error *err)
 {
-    muster_status status = admit(FAULTY_device_open, err);
+    muster_status status = admit_on(FAULTY_device_open, NULL, NULL, err);
     if (status == MUSTER_OK)
         status = faulty.wrapped->device_open(backend, index, device, info, err);
     if (status == MUSTER_OK)
-        add(FAULTY_DEVICE, device, NULL, "device_open");
+        add_device(device, NULL, index, "device_open");
     return status;
 }
 
@@ -222,9 +335,9 @@ static void orphan_objects(const void *device)
 
 static muster_status faulty_device_close(void *device)
 {
+    muster_status status = admit(FAULTY_device_close, FAULTY_DEVICE, device, NULL);
     drop(FAULTY_DEVICE, device, "device_close");
     orphan_objects(device);
-    muster_status status = admit(FAULTY_device_close, NULL);
     if (status == MUSTER_E_DEVICE_HUNG) {
         lock();
         if (faulty.hung_count < HUNG_MAX)
@@ -240,7 +353,7 @@ static muster_status faulty_device_sample(void *device, struct muster_device_sam
                                           struct muster_error *err)
 {
     check(FAULTY_DEVICE, device, "device_sample");
-    muster_status status = admit(FAULTY_device_sample, err);
+    muster_status status = admit(FAULTY_device_sample, FAULTY_DEVICE, device, err);
     return status != MUSTER_OK ? status : faulty.wrapped->device_sample(device, sample, err);
 }
 
@@ -248,7 +361,7 @@ static muster_status faulty_slice_plan(void *device, const uint32_t *sizes, size
                                        struct muster_error *err)
 {
     check(FAULTY_DEVICE, device, "slice_plan");
-    muster_status status = admit(FAULTY_slice_plan, err);
+    muster_status status = admit(FAULTY_slice_plan, FAULTY_DEVICE, device, err);
     return status != MUSTER_OK ? status : faulty.wrapped->slice_plan(device, sizes, count, err);
 }
 
@@ -256,11 +369,11 @@ static muster_status faulty_slice_open(void *device, size_t index, void *slice,
                                        struct muster_device_info *info, struct muster_error *err)
 {
     check(FAULTY_DEVICE, device, "slice_open");
-    muster_status status = admit(FAULTY_slice_open, err);
+    muster_status status = admit(FAULTY_slice_open, FAULTY_DEVICE, device, err);
     if (status == MUSTER_OK)
         status = faulty.wrapped->slice_open(device, index, slice, info, err);
     if (status == MUSTER_OK)
-        add(FAULTY_DEVICE, slice, device, "slice_open");
+        add_device(slice, device, index_of(device), "slice_open");
     return status;
 }
 
@@ -280,7 +393,7 @@ static muster_status faulty_memory_allocate(void *device, void *stream, uint64_t
 {
     check(FAULTY_DEVICE, device, "memory_allocate");
     check(FAULTY_STREAM, stream, "memory_allocate");
-    muster_status status = admit(FAULTY_memory_allocate, err);
+    muster_status status = admit_on(FAULTY_memory_allocate, device, stream, err);
     if (status == MUSTER_OK)
         status = faulty.wrapped->memory_allocate(device, stream, bytes, out, err);
     if (status == MUSTER_OK)
@@ -295,7 +408,7 @@ static muster_status faulty_memory_free(void *device, void *stream, struct muste
     check(FAULTY_MEMORY, memory_key(memory), "memory_free");
     if (stream)
         check(FAULTY_STREAM, stream, "memory_free");
-    muster_status status = admit(FAULTY_memory_free, err);
+    muster_status status = admit_on(FAULTY_memory_free, device, stream, err);
     if (status != MUSTER_OK) {
         lock();
         struct object *object = find_locked(FAULTY_MEMORY, memory_key(memory));
@@ -317,7 +430,7 @@ static muster_status faulty_host_register(void *device, void *memory, size_t byt
                                           struct muster_error *err)
 {
     check(FAULTY_DEVICE, device, "host_register");
-    muster_status status = admit(FAULTY_host_register, err);
+    muster_status status = admit(FAULTY_host_register, FAULTY_DEVICE, device, err);
     if (status == MUSTER_OK && faulty.wrapped->host_register)
         status = faulty.wrapped->host_register(device, memory, bytes, err);
     if (status == MUSTER_OK)
@@ -328,7 +441,7 @@ static muster_status faulty_host_register(void *device, void *memory, size_t byt
 static void faulty_host_unregister(void *device, void *memory)
 {
     check(FAULTY_DEVICE, device, "host_unregister");
-    drop(FAULTY_PAGES, memory, "host_unregister");
+    release(FAULTY_host_unregister, FAULTY_PAGES, memory);
     if (faulty.wrapped->host_unregister)
         faulty.wrapped->host_unregister(device, memory);
 }
@@ -337,7 +450,7 @@ static muster_status faulty_stream_open(void *device, int32_t priority, int is_d
                                         void *stream, struct muster_error *err)
 {
     check(FAULTY_DEVICE, device, "stream_open");
-    muster_status status = admit(FAULTY_stream_open, err);
+    muster_status status = admit(FAULTY_stream_open, FAULTY_DEVICE, device, err);
     if (status == MUSTER_OK)
         status = faulty.wrapped->stream_open(device, priority, is_default, stream, err);
     if (status == MUSTER_OK)
@@ -347,7 +460,7 @@ static muster_status faulty_stream_open(void *device, int32_t priority, int is_d
 
 static void faulty_stream_close(void *stream)
 {
-    drop(FAULTY_STREAM, stream, "stream_close");
+    release(FAULTY_stream_close, FAULTY_STREAM, stream);
     faulty.wrapped->stream_close(stream);
 }
 
@@ -361,14 +474,14 @@ static muster_status faulty_stream_wait(void *stream, void *event, struct muster
 {
     check(FAULTY_STREAM, stream, "stream_wait");
     check(FAULTY_EVENT, event, "stream_wait");
-    muster_status status = admit(FAULTY_stream_wait, err);
+    muster_status status = admit(FAULTY_stream_wait, FAULTY_STREAM, stream, err);
     return status != MUSTER_OK ? status : faulty.wrapped->stream_wait(stream, event, err);
 }
 
 static muster_status faulty_stream_query(void *stream, struct muster_error *err)
 {
     check(FAULTY_STREAM, stream, "stream_query");
-    muster_status status = admit(FAULTY_stream_query, err);
+    muster_status status = admit(FAULTY_stream_query, FAULTY_STREAM, stream, err);
     if (status == MUSTER_OK)
         return faulty.wrapped->stream_query(stream, err);
     if (status == MUSTER_E_STREAM_FAILED)
@@ -380,7 +493,7 @@ static muster_status faulty_event_init(void *device, uint32_t flags, void *event
                                        struct muster_error *err)
 {
     check(FAULTY_DEVICE, device, "event_init");
-    muster_status status = admit(FAULTY_event_init, err);
+    muster_status status = admit(FAULTY_event_init, FAULTY_DEVICE, device, err);
     if (status == MUSTER_OK)
         status = faulty.wrapped->event_init(device, flags, event, err);
     if (status == MUSTER_OK)
@@ -390,7 +503,7 @@ static muster_status faulty_event_init(void *device, uint32_t flags, void *event
 
 static void faulty_event_deinit(void *event)
 {
-    drop(FAULTY_EVENT, event, "event_deinit");
+    release(FAULTY_event_deinit, FAULTY_EVENT, event);
     faulty.wrapped->event_deinit(event);
 }
 
@@ -398,14 +511,14 @@ static muster_status faulty_event_record(void *event, void *stream, struct muste
 {
     check(FAULTY_EVENT, event, "event_record");
     check(FAULTY_STREAM, stream, "event_record");
-    muster_status status = admit(FAULTY_event_record, err);
+    muster_status status = admit(FAULTY_event_record, FAULTY_STREAM, stream, err);
     return status != MUSTER_OK ? status : faulty.wrapped->event_record(event, stream, err);
 }
 
 static muster_status faulty_event_query(void *event, struct muster_error *err)
 {
     check(FAULTY_EVENT, event, "event_query");
-    muster_status status = admit(FAULTY_event_query, err);
+    muster_status status = admit(FAULTY_event_query, FAULTY_EVENT, event, err);
     if (status == MUSTER_OK)
         return faulty.wrapped->event_query(event, err);
     if (status == MUSTER_E_STREAM_FAILED)
@@ -416,7 +529,7 @@ static muster_status faulty_event_query(void *event, struct muster_error *err)
 static muster_status faulty_event_wait(void *event, uint64_t timeout_ns, struct muster_error *err)
 {
     check(FAULTY_EVENT, event, "event_wait");
-    muster_status status = admit(FAULTY_event_wait, err);
+    muster_status status = admit(FAULTY_event_wait, FAULTY_EVENT, event, err);
     if (status == MUSTER_OK)
         return faulty.wrapped->event_wait(event, timeout_ns, err);
     if (status == MUSTER_E_STREAM_FAILED)
@@ -429,14 +542,14 @@ static muster_status faulty_event_elapsed(void *begin, void *end, uint64_t *ns,
 {
     check(FAULTY_EVENT, begin, "event_elapsed");
     check(FAULTY_EVENT, end, "event_elapsed");
-    muster_status status = admit(FAULTY_event_elapsed, err);
+    muster_status status = admit(FAULTY_event_elapsed, FAULTY_EVENT, begin, err);
     return status != MUSTER_OK ? status : faulty.wrapped->event_elapsed(begin, end, ns, err);
 }
 
 static muster_status faulty_gate_init(void *device, void *gate, struct muster_error *err)
 {
     check(FAULTY_DEVICE, device, "gate_init");
-    muster_status status = admit(FAULTY_gate_init, err);
+    muster_status status = admit(FAULTY_gate_init, FAULTY_DEVICE, device, err);
     if (status == MUSTER_OK)
         status = faulty.wrapped->gate_init(device, gate, err);
     if (status == MUSTER_OK)
@@ -446,14 +559,14 @@ static muster_status faulty_gate_init(void *device, void *gate, struct muster_er
 
 static void faulty_gate_deinit(void *gate)
 {
-    drop(FAULTY_GATE, gate, "gate_deinit");
+    release(FAULTY_gate_deinit, FAULTY_GATE, gate);
     faulty.wrapped->gate_deinit(gate);
 }
 
 static muster_status faulty_gate_publish(void *gate, uint64_t value, struct muster_error *err)
 {
     check(FAULTY_GATE, gate, "gate_publish");
-    muster_status status = admit(FAULTY_gate_publish, err);
+    muster_status status = admit(FAULTY_gate_publish, FAULTY_GATE, gate, err);
     return status != MUSTER_OK ? status : faulty.wrapped->gate_publish(gate, value, err);
 }
 
@@ -462,7 +575,7 @@ static muster_status faulty_gate_wait(void *gate, void *stream, uint64_t value,
 {
     check(FAULTY_GATE, gate, "gate_wait");
     check(FAULTY_STREAM, stream, "gate_wait");
-    muster_status status = admit(FAULTY_gate_wait, err);
+    muster_status status = admit(FAULTY_gate_wait, FAULTY_STREAM, stream, err);
     return status != MUSTER_OK ? status : faulty.wrapped->gate_wait(gate, stream, value, err);
 }
 
@@ -470,7 +583,7 @@ static muster_status faulty_copy(void *stream, const struct muster_copy_desc *co
                                  struct muster_error *err)
 {
     check(FAULTY_STREAM, stream, "copy");
-    muster_status status = admit(FAULTY_copy, err);
+    muster_status status = admit(FAULTY_copy, FAULTY_STREAM, stream, err);
     return status != MUSTER_OK ? status : faulty.wrapped->copy(stream, copy, err);
 }
 
@@ -478,7 +591,7 @@ static muster_status faulty_copy_peer(void *stream, void *to_device, void *from_
                                       const struct muster_copy_desc *copy, struct muster_error *err)
 {
     check(FAULTY_STREAM, stream, "copy_peer");
-    muster_status status = admit(FAULTY_copy_peer, err);
+    muster_status status = admit(FAULTY_copy_peer, FAULTY_STREAM, stream, err);
     return status != MUSTER_OK
                ? status
                : faulty.wrapped->copy_peer(stream, to_device, from_device, copy, err);
@@ -488,7 +601,7 @@ static muster_status faulty_fill(void *stream, const struct muster_place *to, ui
                                  uint64_t bytes, struct muster_error *err)
 {
     check(FAULTY_STREAM, stream, "fill");
-    muster_status status = admit(FAULTY_fill, err);
+    muster_status status = admit(FAULTY_fill, FAULTY_STREAM, stream, err);
     return status != MUSTER_OK ? status : faulty.wrapped->fill(stream, to, value, bytes, err);
 }
 
@@ -497,7 +610,7 @@ static muster_status faulty_host_call(void *stream,
                                       void *user, struct muster_error *err)
 {
     check(FAULTY_STREAM, stream, "host_call");
-    muster_status status = admit(FAULTY_host_call, err);
+    muster_status status = admit(FAULTY_host_call, FAULTY_STREAM, stream, err);
     return status != MUSTER_OK ? status : faulty.wrapped->host_call(stream, function, user, err);
 }
 
@@ -505,7 +618,7 @@ static muster_status faulty_kernel_init(void *device, const struct muster_kernel
                                         void *kernel, struct muster_error *err)
 {
     check(FAULTY_DEVICE, device, "kernel_init");
-    muster_status status = admit(FAULTY_kernel_init, err);
+    muster_status status = admit(FAULTY_kernel_init, FAULTY_DEVICE, device, err);
     if (status == MUSTER_OK)
         status = faulty.wrapped->kernel_init(device, form, kernel, err);
     if (status == MUSTER_OK)
@@ -515,7 +628,7 @@ static muster_status faulty_kernel_init(void *device, const struct muster_kernel
 
 static void faulty_kernel_deinit(void *kernel)
 {
-    drop(FAULTY_KERNEL, kernel, "kernel_deinit");
+    release(FAULTY_kernel_deinit, FAULTY_KERNEL, kernel);
     faulty.wrapped->kernel_deinit(kernel);
 }
 
@@ -530,7 +643,7 @@ static muster_status faulty_launch(void *stream, void *kernel,
         note_mistake_locked("another device's", FAULTY_KERNEL, "launch");
         unlock();
     }
-    muster_status status = admit(FAULTY_launch, err);
+    muster_status status = admit(FAULTY_launch, FAULTY_STREAM, stream, err);
     return status != MUSTER_OK ? status
                                : faulty.wrapped->launch(stream, kernel, launches, count, err);
 }
@@ -538,13 +651,17 @@ static muster_status faulty_launch(void *stream, void *kernel,
 const struct muster_backend *faulty_wrap(const struct muster_backend *wrapped,
                                          const struct faulty_plan *plan)
 {
-    faulty.wrapped = wrapped;
+    /* Threads that a closed runtime has given up may have been here until now. */
+    lock();
+    if (faulty.wrapped != wrapped)
+        faulty.wrapped = wrapped;
     faulty.plan = *plan;
     memset(faulty.calls, 0, sizeof faulty.calls);
     faulty.has_failed = faulty.is_lost = false;
     faulty.object_count = faulty.hung_count = 0;
     faulty.orphans = 0;
     faulty.mistake[0] = 0;
+    faulty.block = (struct faulty_block){ 0 };
     faulty.table = (struct muster_backend){
         .size = sizeof(struct muster_backend),
         .abi = MUSTER_BACKEND_ABI,
@@ -593,6 +710,7 @@ const struct muster_backend *faulty_wrap(const struct muster_backend *wrapped,
     WRAP(kernel_deinit);
     WRAP(launch);
 #undef WRAP
+    unlock();
     return &faulty.table;
 }
 
@@ -601,6 +719,48 @@ void faulty_replan(const struct faulty_plan *plan)
     lock();
     faulty.plan = *plan;
     memset(faulty.calls, 0, sizeof faulty.calls);
+    unlock();
+}
+
+void faulty_block(const struct faulty_block *block)
+{
+    lock();
+    faulty.block = *block;
+    faulty.block_calls = 0;
+    unlock();
+}
+
+bool faulty_await_blocked(uint32_t count)
+{
+    struct timespec end;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += BLOCKED_PATIENCE_S;
+    lock();
+    while (faulty.blocked_count < count &&
+           pthread_cond_timedwait(&faulty.blocked_changed, &faulty.lock, &end) == 0)
+        continue;
+    bool is_so = faulty.blocked_count >= count;
+    unlock();
+    return is_so;
+}
+
+uint32_t faulty_blocked(void)
+{
+    lock();
+    uint32_t count = faulty.blocked_count;
+    unlock();
+    return count;
+}
+
+void faulty_unblock(muster_status status)
+{
+    lock();
+    faulty.block = (struct faulty_block){ 0 };
+    faulty.opened_with = status;
+    faulty.openings++;
+    pthread_cond_broadcast(&faulty.opened);
+    while (faulty.blocked_count > 0)
+        pthread_cond_wait(&faulty.blocked_changed, &faulty.lock);
     unlock();
 }
 

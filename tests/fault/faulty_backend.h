@@ -7,6 +7,10 @@
  * it was doing has stopped when it first says so. Where an answer says that work is over, it is: a
  * failure is made up, never the end of work that still runs.
  *
+ * A call can also be blocked, as in a driver that does not answer: it does not return until the test
+ * lets it go, and only then reaches the wrapped backend, with what it was given. So whatever a
+ * blocked call was given must still be there when it is let go, which AddressSanitizer checks.
+ *
  * There is one in a process at a time, since most slots have no place for a pointer of ours.
  */
 #ifndef FAULT_FAULTY_BACKEND_H
@@ -44,12 +48,20 @@
     X(kernel_init)                                                                                 \
     X(launch)
 
+/* The slots that return nothing, and so can only be blocked. */
+#define FAULTY_RELEASES(X)                                                                         \
+    X(host_unregister)                                                                             \
+    X(stream_close)                                                                                \
+    X(event_deinit)                                                                                \
+    X(gate_deinit)                                                                                 \
+    X(kernel_deinit)
+
 enum faulty_call {
 #define FAULTY_ENUM(slot) FAULTY_##slot,
-    FAULTY_CALLS(FAULTY_ENUM)
+    FAULTY_CALLS(FAULTY_ENUM) FAULTY_CALL_COUNT,
+    FAULTY_ANY = FAULTY_CALL_COUNT, /* in a plan: calls of all kinds, counted together */
+    FAULTY_RELEASES(FAULTY_ENUM) FAULTY_KIND_COUNT
 #undef FAULTY_ENUM
-        FAULTY_CALL_COUNT,
-    FAULTY_ANY = FAULTY_CALL_COUNT /* in a plan: calls of all kinds, counted together */
 };
 
 enum faulty_object {
@@ -76,6 +88,27 @@ struct faulty_plan {
  */
 const struct muster_backend *faulty_wrap(const struct muster_backend *wrapped,
                                          const struct faulty_plan *plan);
+
+#define FAULTY_EVERY_DEVICE UINT32_MAX
+
+struct faulty_block {
+    enum faulty_call call; /* FAULTY_ANY: calls of all kinds, releases too, counted together */
+    uint64_t number;       /* of the call that blocks, from 1; calls are counted from now on */
+    bool from_then_on;     /* also every later one */
+    uint32_t device;       /* its index in the backend; only calls on it block and count */
+};
+
+/* Calls block from now on, until faulty_unblock. */
+void faulty_block(const struct faulty_block *block);
+/* Waits until `count` threads or more are inside a blocked call; false if that takes over 20 s. */
+bool faulty_await_blocked(uint32_t count);
+/* How many threads are inside a blocked call. */
+uint32_t faulty_blocked(void);
+/*
+ * Lets all blocked calls go and blocks none from now on. With MUSTER_OK the calls are passed on to
+ * the wrapped backend; with another status they fail with it. Returns when all have left.
+ */
+void faulty_unblock(muster_status status);
 
 /* Another plan from now on; calls are counted anew. */
 void faulty_replan(const struct faulty_plan *plan);

@@ -791,6 +791,42 @@ static void a_hung_device_is_noticed(void)
         CHECK(i < 4);
 }
 
+/* Arguments: where to add, two numbers. */
+static muster_status add_both(uint64_t begin, uint64_t end, void *const *args)
+{
+    (void)begin, (void)end;
+    uint64_t sum = *(const uint32_t *)args[1] + *(const uint64_t *)args[2];
+    atomic_fetch_add(*(_Atomic uint64_t *const *)args[0], sum);
+    return MUSTER_OK;
+}
+
+/* A task that is run elsewhere, since its device hangs, has the values it was submitted with. */
+static void values_move_with_their_task(void)
+{
+    struct muster *m = open_sim(SIM_TWO("{\"kind\": \"hang\", \"at_ms\": 0}"));
+    static _Atomic uint64_t sum;
+    _Atomic uint64_t *to = &sum;
+    uint32_t small = 7;
+    uint64_t large = UINT64_C(1) << 40;
+    struct muster_arg args[] = { MUSTER_VALUE(to), MUSTER_VALUE(small), MUSTER_VALUE(large) };
+    struct muster_kernel *kernel = kernel_of(m, add_both);
+    atomic_store(&sum, 0);
+    /* The other is kept busy with so much that the first is chosen. */
+    struct muster_task_desc busy = task_of(kernel_of(m, do_nothing), NULL, 0, "sim:1");
+    busy.items = 2000000;
+    submit(m, busy);
+    struct muster_task_desc moves = task_of(kernel, args, 3, "sim:0,sim:1");
+    moves.timeout_ns = 30 * MS;
+    muster_task task = submit(m, moves);
+    CHECK_EQUAL(1, load_of(m, find(m, "sim:0")).dispatched);
+    /* They were copied. */
+    small = 0, large = 0;
+    CHECK_STATUS(MUSTER_OK, wait_one(m, task));
+    CHECK_EQUAL((UINT64_C(1) << 40) + 7, atomic_load(&sum));
+    muster_status closed = muster_close(m, &problem);
+    CHECK(closed == MUSTER_OK || closed == MUSTER_E_DEVICE_HUNG);
+}
+
 /* Many. */
 
 static void a_hundred_thousand_in_a_bounded_table(void)
@@ -1112,6 +1148,7 @@ int main(int argc, char **argv)
         TEST(tasks_in_flight_move_on),
         TEST(with_every_device_lost_each_task_fails),
         TEST(a_hung_device_is_noticed),
+        TEST(values_move_with_their_task),
         TEST(a_hundred_thousand_in_a_bounded_table),
         TEST(many_producers_each_task_once),
         TEST(a_device_is_cut_between_tasks),
