@@ -33,9 +33,9 @@ static const struct kind {
 } kinds[] = {
     { "none", -1, 1.1 },
     { "slow", MODEL_FAULT_SLOW, 1.2 },
-    { "loss", MODEL_FAULT_LOST, 0 },
-    { "hang", MODEL_FAULT_HANG, 0 },
-    { "unit_error", MODEL_FAULT_UNIT_ERROR, 0 },
+    { "loss", MODEL_FAULT_LOST, 1.2 },
+    { "hang", MODEL_FAULT_HANG, 1.3 },
+    { "unit_error", MODEL_FAULT_UNIT_ERROR, 1.5 },
 };
 #define KIND_COUNT (sizeof kinds / sizeof *kinds)
 
