@@ -1,6 +1,5 @@
-#include "core/job.h"
-
 #include "base/invariant.h"
+#include "core/job_state.h"
 
 #include <string.h>
 
@@ -31,10 +30,9 @@
 #define OVERDUE_BLIND_NS 86400000000000.0
 /*
  * A unit that was overdue is given this many times as long elsewhere, since it may just be a dear one;
- * but not for ever, since device after device may hang.
+ * up to PATIENCE_MAX.
  */
 #define OVERDUE_AGAIN 4.0
-#define PATIENCE_MAX 16.0
 /*
  * An idle lane runs a unit a second time when its last run has taken this long, and this many times
  * as long as any run that ended well.
@@ -43,96 +41,6 @@
 #define RERUN_FACTOR 3.0
 /* Longer than virtual time lasts. */
 #define NEVER_NS 1e300
-/* Failure domains that a unit may take down, alone, before it is the unit's fault. */
-#define DOMAINS_TAKEN_MAX 2
-
-enum unit_state {
-    UNIT_FREE,
-    UNIT_WAITING,
-    UNIT_RUNNING,
-    UNIT_DONE,
-    UNIT_LEAVING,
-    UNIT_FAILED,
-    UNIT_CANCELLED /* the job ended before it did */
-};
-
-struct unit {
-    struct muster_range range;
-    enum unit_state state;
-    uint32_t previous, next; /* in item order; `next` also links free units */
-    uint32_t retry_next;     /* while waiting: the list of units to run again */
-    uint32_t last_lane;      /* where it failed last, JOB_NONE if it did not */
-    uint32_t tries, domains_taken;
-    uint32_t newest_run; /* attempts whose completion counts, the last begun first; JOB_NONE */
-    uint64_t waiting_ns; /* while waiting: since when */
-    double patience;     /* how many times as long as others it may take */
-    bool is_suspect;     /* its device died under it: runs alone */
-    bool has_failed;     /* where that is tolerated: it is done, without a result */
-};
-
-struct attempt {
-    uint32_t unit, lane, generation;
-    uint32_t older_run; /* of the same unit, while this one is active; JOB_NONE */
-    uint64_t items;     /* the unit may be gone before a late attempt is */
-    bool is_out;        /* occupies its lane's slot */
-    bool is_active;     /* its completion counts */
-    bool is_kicked, is_copy, is_alone;
-    bool is_restarted; /* how long it took says nothing about the lane */
-    uint64_t kicked_ns;
-};
-
-struct lane {
-    uint32_t domain;
-    double weight;
-    bool is_lost, is_hung;
-    bool is_idle;  /* holds nothing, asked for something and got nothing */
-    uint32_t held; /* slots occupied */
-    uint64_t held_items;
-    struct rate rate;
-    double counted;   /* its part of the job's rate_sum */
-    uint64_t largest; /* unit it has finished */
-    uint64_t last_finish_ns;
-    bool is_held_up; /* by the user's own code: nothing it has is overdue */
-    uint64_t held_up_until_ns;
-    struct job_lane_report report;
-};
-
-struct domain {
-    uint32_t held; /* slots occupied, but those of lanes that are lost or hung */
-    bool is_alone; /* runs a suspect */
-};
-
-struct job {
-    struct job_options options;
-    enum job_state state;
-    bool is_cut_short; /* no lane is left, or no input: what is not done will not be */
-    bool sink_failed;
-    uint64_t supply;     /* the first item that has not arrived */
-    uint64_t next_claim; /* the first item never claimed */
-    uint64_t delivered_items;
-    uint64_t undelivered; /* items claimed and not delivered */
-    uint64_t unfinished;  /* of these, items of units that are not done */
-    uint64_t units_made, retries;
-    uint32_t oldest, newest; /* undelivered units in item order */
-    uint32_t free_units;
-    uint32_t retry_first;           /* in item order */
-    uint32_t done_first, done_last; /* unordered: finished units in the order they finished */
-    uint32_t suspects;              /* attempts of suspects on usable lanes */
-    uint32_t draining; /* the lane whose domain is kept from new work for a suspect's sake */
-    uint32_t usable;   /* lanes neither lost nor hung */
-    uint32_t idle;     /* of these, lanes that are idle */
-    uint32_t out;      /* attempts on usable lanes */
-    uint32_t turn;     /* round-robin: the lane after the last one */
-    double rate_sum;   /* of the usable lanes, in items per nanosecond */
-    uint32_t fastest;  /* of the usable, measured lanes; JOB_NONE */
-    double runner_up;  /* no other lane is faster than this */
-    double slowest_ns; /* the longest that a run took which ended well */
-    uint64_t look_ns;  /* nothing is overdue, or worth a second run, before */
-    struct unit *units;
-    struct attempt *attempts; /* lane i has [i x depth, (i + 1) x depth) */
-    struct lane *lanes;
-    struct domain *domains;
-};
 
 /* Memory. */
 
@@ -196,11 +104,6 @@ void job_lane_describe(struct job *job, uint32_t lane, uint32_t domain, double w
 
 /* Units. */
 
-static uint64_t items_of(const struct unit *unit)
-{
-    return unit->range.end - unit->range.begin;
-}
-
 /*
  * Ends the job. Nobody needs what is still out, so whatever hangs may be given up earlier: the next
  * look is due at once.
@@ -218,12 +121,6 @@ static void end_if_over(struct job *job)
 {
     if (job->delivered_items == job->options.items)
         end_job(job, JOB_DONE);
-}
-
-/* Whether something is still to be run; else there is only to be delivered. */
-static bool has_work(const struct job *job)
-{
-    return job->unfinished > 0 || job->next_claim < job->options.items;
 }
 
 /* A new unit at the end of the range; the caller has made sure that there is room. */
@@ -343,11 +240,6 @@ static void give_up_unit(struct job *job, uint32_t index)
 }
 
 /* Lanes. */
-
-static bool is_usable(const struct lane *lane)
-{
-    return !lane->is_lost && !lane->is_hung;
-}
 
 static void set_idle(struct job *job, struct lane *lane, bool is_idle)
 {
@@ -491,11 +383,6 @@ static void end_runs(struct job *job, const struct unit *unit)
     }
 }
 
-static bool has_runs(const struct unit *unit)
-{
-    return unit->newest_run != JOB_NONE;
-}
-
 /* Time. */
 
 /* Later than begin_ns at any rate: added as whole numbers, a sum of large doubles might not be. */
@@ -627,12 +514,6 @@ static double left_to_fastest_ns(const struct job *job, const struct lane *lane,
     double there_ns =
         (rest > end_ns ? rest : end_ns) + rate_predict_ns(&job->lanes[job->fastest].rate, least);
     return here_ns > there_ns ? here_ns : 0;
-}
-
-/* Rounded down. */
-static uint64_t whole_grains(const struct job *job, uint64_t items)
-{
-    return job->options.grain > 1 ? items - items % job->options.grain : items;
 }
 
 /* Rounded up. */
@@ -1355,8 +1236,7 @@ static double allowed_ns(const struct job *job, const struct lane *lane,
     return is_dear ? job->units[attempt->unit].patience * usual : usual;
 }
 
-/* When the lane's oldest started attempt is overdue, UINT64_MAX if it has none. */
-static uint64_t overdue_ns(const struct job *job, uint32_t lane_index)
+uint64_t job_overdue_ns(const struct job *job, uint32_t lane_index)
 {
     const struct lane *lane = &job->lanes[lane_index];
     const struct attempt *slots = &job->attempts[(size_t)lane_index * job->options.depth];
@@ -1388,7 +1268,7 @@ uint64_t job_look(struct job *job, uint64_t now_ns)
     for (uint32_t i = 0; i < job->options.lane_count; i++) {
         if (!is_usable(&job->lanes[i]) || job->lanes[i].held == 0)
             continue;
-        uint64_t at_ns = overdue_ns(job, i);
+        uint64_t at_ns = job_overdue_ns(job, i);
         if (at_ns <= now_ns)
             retire_lane(job, i, false, false, now_ns);
         else if (at_ns < next_ns)
@@ -1533,185 +1413,4 @@ size_t job_failed_ranges(const struct job *job, struct muster_range *out, size_t
         count = add_range(out, count, capacity,
                           (struct muster_range){ job->next_claim, job->options.items });
     return count;
-}
-
-/* Invariants, for tests. */
-
-static const char *check_unit(const struct job *job, uint32_t index)
-{
-    const struct unit *unit = &job->units[index];
-    const struct job_options *options = &job->options;
-    if (unit->state == UNIT_FREE)
-        return "a free unit is undelivered";
-    if (has_runs(unit) != (unit->state == UNIT_RUNNING))
-        return "a unit runs without an attempt, or has one without running";
-    uint32_t runs = 0;
-    for (uint32_t i = unit->newest_run; i != JOB_NONE; i = job->attempts[i].older_run) {
-        const struct attempt *attempt = &job->attempts[i];
-        if (!attempt->is_out || !attempt->is_active || attempt->unit != index)
-            return "a unit counts on an attempt that is over";
-        if (++runs > options->lane_count)
-            return "a unit runs twice on a lane";
-    }
-    if (runs > 1 && (!options->speculate || unit->is_suspect))
-        return "a unit runs twice that must not";
-    if (!(unit->patience >= 1 && unit->patience <= PATIENCE_MAX))
-        return "a unit has no patience left, or too much";
-    if (items_of(unit) == 0 || (options->window > 0 && items_of(unit) > options->window) ||
-        (options->unit_max > 0 && items_of(unit) > options->unit_max))
-        return "a unit is empty, or larger than the window or a slot";
-    if (whole_grains(job, unit->range.begin) != unit->range.begin ||
-        (whole_grains(job, unit->range.end) != unit->range.end && unit->range.end < options->items))
-        return "a unit is not of whole grains";
-    if (unit->has_failed &&
-        (!options->tolerant ||
-         (unit->state != UNIT_DONE && unit->state != UNIT_LEAVING && unit->state != UNIT_FAILED)))
-        return "a unit has failed and is neither done nor tolerated";
-    if (unit->state != UNIT_FAILED && !unit->has_failed &&
-        (unit->tries >= options->tries || unit->domains_taken >= DOMAINS_TAKEN_MAX))
-        return "a unit is out of tries and has not failed";
-    if (unit->state == UNIT_FAILED && job->state == JOB_RUNNING)
-        return "the job runs with a failed unit";
-    return NULL;
-}
-
-/* The list of those that wait is in item order, the one of those that are done has them all. */
-static const char *check_lists(const struct job *job, uint32_t waiting, uint32_t done)
-{
-    uint32_t listed = 0;
-    uint64_t last = 0;
-    for (uint32_t i = job->retry_first; i != JOB_NONE && listed <= waiting;
-         i = job->units[i].retry_next) {
-        const struct unit *unit = &job->units[i];
-        if (unit->state != UNIT_WAITING || unit->range.begin < last)
-            return "the list of those that wait holds others, or is not in item order";
-        last = unit->range.end;
-        listed++;
-    }
-    if (listed != waiting)
-        return "a unit that waits is not in the list";
-    if (job->options.ordered)
-        return NULL;
-    listed = 0;
-    for (uint32_t i = job->done_first; i != JOB_NONE && listed <= done;
-         i = job->units[i].retry_next)
-        listed += job->units[i].state == UNIT_DONE;
-    return listed == done ? NULL : "a unit that is done is not in the list, or is twice";
-}
-
-static const char *check_units(const struct job *job)
-{
-    uint64_t undelivered = 0, unfinished = 0, last = 0;
-    uint32_t waiting = 0, done = 0, previous = JOB_NONE;
-    for (uint32_t i = job->oldest; i != JOB_NONE; previous = i, i = job->units[i].next) {
-        const struct unit *unit = &job->units[i];
-        const char *broken = check_unit(job, i);
-        if (broken)
-            return broken;
-        if (unit->previous != previous)
-            return "the list of units is broken";
-        if (unit->range.begin < last)
-            return "units are not in item order";
-        if (job->options.ordered && unit->range.begin != last && previous != JOB_NONE)
-            return "there is a gap between undelivered units";
-        if (job->options.ordered && previous == JOB_NONE &&
-            unit->range.begin != job->delivered_items)
-            return "the oldest undelivered unit does not follow what was delivered";
-        last = unit->range.end;
-        undelivered += items_of(unit);
-        unfinished += unit->state != UNIT_DONE && unit->state != UNIT_LEAVING ? items_of(unit) : 0;
-        waiting += unit->state == UNIT_WAITING;
-        done += unit->state == UNIT_DONE;
-    }
-    if (previous != job->newest)
-        return "the list of units is broken";
-    if (job->next_claim > job->supply || job->supply > job->options.items)
-        return "more was claimed than has arrived, or more has arrived than there is";
-    if (undelivered != job->undelivered || undelivered + job->delivered_items != job->next_claim)
-        return "undelivered items are miscounted";
-    if (unfinished != job->unfinished && job->state == JOB_RUNNING)
-        return "unfinished items are miscounted";
-    if (job->options.window > 0 && job->undelivered > job->options.window)
-        return "the window is exceeded";
-    return check_lists(job, waiting, done);
-}
-
-static const char *check_lane(const struct job *job, uint32_t index, uint32_t *held_out)
-{
-    const struct lane *lane = &job->lanes[index];
-    uint32_t held = 0;
-    uint64_t items = 0;
-    for (uint32_t i = 0; i < job->options.depth; i++) {
-        uint32_t number = index * job->options.depth + i;
-        const struct attempt *attempt = &job->attempts[number];
-        held += attempt->is_out;
-        if (!attempt->is_out)
-            continue;
-        if (attempt->is_alone && is_usable(lane) &&
-            (job->domains[lane->domain].held != 1 || !job->domains[lane->domain].is_alone))
-            return "a suspect does not run alone";
-        if (!attempt->is_active && !attempt->is_kicked)
-            return "an attempt that was not started is neither active nor over";
-        if (!attempt->is_active)
-            continue;
-        const struct unit *unit = &job->units[attempt->unit];
-        if (!is_usable(lane))
-            return "an attempt of a lane that is lost or hung still counts";
-        uint32_t run = unit->newest_run;
-        while (run != JOB_NONE && run != number)
-            run = job->attempts[run].older_run;
-        if (run == JOB_NONE || items_of(unit) != attempt->items)
-            return "an active attempt is not one of its unit's";
-        items += attempt->items;
-    }
-    if (held != lane->held || items != lane->held_items)
-        return "a lane's units are miscounted";
-    if (lane->is_idle && (held > 0 || !is_usable(lane)))
-        return "a lane is idle that has something, or is lost or hung";
-    if (is_usable(lane) && job->look_ns == UINT64_MAX && overdue_ns(job, index) != UINT64_MAX)
-        return "an attempt will be overdue and nobody is going to look";
-    *held_out = held;
-    return NULL;
-}
-
-static const char *check_rates(const struct job *job)
-{
-    double best = job->fastest != JOB_NONE ? job->lanes[job->fastest].counted : 0;
-    for (uint32_t i = 0; i < job->options.lane_count; i++) {
-        double rate = job->lanes[i].counted;
-        if (rate != (is_usable(&job->lanes[i]) ? rate_per_ns(&job->lanes[i].rate) : 0))
-            return "a lane's rate is miscounted";
-        if (rate > best || (i != job->fastest && rate > job->runner_up))
-            return "a lane is faster than the fastest, or than the runner-up";
-    }
-    return NULL;
-}
-
-const char *job_check(const struct job *job)
-{
-    uint32_t usable = 0, idle = 0, out = 0, suspects = 0, in_domains = 0;
-    for (uint32_t l = 0; l < job->options.lane_count; l++) {
-        uint32_t held = 0;
-        const char *broken = check_lane(job, l, &held);
-        if (broken)
-            return broken;
-        usable += is_usable(&job->lanes[l]);
-        idle += job->lanes[l].is_idle;
-        out += is_usable(&job->lanes[l]) ? held : 0;
-        in_domains += job->domains[l].held;
-    }
-    for (uint32_t i = 0; i < job->options.lane_count * job->options.depth; i++)
-        suspects += job->attempts[i].is_out && job->attempts[i].is_alone &&
-                    is_usable(&job->lanes[job->attempts[i].lane]);
-    if (suspects != job->suspects)
-        return "suspects that run are miscounted";
-    if (usable != job->usable || idle != job->idle || out != job->out || out != in_domains)
-        return "usable or idle lanes, or attempts, are miscounted";
-    if (job->state == JOB_RUNNING && job->usable == 0 && has_work(job))
-        return "the job runs without a lane";
-    if ((job->delivered_items == job->options.items) != (job->state == JOB_DONE) &&
-        job->state != JOB_CANCELLED)
-        return "the job is over with items undelivered, or runs without any";
-    const char *broken = check_rates(job);
-    return broken ? broken : check_units(job);
 }
