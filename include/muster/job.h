@@ -87,7 +87,11 @@ struct muster_run_options {
      */
     uint32_t depth;
     uint32_t tries; /* runs of a unit before it fails; 0: 3 */
-    /* A unit that takes longer, host stages aside, makes its device hung; 0: by expectation. */
+    /*
+     * A unit that takes longer, host stages aside, makes its device hung; 0: by expectation, which
+     * after a first unit alone may be a day. Idle devices run it a second time long before, unless
+     * no_copies is set.
+     */
     uint64_t timeout_ns;
     int unordered; /* not 0: results are delivered as they come */
     int no_copies; /* not 0: no unit is run twice to get ahead of a straggler */

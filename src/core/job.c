@@ -1,6 +1,5 @@
-#include "core/job.h"
-
 #include "base/invariant.h"
+#include "core/job_state.h"
 
 #include <string.h>
 
@@ -29,97 +28,19 @@
 #define OVERDUE_LAST_NS 3600000000000.0
 /* Where nobody knows what an item takes. */
 #define OVERDUE_BLIND_NS 86400000000000.0
-/* A unit that was overdue is given this many times as long elsewhere: it may just be a dear one. */
+/*
+ * A unit that was overdue is given this many times as long elsewhere, since it may just be a dear one;
+ * up to PATIENCE_MAX.
+ */
 #define OVERDUE_AGAIN 4.0
+/*
+ * An idle lane runs a unit a second time when its last run has taken this long, and this many times
+ * as long as any run that ended well.
+ */
+#define RERUN_LEAST_NS 1000000000.0
+#define RERUN_FACTOR 3.0
 /* Longer than virtual time lasts. */
 #define NEVER_NS 1e300
-/* Failure domains that a unit may take down, alone, before it is the unit's fault. */
-#define DOMAINS_TAKEN_MAX 2
-
-/* Attempts of one unit at a time: the first, and a copy. */
-#define RUNS_MAX 2
-
-enum unit_state {
-    UNIT_FREE,
-    UNIT_WAITING,
-    UNIT_RUNNING,
-    UNIT_DONE,
-    UNIT_LEAVING,
-    UNIT_FAILED,
-    UNIT_CANCELLED /* the job ended before it did */
-};
-
-struct unit {
-    struct muster_range range;
-    enum unit_state state;
-    uint32_t previous, next; /* in item order; `next` also links free units */
-    uint32_t retry_next;     /* while waiting: the list of units to run again */
-    uint32_t last_lane;      /* where it failed last, JOB_NONE if it did not */
-    uint32_t tries, domains_taken;
-    uint32_t runs[RUNS_MAX]; /* attempts whose completion counts, JOB_NONE where there is none */
-    double patience;         /* how many times as long as others it may take */
-    bool is_suspect;         /* its device died under it: runs alone */
-    bool has_failed;         /* where that is tolerated: it is done, without a result */
-};
-
-struct attempt {
-    uint32_t unit, lane, generation;
-    uint64_t items; /* the unit may be gone before a late attempt is */
-    bool is_out;    /* occupies its lane's slot */
-    bool is_active; /* its completion counts */
-    bool is_kicked, is_copy, is_alone;
-    bool is_restarted; /* how long it took says nothing about the lane */
-    uint64_t kicked_ns;
-};
-
-struct lane {
-    uint32_t domain;
-    double weight;
-    bool is_lost, is_hung;
-    uint32_t held; /* slots occupied */
-    uint64_t held_items;
-    struct rate rate;
-    double counted;   /* its part of the job's rate_sum */
-    uint64_t largest; /* unit it has finished */
-    uint64_t last_finish_ns;
-    bool is_held_up; /* by the user's own code: nothing it has is overdue */
-    uint64_t held_up_until_ns;
-    struct job_lane_report report;
-};
-
-struct domain {
-    uint32_t held; /* slots occupied, but those of lanes that are lost or hung */
-    bool is_alone; /* runs a suspect */
-};
-
-struct job {
-    struct job_options options;
-    enum job_state state;
-    bool is_cut_short; /* no lane is left, or no input: what is not done will not be */
-    bool sink_failed;
-    uint64_t supply;     /* the first item that has not arrived */
-    uint64_t next_claim; /* the first item never claimed */
-    uint64_t delivered_items;
-    uint64_t undelivered; /* items claimed and not delivered */
-    uint64_t unfinished;  /* of these, items of units that are not done */
-    uint64_t units_made, retries;
-    uint32_t oldest, newest; /* undelivered units in item order */
-    uint32_t free_units;
-    uint32_t retry_first;           /* in item order */
-    uint32_t done_first, done_last; /* unordered: finished units in the order they finished */
-    uint32_t draining; /* the lane whose domain is kept from new work for a suspect's sake */
-    uint32_t usable;   /* lanes neither lost nor hung */
-    uint32_t out;      /* attempts on usable lanes */
-    uint32_t turn;     /* round-robin: the lane after the last one */
-    double rate_sum;   /* of the usable lanes, in items per nanosecond */
-    uint32_t fastest;  /* of the usable, measured lanes; JOB_NONE */
-    double runner_up;  /* no other lane is faster than this */
-    uint64_t look_ns;  /* nothing is overdue, or worth a second run, before */
-    struct unit *units;
-    struct attempt *attempts; /* lane i has [i x depth, (i + 1) x depth) */
-    struct lane *lanes;
-    struct domain *domains;
-};
 
 /* Memory. */
 
@@ -183,21 +104,23 @@ void job_lane_describe(struct job *job, uint32_t lane, uint32_t domain, double w
 
 /* Units. */
 
-static uint64_t items_of(const struct unit *unit)
+/*
+ * Ends the job. Nobody needs what is still out, so whatever hangs may be given up earlier: the next
+ * look is due at once.
+ */
+static void end_job(struct job *job, enum job_state state)
 {
-    return unit->range.end - unit->range.begin;
+    if (job->state != JOB_RUNNING)
+        return;
+    job->state = state;
+    if (job->out > 0)
+        job->look_ns = 0;
 }
 
 static void end_if_over(struct job *job)
 {
-    if (job->state == JOB_RUNNING && job->delivered_items == job->options.items)
-        job->state = JOB_DONE;
-}
-
-/* Whether something is still to be run; else there is only to be delivered. */
-static bool has_work(const struct job *job)
-{
-    return job->unfinished > 0 || job->next_claim < job->options.items;
+    if (job->delivered_items == job->options.items)
+        end_job(job, JOB_DONE);
 }
 
 /* A new unit at the end of the range; the caller has made sure that there is room. */
@@ -214,7 +137,7 @@ static uint32_t make_unit(struct job *job, uint64_t items)
                            .retry_next = JOB_NONE,
                            .last_lane = JOB_NONE,
                            .patience = 1,
-                           .runs = { JOB_NONE, JOB_NONE } };
+                           .newest_run = JOB_NONE };
     if (job->newest != JOB_NONE)
         job->units[job->newest].next = index;
     else
@@ -243,8 +166,29 @@ static void free_unit(struct job *job, uint32_t index)
     job->free_units = index;
 }
 
+/*
+ * Makes the end of a waiting unit, behind its first items, a unit of its own. That one waits too,
+ * with the same past; the caller has made sure that there is room.
+ */
+static void split_unit(struct job *job, uint32_t index, uint64_t items)
+{
+    uint32_t rest_index = job->free_units;
+    struct unit *unit = &job->units[index], *rest = &job->units[rest_index];
+    INVARIANT(rest->state == UNIT_FREE && unit->state == UNIT_WAITING && items < items_of(unit));
+    job->free_units = rest->next;
+    *rest = *unit;
+    rest->range.begin = unit->range.end = unit->range.begin + items;
+    rest->previous = index;
+    unit->next = unit->retry_next = rest_index;
+    if (rest->next != JOB_NONE)
+        job->units[rest->next].previous = rest_index;
+    else
+        job->newest = rest_index;
+    job->units_made++;
+}
+
 /* To be run by whoever asks: into the list, which is in item order, so that the oldest goes first. */
-static void add_waiting(struct job *job, uint32_t index)
+static void add_waiting(struct job *job, uint32_t index, uint64_t now_ns)
 {
     struct unit *unit = &job->units[index];
     uint32_t *at = &job->retry_first;
@@ -252,25 +196,20 @@ static void add_waiting(struct job *job, uint32_t index)
         at = &job->units[*at].retry_next;
     unit->retry_next = *at;
     unit->state = UNIT_WAITING;
+    unit->waiting_ns = now_ns;
     *at = index;
 }
 
-static void add_retry(struct job *job, uint32_t index)
+static void add_retry(struct job *job, uint32_t index, uint64_t now_ns)
 {
-    add_waiting(job, index);
+    add_waiting(job, index, now_ns);
     job->retries++;
-}
-
-static void fail_job(struct job *job)
-{
-    if (job->state == JOB_RUNNING)
-        job->state = JOB_FAILED;
 }
 
 static void fail_unit(struct job *job, uint32_t index)
 {
     job->units[index].state = UNIT_FAILED;
-    fail_job(job);
+    end_job(job, JOB_FAILED);
 }
 
 /* The unit is over: its result, or that it has none, can leave. */
@@ -302,9 +241,10 @@ static void give_up_unit(struct job *job, uint32_t index)
 
 /* Lanes. */
 
-static bool is_usable(const struct lane *lane)
+static void set_idle(struct job *job, struct lane *lane, bool is_idle)
 {
-    return !lane->is_lost && !lane->is_hung;
+    job->idle += (uint32_t)is_idle - (uint32_t)lane->is_idle;
+    lane->is_idle = is_idle;
 }
 
 static void find_fastest(struct job *job)
@@ -368,6 +308,7 @@ static struct job_ticket begin_attempt(struct job *job, uint32_t lane_index, uin
     *attempt = (struct attempt){ .unit = unit_index,
                                  .lane = lane_index,
                                  .generation = attempt->generation + 1,
+                                 .older_run = unit->newest_run,
                                  .items = items_of(unit),
                                  .is_out = true,
                                  .is_active = true,
@@ -375,12 +316,13 @@ static struct job_ticket begin_attempt(struct job *job, uint32_t lane_index, uin
                                  .is_alone = unit->is_suspect };
     unit->state = UNIT_RUNNING;
     uint32_t number = (uint32_t)(attempt - job->attempts);
-    INVARIANT(unit->runs[0] == JOB_NONE || unit->runs[1] == JOB_NONE);
-    unit->runs[unit->runs[0] == JOB_NONE ? 0 : 1] = number;
+    unit->newest_run = number;
+    set_idle(job, lane, false);
     lane->held++;
     lane->held_items += attempt->items;
     job->domains[lane->domain].held++;
     job->domains[lane->domain].is_alone = unit->is_suspect;
+    job->suspects += unit->is_suspect;
     job->out++;
     return (struct job_ticket){ number, attempt->generation };
 }
@@ -390,9 +332,11 @@ static void deactivate(struct job *job, struct attempt *attempt)
 {
     if (!attempt->is_active)
         return;
-    struct unit *unit = &job->units[attempt->unit];
+    uint32_t *at = &job->units[attempt->unit].newest_run;
+    while (&job->attempts[*at] != attempt)
+        at = &job->attempts[*at].older_run;
+    *at = attempt->older_run;
     attempt->is_active = false;
-    unit->runs[unit->runs[0] == (uint32_t)(attempt - job->attempts) ? 0 : 1] = JOB_NONE;
     job->lanes[attempt->lane].held_items -= attempt->items;
 }
 
@@ -400,8 +344,10 @@ static void deactivate(struct job *job, struct attempt *attempt)
 static void abandon(struct job *job, const struct attempt *attempt)
 {
     struct domain *domain = &job->domains[job->lanes[attempt->lane].domain];
-    if (attempt->is_alone)
+    if (attempt->is_alone) {
         domain->is_alone = false;
+        job->suspects--;
+    }
     domain->held--;
     job->out--;
 }
@@ -428,10 +374,8 @@ static struct attempt *find_attempt(const struct job *job, struct job_ticket tic
 /* Those of the unit's attempts that were not started are taken back, the others will be late. */
 static void end_runs(struct job *job, const struct unit *unit)
 {
-    for (int i = 0; i < RUNS_MAX; i++) {
-        if (unit->runs[i] == JOB_NONE)
-            continue;
-        struct attempt *attempt = &job->attempts[unit->runs[i]];
+    while (unit->newest_run != JOB_NONE) {
+        struct attempt *attempt = &job->attempts[unit->newest_run];
         if (attempt->is_kicked)
             deactivate(job, attempt);
         else
@@ -439,41 +383,108 @@ static void end_runs(struct job *job, const struct unit *unit)
     }
 }
 
-static bool has_runs(const struct unit *unit)
+/* Time. */
+
+/* Later than begin_ns at any rate: added as whole numbers, a sum of large doubles might not be. */
+static uint64_t after_ns(uint64_t begin_ns, double ns)
 {
-    return unit->runs[0] != JOB_NONE || unit->runs[1] != JOB_NONE;
+    uint64_t at_ns, whole_ns = ns < 1.8e19 ? (uint64_t)ns + 1 : UINT64_MAX;
+    return __builtin_add_overflow(begin_ns, whole_ns, &at_ns) ? UINT64_MAX : at_ns;
+}
+
+static void look_by(struct job *job, uint64_t at_ns)
+{
+    if (at_ns < job->look_ns)
+        job->look_ns = at_ns;
+}
+
+/* How long a measured lane may be silent at least. */
+static double patience_ns(const struct job *job)
+{
+    return job->options.timeout_ns > 0 ? (double)job->options.timeout_ns : OVERDUE_LEAST_NS;
+}
+
+/* Something has begun or changed: nothing that follows from it is overdue before this. */
+static void look_soon(struct job *job, uint64_t now_ns)
+{
+    look_by(job, after_ns(now_ns, patience_ns(job)));
+}
+
+static double since_ns(uint64_t begin_ns, uint64_t now_ns)
+{
+    return now_ns > begin_ns ? (double)(now_ns - begin_ns) : 0;
+}
+
+/*
+ * How long the lane has been at the attempt, or at the one before it if it was not started. While the
+ * user's own code holds it up, that is nothing.
+ */
+static double elapsed_ns(const struct job *job, const struct attempt *attempt, uint64_t now_ns)
+{
+    const struct lane *lane = &job->lanes[attempt->lane];
+    uint64_t begin_ns = lane->last_finish_ns;
+    if (attempt->is_kicked && attempt->kicked_ns > begin_ns)
+        begin_ns = attempt->kicked_ns;
+    if (lane->held_up_until_ns > begin_ns)
+        begin_ns = lane->held_up_until_ns;
+    return lane->is_held_up ? 0 : since_ns(begin_ns, now_ns);
+}
+
+/* How long a unit may wait, or be at its last run, before any idle lane runs it. */
+static double rerun_ns(const struct job *job)
+{
+    double ns = RERUN_FACTOR * job->slowest_ns;
+    return ns > RERUN_LEAST_NS ? ns : RERUN_LEAST_NS;
+}
+
+/* When the lane should have done all it holds. One that is late is taken to need as long again. */
+static double rest_ns(const struct job *job, uint32_t lane_index, uint64_t now_ns)
+{
+    const struct attempt *slots = &job->attempts[(size_t)lane_index * job->options.depth];
+    double backlog = backlog_ns(&job->lanes[lane_index]), elapsed = 0;
+    for (uint32_t i = 0; i < job->options.depth; i++) {
+        if (!slots[i].is_out || !slots[i].is_kicked)
+            continue;
+        double ns = elapsed_ns(job, &slots[i], now_ns);
+        elapsed = ns > elapsed ? ns : elapsed;
+    }
+    return backlog > elapsed ? backlog - elapsed : elapsed;
 }
 
 /* Sizes. */
 
-/* The adaptive rule: a part of what the lane should still do, so that all lanes end together. */
-static uint64_t adaptive_size(const struct job *job, const struct lane *lane)
+/* When all that there is would be done, if every lane kept to its speed and none was idle. */
+static double end_after_ns(const struct job *job, const struct lane *lane)
 {
-    uint64_t left = job->options.items - job->next_claim;
+    double rate = rate_per_ns(&lane->rate), sum = job->rate_sum > rate ? job->rate_sum : rate;
+    return ((double)(job->options.items - job->next_claim) + (double)job->unfinished) / sum;
+}
+
+/* The least that is worth a measured lane's fixed cost, at most what there is. */
+static double least_size(const struct lane *lane, uint64_t left)
+{
+    double least = lane->rate.overhead_ns / OVERHEAD_MAX * rate_per_ns(&lane->rate);
+    if (least < 1)
+        least = 1;
+    return least < (double)left ? least : (double)left;
+}
+
+/*
+ * The adaptive rule: a part of what the lane should still do, so that all lanes end together; at most
+ * what there is.
+ */
+static uint64_t adaptive_size(const struct job *job, const struct lane *lane, uint64_t left)
+{
     if (lane->rate.samples == 0)
         return 1;
     double rate = rate_per_ns(&lane->rate);
     double sum = job->rate_sum > rate ? job->rate_sum : rate;
-    double end_ns = ((double)left + (double)job->unfinished) / sum;
-    double own_ns = end_ns - backlog_ns(lane);
+    double own_ns = end_after_ns(job, lane) - backlog_ns(lane);
     double size = own_ns * rate / SHARE_PARTS;
     double most = (double)(lane->largest > 0 ? lane->largest : 1) * GROWTH_MAX;
-    double least = lane->rate.overhead_ns / OVERHEAD_MAX * rate;
-    if (least < 1)
-        least = 1;
-    if (least > (double)left)
-        least = (double)left;
-    if (size < least) {
-        /*
-         * Left to the fastest lane, if even after everything else that one would finish it sooner;
-         * something is out, so this lane will ask again.
-         */
-        const struct rate *fastest = &job->lanes[job->fastest].rate;
-        double here_ns = backlog_ns(lane) + rate_predict_ns(&lane->rate, least);
-        if (job->out > 0 && here_ns > end_ns + rate_predict_ns(fastest, least))
-            return 0;
+    double least = least_size(lane, left);
+    if (size < least)
         size = least;
-    }
     if (size > most)
         size = most;
     double window_part = rate * (double)job->options.window / (WINDOW_PARTS * sum);
@@ -484,10 +495,34 @@ static uint64_t adaptive_size(const struct job *job, const struct lane *lane)
     return size < (double)left ? (uint64_t)size : left;
 }
 
-/* Rounded down. */
-static uint64_t whole_grains(const struct job *job, uint64_t items)
+/*
+ * In how many nanoseconds the lane would have done the least it could take, if that is better left to
+ * the fastest lane, which would finish it sooner even after everything else; 0 if it is not. Something
+ * is out then.
+ */
+static double left_to_fastest_ns(const struct job *job, const struct lane *lane, uint64_t left,
+                                 uint64_t now_ns)
 {
-    return job->options.grain > 1 ? items - items % job->options.grain : items;
+    if (lane->rate.samples == 0 || job->out == 0)
+        return 0;
+    double least = least_size(lane, left), end_ns = end_after_ns(job, lane);
+    double backlog = backlog_ns(lane);
+    double here_ns = backlog + rate_predict_ns(&lane->rate, least);
+    if (here_ns <= end_ns || (end_ns - backlog) * rate_per_ns(&lane->rate) >= SHARE_PARTS * least)
+        return 0;
+    double rest = rest_ns(job, job->fastest, now_ns);
+    double there_ns =
+        (rest > end_ns ? rest : end_ns) + rate_predict_ns(&job->lanes[job->fastest].rate, least);
+    return here_ns > there_ns ? here_ns : 0;
+}
+
+/* Rounded up. */
+static uint64_t up_to_grains(const struct job *job, uint64_t items)
+{
+    uint64_t down = whole_grains(job, items);
+    return down == items                                              ? items
+           : __builtin_add_overflow(down, job->options.grain, &items) ? UINT64_MAX
+                                                                      : items;
 }
 
 /* What has arrived and was never claimed, as far as it can be claimed. */
@@ -498,7 +533,7 @@ static uint64_t claimable(const struct job *job)
 }
 
 /* How many items the lane should be given next, 0 for none. */
-static uint64_t next_size(const struct job *job, const struct lane *lane)
+static uint64_t next_size(const struct job *job, const struct lane *lane, uint64_t now_ns)
 {
     const struct job_options *options = &job->options;
     uint64_t left = claimable(job), size = 0;
@@ -506,7 +541,9 @@ static uint64_t next_size(const struct job *job, const struct lane *lane)
         return 0;
     switch (options->unit) {
     case JOB_UNIT_ADAPTIVE:
-        size = adaptive_size(job, lane);
+        if (left_to_fastest_ns(job, lane, options->items - job->next_claim, now_ns) > 0)
+            return 0;
+        size = adaptive_size(job, lane, options->items - job->next_claim);
         break;
     case JOB_UNIT_QUARTER:
         size = muster_partition_unit(options->items, options->lane_count);
@@ -515,9 +552,7 @@ static uint64_t next_size(const struct job *job, const struct lane *lane)
         size = options->unit_items;
         break;
     }
-    if (whole_grains(job, size) < size &&
-        __builtin_add_overflow(whole_grains(job, size), options->grain, &size))
-        size = UINT64_MAX;
+    size = up_to_grains(job, size);
     if (options->unit_max > 0 && size > options->unit_max)
         size = options->unit_max;
     if (options->window > 0) {
@@ -535,36 +570,139 @@ static uint64_t next_size(const struct job *job, const struct lane *lane)
 
 /* Claims. */
 
-/* Not where it failed, if there is another lane. */
-static bool may_run(const struct job *job, uint32_t lane, const struct unit *unit)
+/*
+ * Whether the lane may run a unit that has waited, or been at its last run, for so long: not where it
+ * failed, as long as another lane may come and take it.
+ */
+static bool may_run(const struct job *job, uint32_t lane, const struct unit *unit, double waited_ns)
 {
-    return unit->last_lane != lane || job->usable == 1;
+    return unit->last_lane != lane || job->usable == 1 || waited_ns >= rerun_ns(job);
 }
 
-/* Whether the lane may run the unit now. */
-static bool may_retry(struct job *job, uint32_t lane_index, const struct unit *unit)
+/* The fastest measured lane but this one; JOB_NONE if there is none. */
+static uint32_t fastest_beside(const struct job *job, uint32_t except)
 {
-    struct lane *lane = &job->lanes[lane_index];
-    if (!may_run(job, lane_index, unit))
+    uint32_t best = JOB_NONE;
+    if (job->fastest != except)
+        return job->fastest;
+    for (uint32_t i = 0; i < job->options.lane_count; i++)
+        if (i != except && job->lanes[i].counted > 0 &&
+            (best == JOB_NONE || job->lanes[i].counted > job->lanes[best].counted))
+            best = i;
+    return best;
+}
+
+/*
+ * Whether so many items of a waiting unit are better left to the fastest lane, which would first run
+ * those that wait before them: if it ends them sooner, and this lane not before the job's end or
+ * before the window is full. The unit is not left to it for longer than it would take here. If it is,
+ * the next look is when that is over.
+ */
+static bool ends_sooner_elsewhere(struct job *job, uint32_t lane_index, const struct unit *unit,
+                                  uint64_t items, uint64_t ahead, uint64_t now_ns)
+{
+    const struct lane *lane = &job->lanes[lane_index];
+    if (lane->rate.samples == 0)
         return false;
-    if (!unit->is_suspect)
-        return true;
-    if (job->domains[lane->domain].held == 0)
-        return true;
-    /* Somebody must run empty for it: the first who comes by. */
-    if (job->draining == JOB_NONE)
-        job->draining = lane_index;
-    return false;
+    double here_ns = backlog_ns(lane) + rate_predict_ns(&lane->rate, (double)items);
+    double left_ns = here_ns - since_ns(unit->waiting_ns, now_ns);
+    double end_ns = end_after_ns(job, lane),
+           window_ns = (double)job->options.window / job->rate_sum;
+    if (job->options.window > 0 && window_ns < end_ns)
+        end_ns = window_ns;
+    if (here_ns <= end_ns || left_ns <= 0)
+        return false;
+    uint32_t fastest = fastest_beside(job, unit->last_lane);
+    if (fastest == JOB_NONE || fastest == lane_index)
+        return false;
+    double there_ns = rest_ns(job, fastest, now_ns) +
+                      rate_predict_ns(&job->lanes[fastest].rate, (double)items + (double)ahead);
+    if (here_ns <= there_ns)
+        return false;
+    look_by(job, after_ns(now_ns, left_ns));
+    return true;
 }
 
-/* Takes the oldest unit out of the list that the lane may run again. */
-static uint32_t take_retry(struct job *job, uint32_t lane)
+/*
+ * Whether a part of the unit may be run apart from the rest. Units of a size that was asked for keep
+ * it. On its last try a unit is whole: each part might fail where the whole would not have.
+ */
+static bool may_split(const struct job *job, const struct unit *unit)
 {
+    return job->options.unit == JOB_UNIT_ADAPTIVE && job->free_units != JOB_NONE &&
+           (unit->tries == 0 || unit->tries + 1 < job->options.tries);
+}
+
+/* How many of a waiting unit's items the lane should run now, 0 for none. */
+static uint64_t retry_size(struct job *job, uint32_t lane_index, const struct unit *unit,
+                           uint64_t ahead, uint64_t now_ns)
+{
+    uint64_t items = items_of(unit), size = items;
+    if (!may_run(job, lane_index, unit, since_ns(unit->waiting_ns, now_ns))) {
+        look_by(job, after_ns(unit->waiting_ns, rerun_ns(job)));
+        return 0;
+    }
+    if (may_split(job, unit))
+        size = up_to_grains(job, adaptive_size(job, &job->lanes[lane_index], items));
+    /* A small rest is not worth a unit. */
+    if (size > items - items / 3)
+        size = items;
+    return ends_sooner_elsewhere(job, lane_index, unit, size, ahead, now_ns) ? 0 : size;
+}
+
+/*
+ * Parts of a unit that kills devices must not kill all of them at once: about half of the lanes run
+ * some. The fastest may always be one of those, or slow ones would keep it from what it does best.
+ */
+static bool may_run_suspects(const struct job *job, uint32_t lane)
+{
+    return job->suspects == 0 || 2 * job->suspects + 1 < job->usable || lane == job->fastest;
+}
+
+/* Whether the lane's failure domain is to run empty for a suspect. */
+static bool drains(const struct job *job, const struct lane *lane)
+{
+    return job->draining != JOB_NONE && job->lanes[job->draining].domain == lane->domain;
+}
+
+/* Somebody must run empty for a suspect: the first who comes by, or one that is much faster. */
+static void offer_to_drain(struct job *job, uint32_t lane)
+{
+    if (may_run_suspects(job, lane) &&
+        (job->draining == JOB_NONE ||
+         job->lanes[job->draining].counted < job->lanes[lane].counted / 2))
+        job->draining = lane;
+}
+
+/*
+ * Takes out of the list the oldest unit that the lane should run again, or the first part of it. A
+ * suspect wants a failure domain to itself.
+ */
+static uint32_t take_retry(struct job *job, uint32_t lane, uint64_t now_ns)
+{
+    bool has_room = job->domains[job->lanes[lane].domain].held == 0 && may_run_suspects(job, lane);
+    bool takes_suspects = true;
+    uint64_t ahead = 0;
     for (uint32_t *at = &job->retry_first; *at != JOB_NONE; at = &job->units[*at].retry_next) {
         uint32_t index = *at;
         struct unit *unit = &job->units[index];
-        if (!may_retry(job, lane, unit))
+        uint64_t size = 0;
+        if (!unit->is_suspect || takes_suspects)
+            size = retry_size(job, lane, unit, ahead, now_ns);
+        if (size > 0 && unit->is_suspect && !has_room) {
+            offer_to_drain(job, lane);
+            /* Nothing that is younger comes before it. */
+            if (drains(job, &job->lanes[lane]))
+                return JOB_NONE;
+            takes_suspects = false;
+            size = 0;
+        }
+        if (size == 0) {
+            ahead += items_of(unit);
             continue;
+        }
+        if (size < items_of(unit))
+            split_unit(job, index, size);
         *at = unit->retry_next;
         return index;
     }
@@ -574,58 +712,56 @@ static uint32_t take_retry(struct job *job, uint32_t lane)
 /* Whether the lane must take nothing new, because it is to run empty for a suspect. */
 static bool must_drain(struct job *job, const struct lane *lane)
 {
-    if (job->draining == JOB_NONE || job->lanes[job->draining].domain != lane->domain)
+    if (!drains(job, lane))
         return false;
-    for (uint32_t i = job->retry_first; i != JOB_NONE; i = job->units[i].retry_next)
-        if (job->units[i].is_suspect && may_run(job, job->draining, &job->units[i]))
+    /* One that is empty and has not taken it will not. */
+    bool is_emptying = job->domains[lane->domain].held > 0 && may_run_suspects(job, job->draining);
+    for (uint32_t i = is_emptying ? job->retry_first : JOB_NONE; i != JOB_NONE;
+         i = job->units[i].retry_next)
+        if (job->units[i].is_suspect && may_run(job, job->draining, &job->units[i], 0))
             return true;
-    /* Somebody else was quicker. */
+    /* Or somebody else was quicker. */
     job->draining = JOB_NONE;
     return false;
 }
 
-/* Later than begin_ns at any rate: added as whole numbers, a sum of large doubles might not be. */
-static uint64_t after_ns(uint64_t begin_ns, double ns)
+/* How long the run may still need. One that is overdue is taken to need as long again as it took. */
+static double run_rest_ns(const struct job *job, const struct attempt *attempt, uint64_t now_ns)
 {
-    uint64_t at_ns, whole_ns = ns < 1.8e19 ? (uint64_t)ns + 1 : UINT64_MAX;
-    return __builtin_add_overflow(begin_ns, whole_ns, &at_ns) ? UINT64_MAX : at_ns;
-}
-
-static void look_by(struct job *job, uint64_t at_ns)
-{
-    if (at_ns < job->look_ns)
-        job->look_ns = at_ns;
-}
-
-/* How long the lane has been at the attempt, or at the one before it if it was not started. */
-static double elapsed_ns(const struct job *job, const struct attempt *attempt, uint64_t now_ns)
-{
-    uint64_t begin_ns = job->lanes[attempt->lane].last_finish_ns;
-    if (attempt->is_kicked && attempt->kicked_ns > begin_ns)
-        begin_ns = attempt->kicked_ns;
-    return now_ns > begin_ns ? (double)(now_ns - begin_ns) : 0;
+    double elapsed = elapsed_ns(job, attempt, now_ns);
+    double expected_ns = rate_predict_ns(&job->lanes[attempt->lane].rate, (double)attempt->items);
+    return expected_ns > elapsed ? expected_ns - elapsed : elapsed;
 }
 
 /*
- * In how many nanoseconds it would be worth it that the lane, which is idle, runs the unit of an
- * attempt that was started: when it would clearly be first. 0 for now, and what is gained.
+ * In how many nanoseconds it would be worth it that the lane, which is idle, runs a unit whose last
+ * run is this one, and was started: when it would clearly be first of all its runs, and at the latest
+ * when the last has taken too long. 0 for now, and what is gained.
  */
 static double copy_after_ns(const struct job *job, const struct lane *lane,
                             const struct attempt *attempt, uint64_t now_ns, double *gain_ns)
 {
-    const struct rate *rate = &job->lanes[attempt->lane].rate;
     double own_ns = rate_predict_ns(&lane->rate, (double)attempt->items),
-           expected_ns = rate_predict_ns(rate, (double)attempt->items),
-           elapsed = elapsed_ns(job, attempt, now_ns);
-    if (!job->options.speculate || lane->rate.samples == 0)
+           elapsed = elapsed_ns(job, attempt, now_ns),
+           expected_ns = rate_predict_ns(&job->lanes[attempt->lane].rate, (double)attempt->items),
+           rest_ns = run_rest_ns(job, attempt, now_ns);
+    double rerun_after = rerun_ns(job) > elapsed ? rerun_ns(job) - elapsed : 0;
+    if (!job->options.speculate)
         return NEVER_NS;
-    /* One that is overdue is taken to need as long again as it has taken. */
-    double rest_ns = expected_ns > elapsed ? expected_ns - elapsed : elapsed;
+    for (uint32_t i = attempt->older_run; i != JOB_NONE; i = job->attempts[i].older_run) {
+        double ns = run_rest_ns(job, &job->attempts[i], now_ns);
+        rest_ns = ns < rest_ns ? ns : rest_ns;
+    }
     *gain_ns = rest_ns - own_ns;
+    if (lane->rate.samples == 0)
+        return rerun_after;
     if (own_ns < COPY_GAIN * rest_ns)
         return 0;
+    if (attempt->older_run != JOB_NONE)
+        return rerun_after;
     double worth_ns = own_ns / COPY_GAIN;
-    return (expected_ns > worth_ns ? expected_ns : worth_ns) - elapsed + 1;
+    double worth_after = (expected_ns > worth_ns ? expected_ns : worth_ns) - elapsed + 1;
+    return worth_after < rerun_after ? worth_after : rerun_after;
 }
 
 /*
@@ -647,7 +783,12 @@ static double take_back_after_ns(const struct job *job, const struct lane *lane,
     bool is_known = lane->rate.samples > 0 && other->rate.samples > 0;
     if (is_known ? own_ns < rest_ns : is_behind)
         return 0;
-    return is_known && is_behind ? own_ns - elapsed + 1 : NEVER_NS;
+    if (!is_known || !is_behind)
+        return NEVER_NS;
+    /* If it is started here and a faster lane comes by, that one can run it too. */
+    bool is_early = job->options.speculate && rerun_ns(job) < own_ns;
+    double after = is_early ? rerun_ns(job) : own_ns;
+    return after >= elapsed ? after - elapsed + 1 : 0;
 }
 
 /*
@@ -665,18 +806,17 @@ static uint32_t find_straggler(struct job *job, uint32_t lane_index, uint64_t no
          i != JOB_NONE && seen < STRAGGLERS_SEEN && walked < STRAGGLERS_WALKED;
          i = job->units[i].next, walked++) {
         const struct unit *unit = &job->units[i];
-        bool runs_once = (unit->runs[0] == JOB_NONE) != (unit->runs[1] == JOB_NONE);
-        if (unit->state != UNIT_RUNNING || !runs_once || unit->is_suspect ||
-            !may_run(job, lane_index, unit))
+        if (unit->state != UNIT_RUNNING || unit->is_suspect)
             continue;
-        seen++;
-        const struct attempt *attempt =
-            &job->attempts[unit->runs[0] != JOB_NONE ? unit->runs[0] : unit->runs[1]];
-        double gain_ns = 0;
-        double after = attempt->lane == lane_index ? NEVER_NS
-                       : attempt->is_kicked
-                           ? copy_after_ns(job, lane, attempt, now_ns, &gain_ns)
-                           : take_back_after_ns(job, lane, attempt, now_ns, &gain_ns);
+        const struct attempt *attempt = &job->attempts[unit->newest_run];
+        double gain_ns = 0, elapsed = elapsed_ns(job, attempt, now_ns), after;
+        seen += attempt->older_run == JOB_NONE;
+        if (!may_run(job, lane_index, unit, elapsed))
+            after = rerun_ns(job) - elapsed;
+        else if (attempt->is_kicked)
+            after = copy_after_ns(job, lane, attempt, now_ns, &gain_ns);
+        else
+            after = take_back_after_ns(job, lane, attempt, now_ns, &gain_ns);
         if (after <= 0 && (best == JOB_NONE || gain_ns > best_ns)) {
             best = i;
             best_ns = gain_ns;
@@ -691,15 +831,14 @@ static uint32_t find_straggler(struct job *job, uint32_t lane_index, uint64_t no
 /* Takes a unit that was not started from its lane; true if it was, and is now without an attempt. */
 static bool take_back(struct job *job, struct unit *unit)
 {
-    struct attempt *attempt =
-        &job->attempts[unit->runs[0] != JOB_NONE ? unit->runs[0] : unit->runs[1]];
+    struct attempt *attempt = &job->attempts[unit->newest_run];
     if (attempt->is_kicked)
         return false;
     end_attempt(job, attempt);
     return true;
 }
 
-static uint32_t next_of_policy(const struct job *job)
+static uint32_t next_of_policy(const struct job *job, uint64_t now_ns)
 {
     const struct job_options *options = &job->options;
     double best_rate = 0, best_score = 0;
@@ -729,7 +868,7 @@ static uint32_t next_of_policy(const struct job *job)
             score = rate / (lane->held + 1);
             break;
         case JOB_EARLIEST_FINISH: {
-            double next = (double)next_size(job, lane);
+            double next = (double)next_size(job, lane, now_ns);
             score = -((double)lane->held_items + next) / rate;
             break;
         }
@@ -744,27 +883,27 @@ static uint32_t next_of_policy(const struct job *job)
 
 uint32_t job_place(struct job *job, uint64_t now_ns)
 {
-    (void)now_ns;
     if (!job->options.place || job->state != JOB_RUNNING || job->next_claim == job->options.items)
         return JOB_NONE;
-    uint32_t index = next_of_policy(job);
+    uint32_t index = next_of_policy(job, now_ns);
     if (index == JOB_NONE)
         return JOB_NONE;
     /* A policy's choice is kept to: a full lane is waited for, not passed over. */
     const struct lane *lane = &job->lanes[index];
     bool must_wait = lane->held == job->options.depth || job->domains[lane->domain].is_alone ||
-                     must_drain(job, lane) || next_size(job, lane) == 0;
+                     must_drain(job, lane) || next_size(job, lane, now_ns) == 0;
     return must_wait ? JOB_NONE : index;
 }
 
-static uint32_t take_new(struct job *job, uint32_t lane, uint64_t now_ns)
+static uint32_t take_new(struct job *job, uint32_t lane_index, uint64_t now_ns)
 {
-    if (job->options.place && job_place(job, now_ns) != lane)
+    const struct lane *lane = &job->lanes[lane_index];
+    if (job->options.place && job_place(job, now_ns) != lane_index)
         return JOB_NONE;
-    uint64_t size = next_size(job, &job->lanes[lane]);
+    uint64_t size = next_size(job, lane, now_ns);
     if (size == 0)
         return JOB_NONE;
-    job->turn = (lane + 1) % job->options.lane_count;
+    job->turn = (lane_index + 1) % job->options.lane_count;
     return make_unit(job, size);
 }
 
@@ -776,24 +915,44 @@ static bool nothing_to_claim(const struct job *job)
            (options->window > 0 && job->undelivered == options->window);
 }
 
+/*
+ * There is nothing for the lane. If that is because a faster one, which is busy, should take it, the
+ * next look is when that one is clearly late.
+ */
+static void stay_idle(struct job *job, struct lane *lane, uint64_t now_ns)
+{
+    /* A first unit of another lane may be overdue earlier now. */
+    if (!lane->is_idle)
+        look_soon(job, now_ns);
+    set_idle(job, lane, true);
+    if (nothing_to_claim(job) || job->options.place || job->options.unit != JOB_UNIT_ADAPTIVE)
+        return;
+    double wait_ns = left_to_fastest_ns(job, lane, job->options.items - job->next_claim, now_ns);
+    if (wait_ns > 0 && job->lanes[job->fastest].held > 0)
+        look_by(job, after_ns(now_ns, wait_ns));
+}
+
 bool job_claim(struct job *job, uint32_t lane_index, uint64_t now_ns, struct job_claim *out)
 {
     struct lane *lane = &job->lanes[lane_index];
     if (job->state != JOB_RUNNING || !is_usable(lane) || lane->held == job->options.depth ||
         job->domains[lane->domain].is_alone)
         return false;
-    uint32_t unit = take_retry(job, lane_index);
+    uint32_t unit = take_retry(job, lane_index, now_ns);
     bool is_retry = unit != JOB_NONE, is_copy = false;
     if (!is_retry && must_drain(job, lane))
         return false;
     if (!is_retry)
         unit = take_new(job, lane_index, now_ns);
-    if (unit == JOB_NONE && nothing_to_claim(job) && job->retry_first == JOB_NONE) {
+    if (unit == JOB_NONE && nothing_to_claim(job)) {
         unit = find_straggler(job, lane_index, now_ns);
         is_copy = unit != JOB_NONE && !take_back(job, &job->units[unit]);
     }
-    if (unit == JOB_NONE)
+    if (unit == JOB_NONE) {
+        if (lane->held == 0)
+            stay_idle(job, lane, now_ns);
         return false;
+    }
     *out = (struct job_claim){ .ticket = begin_attempt(job, lane_index, unit, is_copy),
                                .range = job->units[unit].range,
                                .unit = unit,
@@ -828,18 +987,6 @@ static void cancel_attempt(struct job *job, struct attempt *attempt)
     end_attempt(job, attempt);
     if (!has_runs(unit))
         unit->state = UNIT_CANCELLED;
-}
-
-/* How long a measured lane may be silent at least. */
-static double patience_ns(const struct job *job)
-{
-    return job->options.timeout_ns > 0 ? (double)job->options.timeout_ns : OVERDUE_LEAST_NS;
-}
-
-/* Something has begun or changed: nothing that follows from it is overdue before this. */
-static void look_soon(struct job *job, uint64_t now_ns)
-{
-    look_by(job, after_ns(now_ns, patience_ns(job)));
 }
 
 bool job_kick(struct job *job, struct job_ticket ticket, uint64_t now_ns)
@@ -889,6 +1036,14 @@ static void revive_if_empty(struct job *job, struct lane *lane)
     job->usable++;
 }
 
+/* The run ended well: others may take as long. */
+static void note_slowest(struct job *job, const struct attempt *attempt, uint64_t now_ns)
+{
+    double ns = elapsed_ns(job, attempt, now_ns);
+    if (ns > job->slowest_ns)
+        job->slowest_ns = ns;
+}
+
 static void learn(struct job *job, const struct attempt *attempt, uint64_t now_ns)
 {
     struct lane *lane = &job->lanes[attempt->lane];
@@ -896,6 +1051,7 @@ static void learn(struct job *job, const struct attempt *attempt, uint64_t now_n
     uint64_t begin_ns =
         attempt->kicked_ns > lane->last_finish_ns ? attempt->kicked_ns : lane->last_finish_ns;
     rate_sample(&lane->rate, items, now_ns > begin_ns ? now_ns - begin_ns : 0);
+    note_slowest(job, attempt, now_ns);
     if (items > lane->largest)
         lane->largest = items;
     lane->last_finish_ns = now_ns;
@@ -913,7 +1069,8 @@ static enum job_verdict accept(struct job *job, uint32_t unit_index, struct lane
 }
 
 /* The attempt failed, and its unit with it unless it still runs elsewhere. */
-static enum job_verdict retry(struct job *job, uint32_t unit_index, uint32_t lane, enum job_end end)
+static enum job_verdict retry(struct job *job, uint32_t unit_index, uint32_t lane, enum job_end end,
+                              uint64_t now_ns)
 {
     struct unit *unit = &job->units[unit_index];
     job->lanes[lane].report.retries++;
@@ -926,7 +1083,7 @@ static enum job_verdict retry(struct job *job, uint32_t unit_index, uint32_t lan
     unit->last_lane = lane;
     unit->is_suspect = false;
     if (!has_runs(unit))
-        add_retry(job, unit_index);
+        add_retry(job, unit_index, now_ns);
     return JOB_AGAIN;
 }
 
@@ -948,6 +1105,8 @@ enum job_verdict job_finish(struct job *job, struct job_ticket ticket, enum job_
     }
     look_soon(job, now_ns);
     if (is_late) {
+        if (end == JOB_END_OK)
+            note_slowest(job, attempt, now_ns);
         end_attempt(job, attempt);
         lane->last_finish_ns = now_ns;
         lane->report.copies_lost++;
@@ -963,14 +1122,15 @@ enum job_verdict job_finish(struct job *job, struct job_ticket ticket, enum job_
         learn(job, attempt, now_ns);
     lane->last_finish_ns = now_ns;
     end_attempt(job, attempt);
-    return end == JOB_END_OK ? accept(job, unit, lane) : retry(job, unit, lane_index, end);
+    return end == JOB_END_OK ? accept(job, unit, lane) : retry(job, unit, lane_index, end, now_ns);
 }
 
 /*
- * The lane will not finish what it has. What was started is suspect now, unless it runs elsewhere
- * too; what was not is anybody's.
+ * The lane will not finish what it has, which is anybody's now unless it runs elsewhere too. What was
+ * started on a device that died is suspect.
  */
-static void drop_attempts(struct job *job, uint32_t lane_index, bool is_loss, bool is_charged)
+static void drop_attempts(struct job *job, uint32_t lane_index, bool is_loss, bool is_charged,
+                          uint64_t now_ns)
 {
     struct attempt *slots = slots_of(job, lane_index);
     for (uint32_t i = 0; i < job->options.depth; i++) {
@@ -981,31 +1141,33 @@ static void drop_attempts(struct job *job, uint32_t lane_index, bool is_loss, bo
         if (!attempt->is_kicked) {
             end_attempt(job, attempt);
             if (!has_runs(unit))
-                add_waiting(job, attempt->unit);
+                add_waiting(job, attempt->unit, now_ns);
             continue;
         }
         abandon(job, attempt);
         if (!attempt->is_active)
             continue;
         deactivate(job, attempt);
-        unit->patience *= is_loss ? 1 : OVERDUE_AGAIN;
+        if (!is_loss && unit->patience < PATIENCE_MAX)
+            unit->patience *= OVERDUE_AGAIN;
         if (has_runs(unit))
             continue;
-        unit->is_suspect = true;
+        unit->is_suspect = unit->is_suspect || is_loss;
         unit->last_lane = lane_index;
         if (is_charged && ++unit->domains_taken >= DOMAINS_TAKEN_MAX)
             give_up_unit(job, attempt->unit);
         else
-            add_retry(job, attempt->unit);
+            add_retry(job, attempt->unit, now_ns);
     }
 }
 
-static void retire_lane(struct job *job, uint32_t lane_index, bool is_loss, bool is_charged)
+static void retire_lane(struct job *job, uint32_t lane_index, bool is_loss, bool is_charged,
+                        uint64_t now_ns)
 {
     struct lane *lane = &job->lanes[lane_index];
     bool was_usable = is_usable(lane);
     if (was_usable)
-        drop_attempts(job, lane_index, is_loss, is_charged);
+        drop_attempts(job, lane_index, is_loss, is_charged, now_ns);
     lane->is_lost = lane->is_lost || is_loss;
     lane->is_hung = lane->is_hung || !is_loss;
     lane->report.is_lost = lane->is_lost;
@@ -1013,6 +1175,7 @@ static void retire_lane(struct job *job, uint32_t lane_index, bool is_loss, bool
     if (!was_usable)
         return;
     count_rate(job, lane);
+    set_idle(job, lane, false);
     if (job->draining == lane_index)
         job->draining = JOB_NONE;
     if (--job->usable == 0)
@@ -1024,24 +1187,41 @@ void job_lane_lost(struct job *job, uint32_t lane, uint64_t now_ns)
     uint32_t domain = job->lanes[lane].domain;
     /* Charged with it is only what it can have been. */
     bool was_alone = job->domains[domain].held == 1;
-    (void)now_ns;
     for (uint32_t i = 0; i < job->options.lane_count; i++)
         if (job->lanes[i].domain == domain)
-            retire_lane(job, i, true, was_alone);
+            retire_lane(job, i, true, was_alone, now_ns);
 }
 
-/* How long a unit of so many items may take on the lane, with what it holds already. */
-static double usual_ns(const struct job *job, const struct lane *lane, uint64_t items)
+/* Whether an idle lane may run the attempt's unit too, so that nothing waits for this one. */
+static bool may_copy(const struct job *job, const struct attempt *attempt)
+{
+    return job->options.speculate && !job->options.place && attempt->is_active &&
+           !job->units[attempt->unit].is_suspect;
+}
+
+/*
+ * Where nobody knows what an item takes, a unit may take as long as it likes, but not while an idle
+ * lane is kept from it, nor when nobody wants it any more.
+ */
+static double blind_ns(const struct job *job, const struct attempt *attempt)
+{
+    bool is_waited_for = job->state == JOB_RUNNING && (job->idle == 0 || may_copy(job, attempt));
+    double ns = is_waited_for ? OVERDUE_BLIND_NS : OVERDUE_UNKNOWN_NS;
+    return rerun_ns(job) > ns ? rerun_ns(job) : ns;
+}
+
+/* How long the attempt may take on the lane, with what that holds already. */
+static double usual_ns(const struct job *job, const struct lane *lane,
+                       const struct attempt *attempt)
 {
     bool is_measured = lane->rate.samples > 0;
     if (!is_measured && job->fastest == JOB_NONE)
-        return OVERDUE_BLIND_NS;
+        return blind_ns(job, attempt);
     const struct rate *rate = is_measured ? &lane->rate : &job->lanes[job->fastest].rate;
     double expected = lane->held * rate->overhead_ns +
-                      rate_predict_ns(rate, (double)lane->held_items + (double)items);
-    double least = job->usable == 1 ? OVERDUE_LAST_NS
-                   : is_measured    ? patience_ns(job)
-                                    : OVERDUE_UNKNOWN_NS;
+                      rate_predict_ns(rate, (double)lane->held_items + (double)attempt->items);
+    bool is_last = job->usable == 1 && job->state == JOB_RUNNING;
+    double least = is_last ? OVERDUE_LAST_NS : is_measured ? patience_ns(job) : OVERDUE_UNKNOWN_NS;
     return OVERDUE_FACTOR * expected > least ? OVERDUE_FACTOR * expected : least;
 }
 
@@ -1051,12 +1231,12 @@ static double allowed_ns(const struct job *job, const struct lane *lane,
 {
     if (job->options.timeout_ns > 0)
         return patience_ns(job);
-    double usual = usual_ns(job, lane, attempt->items);
-    return attempt->is_active ? job->units[attempt->unit].patience * usual : usual;
+    double usual = usual_ns(job, lane, attempt);
+    bool is_dear = attempt->is_active && job->state == JOB_RUNNING && usual < OVERDUE_BLIND_NS;
+    return is_dear ? job->units[attempt->unit].patience * usual : usual;
 }
 
-/* When the lane's oldest started attempt is overdue, UINT64_MAX if it has none. */
-static uint64_t overdue_ns(const struct job *job, uint32_t lane_index)
+uint64_t job_overdue_ns(const struct job *job, uint32_t lane_index)
 {
     const struct lane *lane = &job->lanes[lane_index];
     const struct attempt *slots = &job->attempts[(size_t)lane_index * job->options.depth];
@@ -1088,9 +1268,9 @@ uint64_t job_look(struct job *job, uint64_t now_ns)
     for (uint32_t i = 0; i < job->options.lane_count; i++) {
         if (!is_usable(&job->lanes[i]) || job->lanes[i].held == 0)
             continue;
-        uint64_t at_ns = overdue_ns(job, i);
+        uint64_t at_ns = job_overdue_ns(job, i);
         if (at_ns <= now_ns)
-            retire_lane(job, i, false, false);
+            retire_lane(job, i, false, false, now_ns);
         else if (at_ns < next_ns)
             next_ns = at_ns;
     }
@@ -1147,8 +1327,7 @@ void job_sink_failed(struct job *job, uint32_t unit)
 
 void job_cancel(struct job *job)
 {
-    if (job->state == JOB_RUNNING)
-        job->state = JOB_CANCELLED;
+    end_job(job, JOB_CANCELLED);
 }
 
 void job_fail(struct job *job)
@@ -1156,7 +1335,7 @@ void job_fail(struct job *job)
     if (!has_work(job))
         return;
     job->is_cut_short = job->is_cut_short || job->state == JOB_RUNNING;
-    fail_job(job);
+    end_job(job, JOB_FAILED);
 }
 
 /* What there is to know. */
@@ -1234,170 +1413,4 @@ size_t job_failed_ranges(const struct job *job, struct muster_range *out, size_t
         count = add_range(out, count, capacity,
                           (struct muster_range){ job->next_claim, job->options.items });
     return count;
-}
-
-/* Invariants, for tests. */
-
-static const char *check_unit(const struct job *job, uint32_t index)
-{
-    const struct unit *unit = &job->units[index];
-    const struct job_options *options = &job->options;
-    if (unit->state == UNIT_FREE)
-        return "a free unit is undelivered";
-    if (has_runs(unit) != (unit->state == UNIT_RUNNING))
-        return "a unit runs without an attempt, or has one without running";
-    for (int i = 0; i < RUNS_MAX; i++) {
-        if (unit->runs[i] == JOB_NONE)
-            continue;
-        const struct attempt *attempt = &job->attempts[unit->runs[i]];
-        if (!attempt->is_out || !attempt->is_active || attempt->unit != index)
-            return "a unit counts on an attempt that is over";
-    }
-    if (items_of(unit) == 0 || (options->window > 0 && items_of(unit) > options->window) ||
-        (options->unit_max > 0 && items_of(unit) > options->unit_max))
-        return "a unit is empty, or larger than the window or a slot";
-    if (whole_grains(job, unit->range.begin) != unit->range.begin ||
-        (whole_grains(job, unit->range.end) != unit->range.end && unit->range.end < options->items))
-        return "a unit is not of whole grains";
-    if (unit->has_failed &&
-        (!options->tolerant ||
-         (unit->state != UNIT_DONE && unit->state != UNIT_LEAVING && unit->state != UNIT_FAILED)))
-        return "a unit has failed and is neither done nor tolerated";
-    if (unit->state != UNIT_FAILED && !unit->has_failed &&
-        (unit->tries >= options->tries || unit->domains_taken >= DOMAINS_TAKEN_MAX))
-        return "a unit is out of tries and has not failed";
-    if (unit->state == UNIT_FAILED && job->state == JOB_RUNNING)
-        return "the job runs with a failed unit";
-    return NULL;
-}
-
-/* The list of those that wait is in item order, the one of those that are done has them all. */
-static const char *check_lists(const struct job *job, uint32_t waiting, uint32_t done)
-{
-    uint32_t listed = 0;
-    uint64_t last = 0;
-    for (uint32_t i = job->retry_first; i != JOB_NONE && listed <= waiting;
-         i = job->units[i].retry_next) {
-        const struct unit *unit = &job->units[i];
-        if (unit->state != UNIT_WAITING || unit->range.begin < last)
-            return "the list of those that wait holds others, or is not in item order";
-        last = unit->range.end;
-        listed++;
-    }
-    if (listed != waiting)
-        return "a unit that waits is not in the list";
-    if (job->options.ordered)
-        return NULL;
-    listed = 0;
-    for (uint32_t i = job->done_first; i != JOB_NONE && listed <= done;
-         i = job->units[i].retry_next)
-        listed += job->units[i].state == UNIT_DONE;
-    return listed == done ? NULL : "a unit that is done is not in the list, or is twice";
-}
-
-static const char *check_units(const struct job *job)
-{
-    uint64_t undelivered = 0, unfinished = 0, last = 0;
-    uint32_t waiting = 0, done = 0, previous = JOB_NONE;
-    for (uint32_t i = job->oldest; i != JOB_NONE; previous = i, i = job->units[i].next) {
-        const struct unit *unit = &job->units[i];
-        const char *broken = check_unit(job, i);
-        if (broken)
-            return broken;
-        if (unit->previous != previous)
-            return "the list of units is broken";
-        if (unit->range.begin < last)
-            return "units are not in item order";
-        if (job->options.ordered && unit->range.begin != last && previous != JOB_NONE)
-            return "there is a gap between undelivered units";
-        if (job->options.ordered && previous == JOB_NONE &&
-            unit->range.begin != job->delivered_items)
-            return "the oldest undelivered unit does not follow what was delivered";
-        last = unit->range.end;
-        undelivered += items_of(unit);
-        unfinished += unit->state != UNIT_DONE && unit->state != UNIT_LEAVING ? items_of(unit) : 0;
-        waiting += unit->state == UNIT_WAITING;
-        done += unit->state == UNIT_DONE;
-    }
-    if (previous != job->newest)
-        return "the list of units is broken";
-    if (job->next_claim > job->supply || job->supply > job->options.items)
-        return "more was claimed than has arrived, or more has arrived than there is";
-    if (undelivered != job->undelivered || undelivered + job->delivered_items != job->next_claim)
-        return "undelivered items are miscounted";
-    if (unfinished != job->unfinished && job->state == JOB_RUNNING)
-        return "unfinished items are miscounted";
-    if (job->options.window > 0 && job->undelivered > job->options.window)
-        return "the window is exceeded";
-    return check_lists(job, waiting, done);
-}
-
-static const char *check_lane(const struct job *job, uint32_t index, uint32_t *held_out)
-{
-    const struct lane *lane = &job->lanes[index];
-    uint32_t held = 0;
-    uint64_t items = 0;
-    for (uint32_t i = 0; i < job->options.depth; i++) {
-        uint32_t number = index * job->options.depth + i;
-        const struct attempt *attempt = &job->attempts[number];
-        held += attempt->is_out;
-        if (!attempt->is_out)
-            continue;
-        if (attempt->is_alone && is_usable(lane) &&
-            (job->domains[lane->domain].held != 1 || !job->domains[lane->domain].is_alone))
-            return "a suspect does not run alone";
-        if (!attempt->is_active && !attempt->is_kicked)
-            return "an attempt that was not started is neither active nor over";
-        if (!attempt->is_active)
-            continue;
-        const struct unit *unit = &job->units[attempt->unit];
-        if (!is_usable(lane))
-            return "an attempt of a lane that is lost or hung still counts";
-        if ((unit->runs[0] != number && unit->runs[1] != number) ||
-            items_of(unit) != attempt->items)
-            return "an active attempt is not one of its unit's";
-        items += attempt->items;
-    }
-    if (held != lane->held || items != lane->held_items)
-        return "a lane's units are miscounted";
-    if (is_usable(lane) && job->look_ns == UINT64_MAX && overdue_ns(job, index) != UINT64_MAX)
-        return "an attempt will be overdue and nobody is going to look";
-    *held_out = held;
-    return NULL;
-}
-
-static const char *check_rates(const struct job *job)
-{
-    double best = job->fastest != JOB_NONE ? job->lanes[job->fastest].counted : 0;
-    for (uint32_t i = 0; i < job->options.lane_count; i++) {
-        double rate = job->lanes[i].counted;
-        if (rate != (is_usable(&job->lanes[i]) ? rate_per_ns(&job->lanes[i].rate) : 0))
-            return "a lane's rate is miscounted";
-        if (rate > best || (i != job->fastest && rate > job->runner_up))
-            return "a lane is faster than the fastest, or than the runner-up";
-    }
-    return NULL;
-}
-
-const char *job_check(const struct job *job)
-{
-    uint32_t usable = 0, out = 0, in_domains = 0;
-    for (uint32_t l = 0; l < job->options.lane_count; l++) {
-        uint32_t held = 0;
-        const char *broken = check_lane(job, l, &held);
-        if (broken)
-            return broken;
-        usable += is_usable(&job->lanes[l]);
-        out += is_usable(&job->lanes[l]) ? held : 0;
-        in_domains += job->domains[l].held;
-    }
-    if (usable != job->usable || out != job->out || out != in_domains)
-        return "usable lanes or attempts are miscounted";
-    if (job->state == JOB_RUNNING && job->usable == 0 && has_work(job))
-        return "the job runs without a lane";
-    if ((job->delivered_items == job->options.items) != (job->state == JOB_DONE) &&
-        job->state != JOB_CANCELLED)
-        return "the job is over with items undelivered, or runs without any";
-    const char *broken = check_rates(job);
-    return broken ? broken : check_units(job);
 }

@@ -66,7 +66,11 @@ struct job_claim {
     struct job_ticket ticket;
     struct muster_range range;
     uint32_t unit;
-    bool is_retry, is_copy; /* a copy of a unit that runs elsewhere too */
+    /*
+     * A retry may be a part of the unit that failed or was lost, under an index of its own. A copy is
+     * a run of a unit that runs elsewhere too.
+     */
+    bool is_retry, is_copy;
 };
 
 /* How an attempt ended. */
@@ -140,7 +144,7 @@ enum job_verdict job_finish(struct job *job, struct job_ticket ticket, enum job_
 
 /*
  * The lane's device is lost, and with it every lane of its failure domain. What had been started
- * there is suspect and is rerun alone, elsewhere.
+ * there is suspect and is rerun alone, elsewhere, where units are adaptive in parts.
  */
 void job_lane_lost(struct job *job, uint32_t lane, uint64_t now_ns);
 
@@ -152,7 +156,9 @@ void job_lane_held_up(struct job *job, uint32_t lane, bool is_held_up, uint64_t 
 
 /*
  * Looks for attempts that are overdue; gives when to look again, UINT64_MAX if that is not needed.
- * Lanes that have nothing ask again after it: by then a unit may be worth a second run.
+ * Lanes that have nothing ask again after it: by then a unit may be worth a second run, or may have
+ * waited long enough for a faster lane. Once a job is over, a look is due at once: what is still out
+ * is given up sooner than if it were needed.
  */
 uint64_t job_look(struct job *job, uint64_t now_ns);
 /* The same without looking: a kick, a finish or a claim since may have brought it forward. */

@@ -233,12 +233,15 @@ static void judge_done(const struct storm *storm, const struct trial *trial,
     }
 }
 
-/* How often the unit that begins there came to this end. */
-static uint64_t times(const struct trial *trial, uint64_t begin, int outcome)
+/* How often a unit with the item in it came to this end; parts of a unit share its past. */
+static uint64_t times(const struct trial *trial, uint64_t item, int outcome)
 {
     uint64_t count = 0;
-    for (size_t i = 0; i < trial->span_count; i++)
-        count += trial->spans[i].range.begin == begin && (int)trial->spans[i].outcome == outcome;
+    for (size_t i = 0; i < trial->span_count; i++) {
+        const struct muster_trace_event *span = &trial->spans[i];
+        count +=
+            span->range.begin <= item && item < span->range.end && (int)span->outcome == outcome;
+    }
     return count;
 }
 

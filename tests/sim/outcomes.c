@@ -105,6 +105,21 @@ static void a_loss_costs_little(void)
         1.08);
 }
 
+/* What the lost device had must not be left to devices that are a thousand times slower. */
+static void a_loss_beside_very_slow_devices_costs_little(void)
+{
+    for (int depth = 1; depth <= 2; depth++) {
+        char text[512];
+        snprintf(text, sizeof text,
+                 "{\"devices\":[" DEVICE("1e6") "}," DEVICE(
+                     "1e6") ",\"faults\":[{\"kind\":\"lost\",\"at_ms\":260}]}"
+                            "," DEVICE("1e3") ",\"count\":3}],\"job\":{"
+                                              "\"items\":800000,\"depth\":%d}}",
+                 depth);
+        expect_near_bound(text, 1.06, 1.08);
+    }
+}
+
 /* The code is loaded at the first launch: that must not pass for what every launch costs. */
 static void a_slow_first_launch_costs_nothing_later(void)
 {
@@ -170,6 +185,46 @@ static void a_hang_at_the_end_costs_one_unit_with_copies(void)
     CHECK(outcome.makespan_ms_max <= 110);
 }
 
+/*
+ * Twelve devices hang before anything is known of anybody, and four are well: another one tries its
+ * luck every second. Without second runs each that hangs is given up first.
+ */
+static void a_few_healthy_devices_are_enough(void)
+{
+    static const char *const jobs[] = { "\"items\":1,\"unit\":1", "\"items\":1000,\"unit\":100",
+                                        "\"items\":100000" };
+    static const double most_ms[2][3] = { { 3600000, 3600000, 26000 }, { 12100, 3100, 26000 } };
+    for (int speculates = 0; speculates < 2; speculates++)
+        for (int i = 0; i < 3; i++) {
+            char text[512];
+            snprintf(text, sizeof text,
+                     "{\"devices\":[{\"items_per_s\":1000,\"count\":12,\"faults\":["
+                     "{\"kind\":\"hang\",\"at_ms\":0}]},{\"items_per_s\":1000,\"count\":4}],"
+                     "\"job\":{%s,\"speculate\":%s}}",
+                     jobs[i], speculates ? "true" : "false");
+            struct outcome outcome = outcome_of(text);
+            CHECK(outcome.makespan_ms_max <= most_ms[speculates][i]);
+        }
+}
+
+/* The last items are left to the fastest device; but not once that is clearly late. */
+static void the_end_is_not_left_to_a_device_that_hangs(void)
+{
+    struct outcome outcome = outcome_of(
+        "{\"devices\":[{\"items_per_s\":41716,\"launch_ns\":5995,\"faults\":[{\"kind\":\"hang\","
+        "\"at_ms\":377.3}]},{\"items_per_s\":5677,\"launch_ns\":12416}],"
+        "\"job\":{\"items\":17978,\"ordered\":false,\"depth\":1}}");
+    CHECK(outcome.makespan_ms_max <= 600);
+}
+
+static void a_hang_beside_an_idle_device_costs_a_second(void)
+{
+    struct outcome outcome =
+        outcome_of("{\"devices\":[{\"items_per_s\":1000,\"faults\":[{\"kind\":\"hang\"}]},"
+                   "{\"items_per_s\":1000}],\"job\":{\"items\":1,\"unit\":1}}");
+    CHECK(outcome.makespan_ms_max <= 1001.1);
+}
+
 /* Nothing else is going to happen: whoever can take what is left must be asked now. */
 static void the_only_lane_left_is_asked(void)
 {
@@ -202,12 +257,16 @@ int main(int argc, char **argv)
         TEST(unequal_costs_are_evened_out),
         TEST(a_slow_down_costs_little),
         TEST(a_loss_costs_little),
+        TEST(a_loss_beside_very_slow_devices_costs_little),
         TEST(a_slow_first_launch_costs_nothing_later),
         TEST(few_units_are_spread),
         TEST(a_loss_at_a_launch_is_noticed_at_once),
         TEST(a_device_that_is_lost_from_the_start_is_given_nothing),
         TEST(a_hang_is_noticed_beside_something_slow),
         TEST(a_hang_at_the_end_costs_one_unit_with_copies),
+        TEST(a_few_healthy_devices_are_enough),
+        TEST(the_end_is_not_left_to_a_device_that_hangs),
+        TEST(a_hang_beside_an_idle_device_costs_a_second),
         TEST(the_only_lane_left_is_asked),
         TEST(a_job_fails_when_nothing_is_left),
     };

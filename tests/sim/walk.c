@@ -1,7 +1,8 @@
 /*
  * Random walks through core/job.h: any call in any order, tickets that are stale, lanes that share a
- * failure domain, items that arrive in any amounts, units that may fail, sinks that do, cancels. Every invariant is checked after every call, and a job
- * that is left in peace must come to its end.
+ * failure domain, items that arrive in any amounts, units that may fail, sinks that do, cancels,
+ * lanes that are held up. Every invariant is checked after every call, and a job that is left in peace
+ * must come to its end, in a time that is bounded.
  */
 #include "base/random.h"
 #include "core/job.h"
@@ -15,6 +16,9 @@
 #define DEPTH_MAX 4
 #define BOOK_MAX (LANES_MAX * DEPTH_MAX * 4)
 #define LEAVING_MAX 4
+#define UNITS_MAX (LANES_MAX * DEPTH_MAX + 20)
+/* In peace, a job that can be done is done by then; one that cannot may take a day for each lane. */
+#define PEACE_MAX_NS UINT64_C(3600000000000)
 
 enum phase { STALE, CLAIMED, KICKED };
 
@@ -44,7 +48,9 @@ static struct walk {
     bool is_accepted[ITEMS_MAX], is_given_up[ITEMS_MAX], is_delivered[ITEMS_MAX],
         is_gone[ITEMS_MAX];
     uint64_t delivered, needed;
-    bool is_lost[LANES_MAX], sink_failed;
+    bool is_lost[LANES_MAX], is_held_up[LANES_MAX], sink_failed;
+    /* By the index of a unit, what was accepted under it: results are kept by that. */
+    struct muster_range accepted[UNITS_MAX];
 } w;
 
 static uint64_t below(uint64_t bound)
@@ -168,6 +174,8 @@ static void finish(struct entry *entry, enum job_end end)
     EXPECT(end != JOB_END_DROPPED || verdict == JOB_LATE);
     if (is_last_try && end == JOB_END_UNIT && job_state(w.job) != JOB_CANCELLED)
         EXPECT(verdict == (w.options.tolerant ? JOB_GIVEN_UP : JOB_REFUSED));
+    if (verdict == JOB_ACCEPTED)
+        w.accepted[entry->claim.unit] = entry->claim.range;
     for (uint64_t i = entry->claim.range.begin; i < entry->claim.range.end; i++) {
         if (verdict != JOB_ACCEPTED && verdict != JOB_GIVEN_UP)
             break;
@@ -190,6 +198,8 @@ static void take_result(void)
     /* Of a unit that took its devices with it nobody hears but here. */
     bool has_failed = job_has_failed(w.job, unit);
     EXPECT(!has_failed || w.options.tolerant);
+    EXPECT(has_failed ||
+           (w.accepted[unit].begin == range.begin && w.accepted[unit].end == range.end));
     for (uint64_t i = range.begin; i < range.end; i++) {
         EXPECT(w.is_accepted[i] != has_failed && !w.is_delivered[i]);
         EXPECT(has_failed || !w.is_given_up[i]);
@@ -238,6 +248,14 @@ static void supply(uint64_t most)
         job_supply_ends(w.job);
         EXPECT(!w.has_ended || job_items(w.job) == w.end);
     }
+}
+
+static void hold_up(uint32_t lane, bool is_held_up)
+{
+    if (w.is_held_up[lane] == is_held_up)
+        return;
+    w.is_held_up[lane] = is_held_up;
+    job_lane_held_up(w.job, lane, is_held_up, w.now_ns);
 }
 
 /* A lane that looks for what is wrong with a unit runs parts of it, as long as it may. */
@@ -294,6 +312,8 @@ static void step(uint64_t rough)
     default:
         if (rough > 0 && one_in(100 * rough))
             job_cancel(w.job);
+        if (one_in(10))
+            hold_up((uint32_t)below(w.options.lane_count), one_in(2));
         /* What is to arrive may turn out not to. */
         if (rough > 0 && w.supply < job_items(w.job) && one_in(200 * rough))
             job_fail(w.job);
@@ -326,8 +346,8 @@ static void calm_round(void)
     while (w.leaving_count > 0)
         deliver(true);
     check_sound();
-    if (job_is_quiet(w.job) || w.now_ns < job_look_due(w.job))
-        w.now_ns = job_look_due(w.job) != UINT64_MAX && one_in(2) ? job_look_due(w.job) : w.now_ns;
+    if (w.now_ns < job_look_due(w.job) && job_look_due(w.job) != UINT64_MAX && one_in(2))
+        w.now_ns = job_look_due(w.job);
     if (w.now_ns >= job_look_due(w.job))
         look();
     check_sound();
@@ -368,6 +388,9 @@ static void walk(uint64_t seed)
     uint64_t rough = roughness[below(4)];
     for (uint64_t i = below(2000); i > 0; i--)
         step(rough);
+    for (uint32_t lane = 0; lane < w.options.lane_count; lane++)
+        hold_up(lane, false);
+    uint64_t peace_ns = w.now_ns;
     /* Each round runs at least one unit or lets time pass for something that hangs. */
     for (unsigned i = 0; i < 40 * ITEMS_MAX; i++) {
         if (job_state(w.job) != JOB_RUNNING && job_is_quiet(w.job))
@@ -375,6 +398,8 @@ static void walk(uint64_t seed)
         calm_round();
     }
     check_end();
+    EXPECT(w.now_ns - peace_ns <=
+           (job_state(w.job) == JOB_DONE ? PEACE_MAX_NS : 25 * LANES_MAX * PEACE_MAX_NS));
 }
 
 static void any_calls_in_any_order_keep_every_law(void)

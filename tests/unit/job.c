@@ -364,6 +364,7 @@ static void a_late_run_holds_its_slot_until_it_is_over(void)
 {
     struct job_claim slow, other, copy;
     begin_race(&slow, &other, &copy);
+    now_ns += 1000;
     CHECK_EQUAL(JOB_ACCEPTED, finish(copy, JOB_END_OK));
     CHECK_EQUAL(JOB_AGAIN, finish(other, JOB_END_UNIT));
     CHECK(gets_nothing(0)); /* its only slot is still the device's */
@@ -1043,8 +1044,10 @@ static void a_unit_that_never_started_takes_nothing_down(void)
 static void a_suspect_does_not_wait_for_what_is_abandoned(void)
 {
     begin_slices(20);
-    lose(2);
+    start(2);
     struct job_claim stuck = start(0);
+    lose(2);
+    CHECK(gets_nothing(1)); /* lane 0 is of the same domain */
     now_ns = 2 * SECOND;
     look();
     CHECK(report_of(0).is_hung);
@@ -1061,10 +1064,13 @@ static void a_suspect_does_not_wait_for_what_is_abandoned(void)
 /* A lane is not kept empty for a suspect that it must not run. */
 static void a_lane_runs_empty_only_for_what_it_may_run(void)
 {
-    struct job_options options = plain(40, 3);
+    struct job_options options = plain(40, 4);
     options.timeout_ns = SECOND;
     begin(options);
+    start(3);
+    lose(3);
     struct job_claim stuck = start(0), busy[2] = { start(1), start(2) };
+    CHECK_EQUAL(0, stuck.range.begin);
     now_ns = SECOND / 2;
     finish(busy[0], JOB_END_OK);
     finish(busy[1], JOB_END_OK);
@@ -1130,6 +1136,473 @@ static void a_lost_lane_does_not_come_back(void)
     CHECK_EQUAL(JOB_LATE, finish(first, JOB_END_OK));
     CHECK(gets_nothing(0));
     CHECK_EQUAL(0, start(1).range.begin);
+}
+
+/* Second runs: a device that hangs holds nothing up for long while another is idle. */
+
+/* Looks whenever that is due, until the lane is given something; how long that took. */
+static uint64_t wait_until_given(uint32_t lane, struct job_claim *claim)
+{
+    uint64_t begin_ns = now_ns;
+    for (unsigned looks = 0; !ask(lane, claim); looks++) {
+        CHECK(looks < 1000 && job_look_due(job) != UINT64_MAX);
+        if (job_look_due(job) > now_ns)
+            now_ns = job_look_due(job);
+        look();
+    }
+    CHECK(kick(*claim));
+    return now_ns - begin_ns;
+}
+
+static struct job_options twice(uint64_t items, uint32_t lanes)
+{
+    struct job_options options = plain(items, lanes);
+    options.depth = 1;
+    options.speculate = true;
+    return options;
+}
+
+static void an_idle_lane_runs_a_first_unit_too_after_a_second(void)
+{
+    struct job_claim copy;
+    begin(twice(1, 2));
+    struct job_claim stuck = start(0);
+    now_ns = SECOND - 1;
+    CHECK(gets_nothing(1));
+    CHECK(wait_until_given(1, &copy) <= 2);
+    CHECK(copy.is_copy && !copy.is_retry);
+    CHECK(!report_of(0).is_hung);
+    CHECK_EQUAL(JOB_ACCEPTED, finish(copy, JOB_END_OK));
+    CHECK_EQUAL(JOB_LATE, finish(stuck, JOB_END_OK));
+    CHECK_EQUAL(1, deliver());
+    CHECK_EQUAL(JOB_DONE, job_state(job));
+}
+
+/* Units of two seconds are no sign of a hang. */
+static void an_idle_lane_waits_for_three_times_the_slowest_unit(void)
+{
+    struct job_claim copy;
+    begin(twice(2, 2));
+    run(0, 2 * SECOND);
+    start(0);
+    uint64_t waited_ns = wait_until_given(1, &copy);
+    CHECK(waited_ns >= 6 * SECOND && waited_ns <= 6 * SECOND + 2);
+    CHECK(copy.is_copy);
+}
+
+static void device_after_device_may_hang(void)
+{
+    struct job_claim claims[16];
+    begin(twice(1, 16));
+    claims[0] = start(0);
+    for (uint32_t lane = 1; lane < 16; lane++) {
+        CHECK(wait_until_given(lane, &claims[lane]) <= SECOND + 2);
+        for (uint32_t other = lane + 1; other < 16; other++)
+            CHECK(gets_nothing(other)); /* one more at a time */
+    }
+    CHECK_EQUAL(JOB_ACCEPTED, finish(claims[15], JOB_END_OK));
+    for (uint32_t lane = 0; lane < 15; lane++)
+        CHECK_EQUAL(JOB_LATE, finish(claims[lane], JOB_END_OK));
+    CHECK_EQUAL(1, deliver());
+    CHECK_EQUAL(JOB_DONE, job_state(job));
+}
+
+/* Neither of two runs comes back, and a third lane, no faster than they, is idle. */
+static void a_third_run_is_worth_it_when_two_hang(void)
+{
+    struct job_claim claim;
+    begin(twice(4, 3));
+    for (uint32_t lane = 0; lane < 3; lane++)
+        run(lane, SECOND);
+    start(0);
+    wait_until_given(1, &claim);
+    CHECK(claim.is_copy);
+    CHECK(wait_until_given(2, &claim) <= 3 * SECOND + 2);
+    CHECK(claim.is_copy);
+}
+
+/* A slow lane was first at it; one that is much faster need not wait. */
+static void a_third_run_is_worth_it_where_it_would_be_first(void)
+{
+    struct job_options options = twice(9, 3);
+    begin(options);
+    for (uint32_t i = 0; i < 6; i++)
+        run(i % 3, i % 3 == 1 ? 100 * MS : MS);
+    struct job_claim stuck = start(0), busy = start(2), copy;
+    run(1, 100 * MS);
+    CHECK(wait_until_given(1, &copy) <= SECOND);
+    CHECK(copy.is_copy);
+    CHECK_EQUAL(JOB_ACCEPTED, finish(busy, JOB_END_OK));
+    struct job_claim third = start(2);
+    CHECK(third.is_copy);
+    CHECK_EQUAL(stuck.range.begin, third.range.begin);
+}
+
+/* Where nothing is run twice, an idle lane is not kept from a first unit for ever either. */
+static void a_first_unit_is_overdue_beside_an_idle_lane(void)
+{
+    struct job_claim again;
+    struct job_options options = plain(1, 2);
+    begin(options);
+    struct job_claim stuck = start(0);
+    CHECK(wait_until_given(1, &again) <= 11 * SECOND);
+    CHECK(again.is_retry && report_of(0).is_hung);
+    CHECK_EQUAL(JOB_ACCEPTED, finish(again, JOB_END_OK));
+    CHECK_EQUAL(JOB_LATE, finish(stuck, JOB_END_OK));
+}
+
+/* It did something before, of which nobody knows how long it took, and asked a while later. */
+static void a_lane_that_becomes_idle_is_looked_for(void)
+{
+    struct job_options options = plain(2, 2);
+    struct job_claim again;
+    options.depth = 1;
+    begin(options);
+    start(0);
+    struct job_claim other = start(1);
+    CHECK(job_restart(job, other.ticket, now_ns));
+    CHECK_EQUAL(JOB_ACCEPTED, finish(other, JOB_END_OK));
+    now_ns += 2 * SECOND;
+    look();
+    CHECK(gets_nothing(1));
+    CHECK(wait_until_given(1, &again) <= 11 * SECOND);
+    CHECK_EQUAL(0, again.range.begin);
+}
+
+/* One that was given up and came back after all shows how long units may take. */
+static void a_late_end_shows_how_long_units_take(void)
+{
+    struct job_claim again;
+    begin(plain(1, 3));
+    struct job_claim stuck = start(0);
+    wait_until_given(1, &again);
+    CHECK(gets_nothing(2));
+    now_ns += 100 * SECOND - 1;
+    CHECK_EQUAL(JOB_LATE, finish(stuck, JOB_END_OK));
+    now_ns += 180 * SECOND; /* seven times what it would have had */
+    look();
+    CHECK(!report_of(1).is_hung);
+    CHECK_EQUAL(JOB_ACCEPTED, finish(again, JOB_END_OK));
+}
+
+/* However many devices hang, and with none left at all, the job comes to an end. */
+static void a_job_ends_though_every_device_hangs(void)
+{
+    for (int speculates = 0; speculates < 2; speculates++) {
+        struct job_options options = plain(1, 20);
+        struct job_claim claim;
+        options.speculate = speculates;
+        begin(options);
+        for (unsigned steps = 0; job_state(job) == JOB_RUNNING && steps < 1000; steps++) {
+            for (uint32_t lane = 0; lane < 20; lane++)
+                if (ask(lane, &claim))
+                    CHECK(kick(claim));
+            CHECK(job_look_due(job) != UINT64_MAX);
+            now_ns = job_look_due(job);
+            look();
+        }
+        CHECK_EQUAL(JOB_FAILED, job_state(job));
+        CHECK(job_is_quiet(job));
+        CHECK(now_ns < 25 * 3600 * SECOND);
+        expect_failed(1, &(struct muster_range){ 0, 1 });
+    }
+}
+
+/* Nobody else may come for it: the device before it hangs, or all others are busy for long. */
+static void a_unit_goes_back_to_where_it_failed_rather_than_wait(void)
+{
+    struct job_options options = plain(2, 2);
+    struct job_claim again;
+    options.depth = 1;
+    begin(options);
+    start(0);
+    struct job_claim failing = start(1);
+    CHECK_EQUAL(JOB_AGAIN, finish(failing, JOB_END_UNIT));
+    CHECK(gets_nothing(1));
+    CHECK(wait_until_given(1, &again) <= SECOND + 2);
+    CHECK(again.is_retry);
+    CHECK_EQUAL(failing.range.begin, again.range.begin);
+    CHECK(!report_of(0).is_hung);
+}
+
+/* And so does a second run of it. */
+static void a_second_run_may_be_where_the_first_failed(void)
+{
+    struct job_claim copy;
+    begin(twice(1, 2));
+    CHECK_EQUAL(JOB_AGAIN, finish(start(0), JOB_END_UNIT));
+    start(1);
+    CHECK(gets_nothing(0));
+    CHECK(wait_until_given(0, &copy) <= SECOND + 2);
+    CHECK(copy.is_copy);
+}
+
+static void a_unit_is_not_to_blame_for_a_hang(void)
+{
+    struct job_options options = plain(20, 2);
+    options.timeout_ns = MS;
+    begin(options);
+    struct job_claim stuck = start(0);
+    now_ns = MS / 2;
+    start(1);
+    now_ns = MS + MS / 4;
+    look();
+    CHECK(report_of(0).is_hung && !report_of(1).is_hung);
+    struct job_claim again = start(1); /* beside the other one: it is no suspect */
+    CHECK_EQUAL(stuck.range.begin, again.range.begin);
+}
+
+/* The user's own code takes its time: that is no reason for a second run. */
+static void what_is_held_up_is_not_run_twice(void)
+{
+    struct job_claim copy;
+    begin(twice(1, 2));
+    start(0);
+    job_lane_held_up(job, 0, true, now_ns);
+    now_ns += 100 * SECOND;
+    look();
+    CHECK(gets_nothing(1));
+    job_lane_held_up(job, 0, false, now_ns);
+    CHECK(gets_nothing(1));
+    uint64_t waited_ns = wait_until_given(1, &copy);
+    CHECK(waited_ns >= SECOND && waited_ns <= SECOND + 2);
+}
+
+/* Nobody needs what is out when the job is over: neither an hour nor a day is waited for it. */
+static void a_job_that_is_over_gives_up_soon(void)
+{
+    for (int is_measured = 0; is_measured < 2; is_measured++) {
+        begin(plain(9, 1));
+        if (is_measured)
+            run(0, 1000);
+        start(0);
+        look();
+        job_cancel(job);
+        check_sound();
+        CHECK(job_look_due(job) <= now_ns);
+        uint64_t begin_ns = now_ns;
+        while (!job_is_quiet(job)) {
+            look();
+            CHECK(job_is_quiet(job) || job_look_due(job) > now_ns);
+            now_ns = job_is_quiet(job) ? now_ns : job_look_due(job);
+        }
+        CHECK(now_ns - begin_ns <= (is_measured ? 2 : 11) * SECOND);
+        CHECK(report_of(0).is_hung);
+    }
+}
+
+/* What was lost is run again in parts, where it ends first. */
+
+/* Adaptive units of lanes that take so long for an item; each has done a few. */
+static void begin_measured(struct job_options options, const uint64_t *item_ns)
+{
+    begin(options);
+    for (uint32_t i = 0; i < 10 * options.lane_count; i++)
+        run(i % options.lane_count, item_ns[i % options.lane_count]);
+}
+
+static void a_retry_is_split_as_new_work_is(void)
+{
+    begin_measured(adaptive(1000000, 5), (const uint64_t[]){ 100, 100, 100, 100, 1000 });
+    struct job_claim lost = start(0);
+    lose(0);
+    uint64_t made = job_units_made(job), retries = job_retries(job);
+    struct job_claim part = start(4), rest = start(1);
+    CHECK(part.is_retry && rest.is_retry && !part.is_copy);
+    CHECK_EQUAL(lost.range.begin, part.range.begin);
+    CHECK(size_of(part) > 0 && size_of(part) < size_of(lost) / 4);
+    CHECK_EQUAL(part.range.end, rest.range.begin);
+    CHECK_EQUAL(lost.range.end, rest.range.end);
+    CHECK(part.unit != rest.unit);
+    CHECK_EQUAL(made + 1, job_units_made(job));
+    CHECK_EQUAL(retries, job_retries(job));
+    CHECK(!start(2).is_retry);
+    CHECK_EQUAL(JOB_ACCEPTED, finish(rest, JOB_END_OK));
+    expect_no_result();
+    CHECK_EQUAL(JOB_ACCEPTED, finish(part, JOB_END_OK));
+    expect_result(lost.range.begin);
+    expect_result(rest.range.begin);
+}
+
+static void what_nobody_has_measured_is_given_one_item_of_a_retry(void)
+{
+    begin(adaptive(1000000, 3));
+    for (uint32_t i = 0; i < 16; i++)
+        run(i % 2, 100);
+    struct job_claim lost = start(0);
+    lose(0);
+    struct job_claim part = start(2);
+    CHECK_EQUAL(lost.range.begin, part.range.begin);
+    CHECK_EQUAL(1, size_of(part));
+}
+
+static void parts_are_of_whole_grains(void)
+{
+    struct job_options options = adaptive(1000000, 3);
+    options.grain = 64;
+    begin_measured(options, (const uint64_t[]){ 100, 100, 3000 });
+    struct job_claim lost = start(0);
+    lose(0);
+    struct job_claim part = start(2);
+    CHECK_EQUAL(lost.range.begin, part.range.begin);
+    CHECK(size_of(part) < size_of(lost));
+    CHECK_EQUAL(0, size_of(part) % 64);
+}
+
+static void a_part_is_a_suspect_too(void)
+{
+    struct job_options options = adaptive(1000000, 7);
+    options.depth = 2;
+    begin_measured(options, (const uint64_t[]){ 100, 1000, 1000, 1000, 1000, 1000, 1000 });
+    start(0);
+    lose(0);
+    struct job_claim parts[3];
+    for (uint32_t i = 0; i < 3; i++) {
+        parts[i] = start(1 + i);
+        CHECK(parts[i].is_retry);
+        CHECK(i == 0 || parts[i].range.begin == parts[i - 1].range.end);
+        CHECK(gets_nothing(1 + i)); /* each runs alone */
+    }
+    /* And not on all lanes at once: it may be what killed the first. */
+    for (uint32_t lane = 4; lane < 7; lane++)
+        CHECK(!start(lane).is_retry && !start(lane).is_retry);
+    now_ns += size_of(parts[0]) * 1000;
+    CHECK_EQUAL(JOB_ACCEPTED, finish(parts[0], JOB_END_OK));
+    struct job_claim last = start(1);
+    CHECK(last.is_retry);
+    CHECK_EQUAL(parts[2].range.end, last.range.begin);
+}
+
+/* The unit took a device down alone. Which of its parts did it shows when that takes down another. */
+static void a_part_is_charged_with_what_its_unit_did(void)
+{
+    begin_measured(adaptive(1000000, 5), (const uint64_t[]){ 100, 1000, 1000, 1000, 1000 });
+    start(0);
+    lose(0);
+    struct job_claim parts[2] = { start(1), start(2) };
+    CHECK_EQUAL(JOB_ACCEPTED, finish(parts[0], JOB_END_OK));
+    CHECK_EQUAL(JOB_REFUSED, finish(parts[1], JOB_END_DEVICE));
+    CHECK_EQUAL(JOB_FAILED, job_state(job));
+    expect_failed(1, &parts[1].range);
+}
+
+static void a_part_has_its_units_tries_behind_it(void)
+{
+    struct job_options options = adaptive(1000000, 3);
+    options.tries = 3;
+    begin_measured(options, (const uint64_t[]){ 100, 1000, 3000 });
+    struct job_claim whole = start(0);
+    CHECK_EQUAL(JOB_AGAIN, finish(whole, JOB_END_UNIT));
+    struct job_claim part = start(1);
+    CHECK_EQUAL(whole.range.begin, part.range.begin);
+    CHECK(size_of(part) < size_of(whole));
+    CHECK(!job_is_last_try(job, part.ticket));
+    CHECK_EQUAL(JOB_AGAIN, finish(part, JOB_END_UNIT));
+    struct job_claim again = start(2); /* the last try is of the whole part */
+    CHECK_EQUAL(part.range.begin, again.range.begin);
+    CHECK_EQUAL(part.range.end, again.range.end);
+    CHECK(job_is_last_try(job, again.ticket));
+    struct job_claim rest = start(1);
+    CHECK_EQUAL(part.range.end, rest.range.begin);
+    CHECK(!job_is_last_try(job, rest.ticket));
+    CHECK_EQUAL(JOB_REFUSED, finish(again, JOB_END_UNIT));
+    expect_failed(1, &again.range);
+}
+
+static void without_room_for_a_unit_a_retry_stays_whole(void)
+{
+    struct job_options options = adaptive(1000000, 3);
+    options.units_max = 3;
+    begin_measured(options, (const uint64_t[]){ 100, 1000, 1000 });
+    struct job_claim whole = start(0);
+    start(1);
+    struct job_claim third = start(2);
+    CHECK_EQUAL(JOB_AGAIN, finish(whole, JOB_END_UNIT));
+    now_ns += 1000 * size_of(third);
+    CHECK_EQUAL(JOB_ACCEPTED, finish(third, JOB_END_OK)); /* not delivered: the first is not */
+    struct job_claim again = start(2);
+    CHECK_EQUAL(whole.range.begin, again.range.begin);
+    CHECK_EQUAL(whole.range.end, again.range.end);
+}
+
+static void units_of_a_size_that_was_asked_for_stay_whole(void)
+{
+    struct job_options options = plain(1000, 3);
+    options.unit_items = 100;
+    options.depth = 1;
+    begin(options);
+    for (uint32_t i = 0; i < 3; i++)
+        run(i, i == 0 ? 100 : 1000);
+    struct job_claim whole = start(0);
+    lose(0);
+    struct job_claim again = start(1);
+    CHECK_EQUAL(whole.range.begin, again.range.begin);
+    CHECK_EQUAL(whole.range.end, again.range.end);
+}
+
+/* Lane 0 takes half a second for an item, lanes 1 and 2 a millisecond. Item 9, the last, has failed on 2. */
+static struct job_claim begin_slow_beside_fast(void)
+{
+    struct job_options options = plain(10, 3);
+    options.depth = 1;
+    begin(options);
+    for (uint32_t i = 0; i < 8; i++)
+        run(i == 0 ? 0 : 1 + i % 2, i == 0 ? SECOND / 2 : MS);
+    struct job_claim busy = start(1), failing = start(2);
+    CHECK_EQUAL(9, failing.range.begin);
+    CHECK_EQUAL(JOB_AGAIN, finish(failing, JOB_END_UNIT));
+    return busy;
+}
+
+static void a_retry_is_left_to_whom_it_ends_sooner_with(void)
+{
+    struct job_claim busy = begin_slow_beside_fast();
+    CHECK(gets_nothing(0));
+    now_ns += MS;
+    CHECK_EQUAL(JOB_ACCEPTED, finish(busy, JOB_END_OK));
+    CHECK(gets_nothing(0));
+    CHECK_EQUAL(9, start(1).range.begin);
+}
+
+/* The fast lane does not come: it hangs, or has got something dear. */
+static void a_retry_is_left_to_nobody_for_ever(void)
+{
+    struct job_claim again;
+    begin_slow_beside_fast();
+    CHECK(wait_until_given(0, &again) <= SECOND / 2 + 2);
+    CHECK_EQUAL(9, again.range.begin);
+    CHECK(!report_of(1).is_hung);
+    /* Or it is idle and does not ask. */
+    CHECK_EQUAL(JOB_ACCEPTED, finish(begin_slow_beside_fast(), JOB_END_OK));
+    CHECK(wait_until_given(0, &again) <= SECOND / 2 + 2);
+}
+
+static void a_retry_where_it_ends_before_the_job_is_taken_at_once(void)
+{
+    struct job_options options = plain(100000, 3);
+    options.depth = 1;
+    begin(options);
+    run(0, SECOND);
+    run(1, MS);
+    run(2, MS);
+    start(1);
+    CHECK_EQUAL(JOB_AGAIN, finish(start(2), JOB_END_UNIT));
+    CHECK(start(0).is_retry);
+}
+
+/* Everything stops when the window is full: the oldest unit is not given to the slow lane meanwhile. */
+static void a_retry_that_would_fill_the_window_is_left_to_the_fast(void)
+{
+    struct job_options options = plain(100000, 3);
+    options.depth = 1;
+    options.window = 10;
+    begin(options);
+    run(0, SECOND);
+    run(1, MS);
+    run(2, MS);
+    start(1);
+    CHECK_EQUAL(JOB_AGAIN, finish(start(2), JOB_END_UNIT));
+    CHECK(!start(0).is_retry);
 }
 
 /* Cancel, and a sink that fails. */
@@ -1905,6 +2378,32 @@ int main(int argc, char **argv)
         TEST(another_lane_runs_empty_when_the_first_is_gone),
         TEST(a_loss_that_comes_late_is_late),
         TEST(a_lost_lane_does_not_come_back),
+        TEST(an_idle_lane_runs_a_first_unit_too_after_a_second),
+        TEST(an_idle_lane_waits_for_three_times_the_slowest_unit),
+        TEST(device_after_device_may_hang),
+        TEST(a_third_run_is_worth_it_when_two_hang),
+        TEST(a_third_run_is_worth_it_where_it_would_be_first),
+        TEST(a_first_unit_is_overdue_beside_an_idle_lane),
+        TEST(a_lane_that_becomes_idle_is_looked_for),
+        TEST(a_late_end_shows_how_long_units_take),
+        TEST(a_job_ends_though_every_device_hangs),
+        TEST(a_unit_goes_back_to_where_it_failed_rather_than_wait),
+        TEST(a_second_run_may_be_where_the_first_failed),
+        TEST(a_unit_is_not_to_blame_for_a_hang),
+        TEST(what_is_held_up_is_not_run_twice),
+        TEST(a_job_that_is_over_gives_up_soon),
+        TEST(a_retry_is_split_as_new_work_is),
+        TEST(what_nobody_has_measured_is_given_one_item_of_a_retry),
+        TEST(parts_are_of_whole_grains),
+        TEST(a_part_is_a_suspect_too),
+        TEST(a_part_is_charged_with_what_its_unit_did),
+        TEST(a_part_has_its_units_tries_behind_it),
+        TEST(without_room_for_a_unit_a_retry_stays_whole),
+        TEST(units_of_a_size_that_was_asked_for_stay_whole),
+        TEST(a_retry_is_left_to_whom_it_ends_sooner_with),
+        TEST(a_retry_is_left_to_nobody_for_ever),
+        TEST(a_retry_where_it_ends_before_the_job_is_taken_at_once),
+        TEST(a_retry_that_would_fill_the_window_is_left_to_the_fast),
         TEST(nothing_begins_after_a_cancel),
         TEST(a_cancel_counts_once_and_not_after_the_end),
         TEST(a_cancelled_job_hears_of_losses_and_hangs),
