@@ -2,8 +2,10 @@
 
 #include "message.h"
 
+#include <errno.h>
 #include <muster/file.h>
 #include <string.h>
+#include <time.h>
 
 static const struct {
     int number;
@@ -32,18 +34,32 @@ static void take(struct interrupt *interrupt, int signal_number)
     interrupt->cancel(interrupt->user);
 }
 
+/* The end takes its time. Called with the lock. */
+static void tell_late(const struct interrupt *interrupt)
+{
+    if (interrupt->cancel)
+        interrupt->tell(interrupt->user);
+}
+
 static void *watch(void *argument)
 {
     struct interrupt *interrupt = argument;
+    const struct timespec second = { .tv_sec = 1 };
+    bool must_tell = false;
     for (bool is_ending = false; !is_ending;) {
-        int signal_number;
-        if (sigwait(&interrupt->watched, &signal_number) != 0)
+        int signal_number = must_tell ? sigtimedwait(&interrupt->watched, NULL, &second)
+                                      : sigwaitinfo(&interrupt->watched, NULL);
+        bool is_late = signal_number < 0 && errno == EAGAIN;
+        if (signal_number < 0 && !is_late)
             continue;
         pthread_mutex_lock(&interrupt->lock);
         is_ending = interrupt->is_ending;
-        if (!is_ending)
+        if (!is_ending && is_late)
+            tell_late(interrupt);
+        else if (!is_ending)
             take(interrupt, signal_number);
         pthread_mutex_unlock(&interrupt->lock);
+        must_tell = !is_late;
     }
     return NULL;
 }
@@ -76,10 +92,12 @@ bool interrupt_begin(struct interrupt *interrupt)
     return false;
 }
 
-void interrupt_set(struct interrupt *interrupt, void (*cancel)(void *user), void *user)
+void interrupt_set(struct interrupt *interrupt, void (*cancel)(void *user),
+                   void (*tell)(void *user), void *user)
 {
     pthread_mutex_lock(&interrupt->lock);
     interrupt->cancel = cancel;
+    interrupt->tell = tell;
     interrupt->user = user;
     pthread_mutex_unlock(&interrupt->lock);
 }

@@ -15,6 +15,7 @@ struct interrupt {
     pthread_mutex_t lock;
     sigset_t watched, before;
     void (*cancel)(void *user); /* NULL: there is nothing to cancel, a signal kills */
+    void (*tell)(void *user);   /* what the end waits for */
     void *user;
     int signal; /* the first that came; 0: none */
     bool is_ending;
@@ -26,8 +27,12 @@ struct interrupt {
  */
 bool interrupt_begin(struct interrupt *interrupt);
 
-/* What a signal does from now on; NULL before what `cancel` needs is destroyed. */
-void interrupt_set(struct interrupt *interrupt, void (*cancel)(void *user), void *user);
+/*
+ * What a signal does from now on; NULL before what `cancel` needs is destroyed. `tell` is called
+ * once, if the end takes a second, to say what it waits for.
+ */
+void interrupt_set(struct interrupt *interrupt, void (*cancel)(void *user),
+                   void (*tell)(void *user), void *user);
 
 /* The signal that came, "SIGINT"; NULL if none did. */
 const char *interrupt_name(struct interrupt *interrupt);

@@ -14,6 +14,8 @@
 
 #define KERNELS_MAX 16
 #define TITLE_BYTES 160
+/* How long the end waits for a device or driver that does not answer. */
+#define PATIENCE_NS 2000000000u
 
 enum {
     KERNEL,
@@ -151,6 +153,13 @@ static void cancel(void *map)
     map_cancel(map);
 }
 
+static void tell_waiting(void *map)
+{
+    struct muster_progress progress = { .size = sizeof progress };
+    if (muster_job_progress(map_job(map), &progress, NULL) == MUSTER_OK && *progress.waits_for)
+        message_error("waiting for %s", progress.waits_for);
+}
+
 static bool is_standard_output(const char *out)
 {
     static const char *const names[] = { "-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1" };
@@ -178,6 +187,11 @@ static enum exit_code finish(struct map *map, struct show *show, struct interrup
     enum map_part part;
     *status = map_wait(map, &report, &part, &error);
     show_job_end(show, &report);
+    /* Whatever a device still does, others have done all of it. */
+    if (map_is_complete(*status, &report)) {
+        message_error("%s", error.text);
+        *status = MUSTER_OK;
+    }
     if (*status == MUSTER_OK) {
         show_note(show, "writing to disk");
         *status = map_finish(map, &part, &error);
@@ -192,6 +206,8 @@ static enum exit_code finish(struct map *map, struct show *show, struct interrup
         part = MAP_OUTPUT;
     if (!name)
         return refuse(part, &error);
+    if (*status == MUSTER_E_DEVICE_HUNG)
+        message_error("%s", error.text);
     tell_interrupt(map, name, out_path);
     return EXIT_FAILED;
 }
@@ -201,7 +217,7 @@ static enum exit_code run_map(struct map *map, const struct map_options *asked, 
                               struct interrupt *interrupt, struct output *out)
 {
     struct muster_error error;
-    interrupt_set(interrupt, cancel, map);
+    interrupt_set(interrupt, cancel, tell_waiting, map);
     muster_status status = map_start(map, asked, &error);
     enum exit_code code;
     if (status == MUSTER_OK) {
@@ -213,7 +229,7 @@ static enum exit_code run_map(struct map *map, const struct map_options *asked, 
     if (!show_end(show, status, out) && code == EXIT_DONE)
         code = EXIT_FAILED;
     /* The rest is quickly done, and nothing of it would be left. */
-    interrupt_set(interrupt, NULL, NULL);
+    interrupt_set(interrupt, NULL, NULL, NULL);
     return code;
 }
 
@@ -255,6 +271,7 @@ static enum exit_code run_on_devices(const struct map_options *asked,
     struct muster *m = NULL;
     struct muster_error error;
     opening.devices = values[DEVICES].given ? values[DEVICES].text : values[BACKEND].text;
+    opening.close_ns = PATIENCE_NS;
     if (muster_open(&m, &opening, &error) != MUSTER_OK)
         return refuse(MAP_DEVICES, &error);
     enum exit_code code = run_job(m, asked, values, interrupt, out);
@@ -336,6 +353,8 @@ const struct command command_map = {
         "The items of a video are its bytes, and a unit has whole frames.\n"
         "\n"
         "The output appears when it is whole, or not at all, unless it is a pipe or /dev/stdout.\n"
+        "A device that does not answer is left out, and told of; the end waits for it two "
+        "seconds.\n"
         "\n"
         "Exit status: 0 done, 1 failed, 2 wrong usage, kernel or input, 3 no eligible device; "
         "ended\n"

@@ -324,6 +324,11 @@ static enum exit_code run_job(struct muster *m, struct printing *printing, struc
     scan_destroy(scan);
     if (values[JSON].given)
         print_report(printing, &report);
+    /* Whatever a device still does, others have done all of it. */
+    if (status == MUSTER_E_DEVICE_HUNG && report.delivered == report.items) {
+        message_error("%s", error.text);
+        status = MUSTER_OK;
+    }
     if (status != MUSTER_OK && !output_failed(printing->out))
         return refuse(&error);
     return status != MUSTER_OK                   ? EXIT_FAILED

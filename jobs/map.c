@@ -373,13 +373,18 @@ static bool has_failed(struct muster_file *file, struct muster_error *err)
     return true;
 }
 
+bool map_is_complete(muster_status status, const struct muster_report *report)
+{
+    return status == MUSTER_E_DEVICE_HUNG && report->delivered == report->items;
+}
+
 muster_status map_wait(struct map *map, struct muster_report *report, enum map_part *part,
                        struct muster_error *err)
 {
     muster_status status = muster_job_wait(map->job, report, err);
     *part = MAP_DEVICES;
-    if (status == MUSTER_OK)
-        return MUSTER_OK;
+    if (status == MUSTER_OK || map_is_complete(status, report))
+        return status;
     /* Not a part of the output may be put in its place. */
     muster_file_cancel(map->out);
     const struct muster_error *problem = map->is_video ? &map->video.problem : &map->problem;

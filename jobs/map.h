@@ -61,10 +61,12 @@ void map_cancel(struct map *map);
 
 /*
  * Waits for the job, and then for the files. With a failure nothing is left of the output, unless
- * that is a pipe. MUSTER_E_CANCELLED: map_cancel was called.
+ * that is a pipe. MUSTER_E_CANCELLED: map_cancel was called. MUSTER_E_DEVICE_HUNG is no failure if
+ * map_is_complete: a device does not answer, and others have done all there was to do.
  */
 muster_status map_wait(struct map *map, struct muster_report *report, enum map_part *part,
                        struct muster_error *err);
+bool map_is_complete(muster_status status, const struct muster_report *report);
 muster_status map_finish(struct map *map, enum map_part *part, struct muster_error *err);
 
 /* Before the runtime is closed. NULL is allowed. */

@@ -142,8 +142,9 @@ struct muster_job_desc {
     /*
      * Called for each unit on a thread of Muster's, in item order unless that was given up, never
      * twice and never two at once, after arrays have been written. A status other than MUSTER_OK
-     * fails the job. May call muster_job_cancel and muster_job_destroy, nothing else of the job.
-     * NULL: arrays alone.
+     * fails the job. May call muster_job_cancel and muster_job_destroy, nothing else of the job. May
+     * take any time while the job runs, and the runtime's close_ns after it was cancelled. NULL:
+     * arrays alone.
      */
     muster_status (*sink)(void *user, const struct muster_result *result);
     void *sink_user;
@@ -153,9 +154,9 @@ struct muster_job_desc {
      * on a thread of Muster's, for one item range after the other, each once, ahead of the work by
      * as much as the window holds: writes items [begin, begin + n) to `to`, where there is room for
      * `items` of them in `bytes`, and returns n; 0 when there are no more, or a failure, which
-     * fails the job. May take any time; the end of the job waits for it. May call
-     * muster_job_cancel and muster_job_destroy, nothing else of the job. Where the job's `items` is not
-     * MUSTER_ITEMS_UNKNOWN, an end before that many is a failure.
+     * fails the job. May take any time; the end of the job waits for it, at most the runtime's
+     * close_ns. May call muster_job_cancel and muster_job_destroy, nothing else of the job. Where the
+     * job's `items` is not MUSTER_ITEMS_UNKNOWN, an end before that many is a failure.
      */
     int64_t (*source)(void *user, uint64_t begin, uint64_t items, void *to, size_t bytes);
     void *source_user;
@@ -184,6 +185,8 @@ struct muster_progress {
     uint64_t remaining_ns; /* at the rate so far; UINT64_MAX: unknown */
     double items_per_s;
     int is_over;
+    /* Once the job is cancelled or over: what it still waits for, or has given up; for people. */
+    char waits_for[128];
 };
 
 struct muster_job_device {
@@ -248,11 +251,20 @@ MUSTER_API muster_status muster_start(struct muster *m, const struct muster_job_
  * touches the caller's memory any more, unless the status is MUSTER_E_DEVICE_HUNG. On failure what
  * was delivered is a correct prefix, and the report names the ranges that failed. MUSTER_E_ORDER:
  * called within the job's own sink, source or stage, or within a kernel, which the job's end waits for.
+ *
+ * A job that is cancelled, failed or has delivered all waits at most the runtime's close_ns for
+ * units that still run, for calls of drivers, for the source, the sink and host stages.
+ * MUSTER_E_DEVICE_HUNG: some have not returned, and `err` names them. What they were given must
+ * stay: the arrays, what user code uses, until muster_close returns MUSTER_OK. The rest is as if
+ * they had ended; `delivered` tells whether all was done.
  */
 MUSTER_API muster_status muster_job_wait(struct muster_job *job, struct muster_report *report,
                                          struct muster_error *err);
 
-/* No unit is started any more; those that run are waited for by muster_job_wait. Any thread. */
+/*
+ * No unit is started any more; those that run are waited for by muster_job_wait, close_ns at most.
+ * Any thread.
+ */
 MUSTER_API void muster_job_cancel(struct muster_job *job);
 
 /* Any thread, at any time. */
@@ -283,9 +295,10 @@ MUSTER_API const struct muster_result *muster_kept_result(const struct muster_ke
 MUSTER_API void muster_result_release(struct muster_kept *kept);
 
 /*
- * Cancels the job if it runs, waits for it, and frees it. Within the job's own sink, source or stage,
- * or within a kernel, it does not wait: the job ends when that has returned, and is freed by the next
- * muster_start or muster_close. The handle is gone in any case. NULL is allowed.
+ * Cancels the job if it runs, waits for it as muster_job_wait does, and frees it; what has been given
+ * up is freed when it comes back. Within the job's own sink, source or stage, or within a kernel, it
+ * does not wait: the job ends when that has returned, and is freed by the next muster_start or
+ * muster_close. The handle is gone in any case. NULL is allowed.
  */
 MUSTER_API void muster_job_destroy(struct muster_job *job);
 

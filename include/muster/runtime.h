@@ -60,7 +60,11 @@ struct muster_options {
     uint32_t cpu_workers;  /* threads of a cpu device; 0: one for each allowed core */
     uint64_t memory_limit; /* bytes Muster may take on one device; 0: all it has */
     uint64_t poll_ns;      /* between two looks at free memory and the like; 0: 250 ms */
-    uint64_t close_ns;     /* how long muster_close waits for a device's unfinished work; 0: 5 s */
+    /*
+     * How long muster_close, and a job that is over or cancelled, wait for what may never end: a
+     * device's unfinished work, a driver's call, user code; 0: 5 s.
+     */
+    uint64_t close_ns;
     /*
      * Devices to cut when they are found, each named once: "cuda:0=16,32,84;cuda:1=64/68". As
      * muster_device_slice does, and what that would refuse is the error of the backend's probe: its
@@ -92,10 +96,13 @@ MUSTER_API muster_status muster_open(struct muster **out, const struct muster_op
 
 /*
  * Closes the runtime and frees all of it: streams, blocks, pinned memory, data. Waits for
- * unfinished work of healthy devices up to `close_ns`; what a hung device still holds is abandoned,
- * and `err` names the first such with MUSTER_E_DEVICE_HUNG. The runtime is gone whatever the status,
- * but for MUSTER_E_ORDER: called within a task, a kernel, or a callback of it, which it would have to
- * wait for. No other call on it may be running. NULL is allowed.
+ * unfinished work of healthy devices, and for sources, sinks and host stages of jobs, up to
+ * `close_ns`, and for tasks; then as long again, a second at least, for drivers to let go. What a
+ * hung device, a driver's call or user code still holds is abandoned, and `err` names the first such
+ * with MUSTER_E_DEVICE_HUNG: then what these were given - arrays, users of callbacks, backends that
+ * the caller gave - must stay for good. The runtime is gone whatever the status, but for
+ * MUSTER_E_ORDER: called within a task, a kernel, or a callback of it, which it would have to wait
+ * for. No other call on it may be running. NULL is allowed.
  */
 MUSTER_API muster_status muster_close(struct muster *m, struct muster_error *err);
 

@@ -64,6 +64,20 @@ struct lane_slot {
     bool is_broken_off; /* there were parts left when the job ended, or another attempt was first */
 };
 
+enum thread_state { THREAD_NONE, THREAD_INSIDE, THREAD_LEFT };
+
+/*
+ * A thread of a job. It is away while it is in a driver's call or in the user's code: that may never
+ * return, so nobody waits for such a thread beyond `close_ns`. Then it is given up: the job ends
+ * without it, and all that it may touch stays until it has left.
+ */
+struct job_thread {
+    struct platform_thread thread;
+    enum thread_state state; /* with the lock */
+    /* Relaxed: what a thread did is published by the lock, which it takes when it is back. */
+    _Atomic bool is_away, is_given_up;
+};
+
 /* One device working on one job. */
 struct run_lane {
     struct muster_job *job;
@@ -71,7 +85,9 @@ struct run_lane {
         *device; /* pinned until the job is over; there as long as the lane has streams */
     bool has_device_pin;
     uint32_t index;
-    struct platform_thread thread;
+    struct job_thread thread;
+    /* Counts among the device's `stuck_calls`. Written with the lock; its thread reads it without. */
+    _Atomic bool is_stuck;
     struct lane_slot *slots;              /* owns: `depth` */
     bool uses_host_memory;                /* kernels work on arrays and buffers themselves */
     muster_block arrays[MUSTER_ARGS_MAX]; /* then: input arrays and a source's ring, declared */
@@ -95,8 +111,7 @@ struct run_lane {
  * ring's. They stay until no attempt needs them any more.
  */
 struct run_source {
-    struct platform_thread thread;
-    bool is_running;        /* the thread was started */
+    struct job_thread thread;
     char *rings[RINGS_MAX]; /* owns: the one that is filled, and those left to hung devices */
     uint32_t ring_count;
     char *ring;        /* the one that is filled; NULL: the job has no source */
@@ -122,7 +137,7 @@ struct muster_job {
     struct job *core; /* owns */
     struct platform_condition changed;
     uint64_t changes; /* how often it was woken */
-    struct platform_thread conductor;
+    struct job_thread conductor;
     struct run_lane *lanes; /* owns */
     uint32_t lane_count;
     char lane_ids[MUSTER_JOB_DEVICES_MAX][24]; /* for the report, when the lanes are gone */
@@ -155,15 +170,19 @@ struct muster_job {
     uint64_t failed_items;
     struct muster_error first_failed; /* the first of them that was delivered */
     uint32_t outstanding;             /* slots that a device may still be working in */
-    uint32_t lanes_inside;            /* lanes whose thread has not left */
+    uint32_t threads;                 /* that have not left, whether given up or not */
+    uint32_t lane_threads;            /* of them, lanes */
     bool is_known;                    /* muster_start has given it out: the sink may cancel it */
     bool must_leave, is_over;
-    bool has_given_up;   /* lanes leave, whatever their devices still do */
+    bool is_ending;      /* a thread sees the lanes out: the conductor, or who waits in its stead */
+    bool is_abandoned;   /* the runtime closes: lanes leave, whatever their devices still do */
     bool is_unwanted;    /* destroyed by its own callback: goes when it is over */
-    uint64_t give_up_ns; /* when that is, UINT64_MAX: when the core finds them hung */
+    uint64_t give_up_ns; /* when threads that are away are given up; UINT64_MAX: the job runs */
+    struct kernel_hold *kernels; /* owns: those that attempts may run */
     uint64_t start_ns, end_ns;
     muster_status status;
-    struct muster_error error; /* what made the job fail */
+    struct muster_error error;   /* what made the job fail */
+    struct muster_report report; /* as it was when the job was over */
 };
 
 static inline uint64_t least(uint64_t a, uint64_t b)
@@ -210,6 +229,23 @@ static inline void job_wake_locked(struct muster_job *job)
     platform_condition_wake_all(&job->changed);
 }
 
+/* Around what may never return. */
+static inline void thread_goes_away(struct job_thread *thread)
+{
+    atomic_store_explicit(&thread->is_away, true, memory_order_relaxed);
+}
+
+static inline void thread_is_back(struct job_thread *thread)
+{
+    atomic_store_explicit(&thread->is_away, false, memory_order_relaxed);
+}
+
+/* The job went on without the thread: it touches nothing of the caller's any more. */
+static inline bool thread_is_given_up(const struct job_thread *thread)
+{
+    return atomic_load_explicit(&thread->is_given_up, memory_order_relaxed);
+}
+
 /* How many bytes of an output count, of a pipeline's job. */
 static inline size_t *job_result_bytes(const struct muster_job *job, uint32_t buffer,
                                        uint32_t output, uint32_t part)
@@ -222,6 +258,18 @@ bool job_has_gpu(const struct muster_job *job);
 /* Notes the failure that the job ended with; a later one does not count. */
 void job_note_locked(struct muster_job *job, const struct muster_error *error);
 
+/* Starts a thread of the job, which then counts among its `threads`. */
+muster_status job_thread_start(struct muster_job *job, struct job_thread *thread,
+                               void (*run)(void *), void *argument, const char *name,
+                               struct muster_error *err);
+/* The last thing that a thread of the job does with the lock. */
+void job_thread_leave_locked(struct muster_job *job, struct job_thread *thread);
+/* Calls the user's sink, if there is one; on the conductor. */
+muster_status job_call_sink(struct muster_job *job, const struct muster_result *result);
+/* The kernel stays loaded as long as the job's memory. */
+muster_status job_hold_kernel(struct muster_job *job, struct muster_kernel *kernel,
+                              struct muster_error *err);
+
 /* kept.c */
 muster_status kept_set_up(struct muster_job *job, struct muster_error *err);
 void kept_free(struct muster_job *job);
@@ -232,8 +280,6 @@ void source_plan(struct muster_job *job);
 muster_status source_set_up(struct muster_job *job, struct muster_error *err);
 /* Starts the thread, if there is a source. */
 muster_status source_start(struct muster_job *job, struct muster_error *err);
-/* Waits for the thread, which ends when the job is not running any more and the user's code returns. */
-void source_join(struct muster_job *job);
 void source_free(struct muster_job *job);
 /* Where in the ring an item lies, with the halo before it; the ring goes on for a second round. */
 size_t source_offset(const struct run_source *source, uint64_t item);
@@ -246,13 +292,21 @@ size_t source_offset(const struct run_source *source, uint64_t item);
 bool lane_claim_locked(struct run_lane *lane, struct lane_slot *slot);
 /* Hands a finished slot to the core. Called with the lock, which is not held all the time. */
 void lane_finish_locked(struct lane_slot *slot);
-/* Whether what still runs is left to the device. A lost one need not be left: it ends all it has. */
-bool lane_may_leave_locked(struct run_lane *lane);
+/* The lane's thread lets go of the lock for calls that may never return, and takes it again. */
+void lane_unlock(struct run_lane *lane);
+void lane_lock(struct run_lane *lane);
+/* A driver call of the lane's does not return: its device is given nothing more until it does. */
+void lane_note_stuck_locked(struct run_lane *lane);
+/* Whether nothing of the lane's runs any more, or the runtime closes. */
+bool lane_may_leave_locked(const struct run_lane *lane);
 /* Takes what the lane needs on its device. On failure it can be torn down. */
 muster_status lane_set_up(struct run_lane *lane, struct muster_error *err);
 /* The lane's thread: claims, starts, finishes units until the job is over. */
 void lane_run(void *lane);
-/* Gives back what the lane has, unless a hung device may still use it; may be called again. */
+/*
+ * Gives back what the lane has, unless a hung device may still use it; may be called again. The
+ * lane's thread does it, since driver calls may not return.
+ */
 void lane_tear_down(struct run_lane *lane);
 
 /* trace.c: what a trace and the totals are told. */

@@ -203,6 +203,12 @@ static muster_status make_resident(struct muster *m, struct run_data *data, must
     run_lock(m);
     struct run_copy *copy = find_copy_locked(data, device), *failed = NULL;
     while (copy && copy->is_loading) {
+        /* The one that loads it may be in a call that does not return. */
+        muster_status status = device_check_locked(device, err);
+        if (status != MUSTER_OK) {
+            run_unlock(m);
+            return status;
+        }
         platform_condition_wait(&m->changed, &m->lock, UINT64_MAX);
         copy = find_copy_locked(data, device);
     }

@@ -148,6 +148,7 @@ muster_status device_destroy(struct run_device *device)
     if (parent && --parent->slices_open == 0)
         parent->backend->table.slice_unplan(parent->state);
     host_memory_unmap(device);
+    kernels_free_left(device);
     flights_destroy(device);
     free_device(device);
     return MUSTER_OK;

@@ -7,6 +7,7 @@
 #include "platform/machine.h"
 #include "run/pipeline.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -25,6 +26,10 @@
 #define UNITS_PER_SLOT 4
 /* Of lines, which are deeper: beside those in the slots, for each lane. */
 #define LINE_UNITS_WAITING 3u
+/* A look at threads that will leave by themselves, where nobody says that they went away. */
+#define LOOK_AGAIN_NS 1000000u
+/* Closing gives a thread that is away so long to show that it is so for a moment only. */
+#define ABANDON_GRACE_NS 100000000u
 
 void job_note_locked(struct muster_job *job, const struct muster_error *error)
 {
@@ -556,12 +561,60 @@ static void copy_args(struct muster_job *job, const struct muster_job_desc *desc
     job->desc.args = job->args;
 }
 
+/* Kernels that stay as long as the job, also when their user has destroyed them. */
+struct kernel_hold {
+    struct muster_kernel *kernel;
+    struct kernel_hold *next;
+};
+
+muster_status job_hold_kernel(struct muster_job *job, struct muster_kernel *kernel,
+                              struct muster_error *err)
+{
+    struct muster *m = job->m;
+    run_lock(m);
+    const struct kernel_hold *at = job->kernels;
+    while (at && at->kernel != kernel)
+        at = at->next;
+    run_unlock(m);
+    if (at)
+        return MUSTER_OK;
+    struct kernel_hold *hold = allocator_take(&m->allocator, 1, sizeof *hold);
+    if (!hold)
+        return run_no_memory(err, "a job");
+    run_lock(m);
+    *hold = (struct kernel_hold){ .kernel = kernel, .next = job->kernels };
+    job->kernels = hold;
+    kernel_hold_locked(kernel);
+    run_unlock(m);
+    return MUSTER_OK;
+}
+
+static muster_status hold_kernels(struct muster_job *job, struct muster_error *err)
+{
+    muster_status status = MUSTER_OK;
+    if (!job->pipeline)
+        return job_hold_kernel(job, job->desc.kernel, err);
+    for (uint32_t i = 0; i < job->pipeline->declaration.stage_count && status == MUSTER_OK; i++)
+        if (job->pipeline->stages[i].kernel)
+            status = job_hold_kernel(job, job->pipeline->stages[i].kernel, err);
+    return status;
+}
+
+static void let_kernels_go(struct muster_job *job)
+{
+    while (job->kernels) {
+        struct kernel_hold *hold = job->kernels;
+        job->kernels = hold->next;
+        kernel_let_go(hold->kernel);
+        allocator_give(&job->m->allocator, hold, 1, sizeof *hold);
+    }
+}
+
 /* Frees the job's own memory; its lanes are torn down and nothing of it is under way. */
 static void free_job(struct muster_job *job)
 {
     struct muster *m = job->m;
     uint32_t depth = job->core_options.depth;
-    workers_stop(job->workers);
     allocator_give(&m->allocator, job->result_bytes, (size_t)job->buffer_count * MUSTER_ARGS_MAX,
                    job->parts_max * sizeof *job->result_bytes);
     for (uint32_t i = 0; job->lanes && i < job->lane_count; i++) {
@@ -582,11 +635,22 @@ static void free_job(struct muster_job *job)
     allocator_give(&m->allocator, job->free_buffers, job->buffer_count, sizeof *job->free_buffers);
     if (job->core)
         allocator_give(&m->allocator, job->core, job_bytes(&job->core_options), 1);
+    let_kernels_go(job);
     pipeline_let_go(job->pipeline);
     allocator_give(&m->allocator, job, 1, sizeof *job);
 }
 
 /* Delivery. */
+
+muster_status job_call_sink(struct muster_job *job, const struct muster_result *result)
+{
+    if (!job->desc.sink)
+        return MUSTER_OK;
+    thread_goes_away(&job->conductor);
+    muster_status status = job->desc.sink(job->desc.sink_user, result);
+    thread_is_back(&job->conductor);
+    return status;
+}
 
 /* Writes the items that did not fail. */
 static void write_array(struct muster *m, char *to, const char *from, size_t item_bytes,
@@ -635,7 +699,7 @@ static muster_status deliver(struct muster_job *job, uint32_t buffer, struct mus
                                           .supplied = supplied,
                                           .job = job,
                                           .buffer = buffer };
-    return job->desc.sink ? job->desc.sink(job->desc.sink_user, &result) : MUSTER_OK;
+    return job_call_sink(job, &result);
 }
 
 /*
@@ -719,6 +783,9 @@ static bool deliver_next_locked(struct muster_job *job)
     muster_status status = deliver(job, buffer, range, supplied);
     bool has_failures = status == MUSTER_OK && has_failed_items(job, buffer, range);
     run_lock(job->m);
+    /* The job has been concluded without this result. */
+    if (thread_is_given_up(&job->conductor))
+        return true;
     /* Reports may be asked for at any time, so this one is written with the lock. */
     if (has_failures)
         note_statuses_locked(job, buffer, range);
@@ -739,6 +806,74 @@ static bool deliver_next_locked(struct muster_job *job)
     job->kept_now = NULL;
     job_wake_locked(job);
     return true;
+}
+
+/* Waiting. */
+
+#define MISSING_BYTES 128
+
+static void add_missing(char *text, const char *format, ...)
+{
+    size_t length = strlen(text);
+    va_list arguments;
+    va_start(arguments, format);
+    if (length > 0 && length + 2 < MISSING_BYTES) {
+        memcpy(text + length, ", ", 3);
+        length += 2;
+    }
+    vsnprintf(text + length, MISSING_BYTES - length, format, arguments);
+    va_end(arguments);
+}
+
+/*
+ * What the job's end waits for, or has given up: devices, drivers' calls, the user's code. False if
+ * there is nothing. `device` is the first of the devices, or NULL.
+ */
+static bool name_missing_locked(const struct muster_job *job, char *text,
+                                struct run_device **device)
+{
+    text[0] = 0;
+    *device = NULL;
+    for (uint32_t i = 0; i < job->lane_count; i++) {
+        const struct run_lane *lane = &job->lanes[i];
+        const char *id = job->lane_ids[i];
+        if (lane->thread.state != THREAD_INSIDE)
+            continue;
+        if (!*device)
+            *device = lane->device;
+        if (lane->line && lane->line->is_held_up)
+            add_missing(text, "a host stage, for %s", id);
+        else if (lane->running > 0)
+            add_missing(text, "%s, which still holds %u unit%s", id, lane->running,
+                        lane->running == 1 ? "" : "s");
+        else
+            add_missing(text, "the driver of %s", id);
+    }
+    if (job->source.thread.state == THREAD_INSIDE)
+        add_missing(text, "the source");
+    if (job->conductor.state == THREAD_INSIDE &&
+        atomic_load_explicit(&job->conductor.is_away, memory_order_relaxed))
+        add_missing(text, "the sink");
+    return text[0] != 0;
+}
+
+/*
+ * The job is over, or cancelled: lanes leave, also while the sink is busy, and from now on those that
+ * are away have `close_ns` to come back.
+ */
+static void begin_patience_locked(struct muster_job *job)
+{
+    if (job->must_leave || job_state(job->core) == JOB_RUNNING)
+        return;
+    job->must_leave = true;
+    job->give_up_ns = platform_deadline_ns(job->m->options.close_ns);
+    job_wake_locked(job);
+}
+
+/* When to look again, if all that is awaited comes back by itself, and soon. */
+static uint64_t next_look_ns(const struct muster_job *job, uint64_t now_ns)
+{
+    return now_ns < job->give_up_ns ? job->give_up_ns : now_ns + LOOK_AGAIN_NS;
 }
 
 /* How the job ended, in the caller's terms. */
@@ -764,57 +899,177 @@ static void conclude_locked(struct muster_job *job)
         job_note_locked(job, &problem);
         job->status = job->error.status;
     }
-    /* Hung slots may still read the caller's arrays, also of a job that others have finished. */
-    if (job->outstanding > 0)
-        job->status = muster_error_fill(
-            &job->error, MUSTER_E_DEVICE_HUNG, 0,
-            "keep the job's arrays until the runtime is closed",
-            "a device does not answer and still holds %u units; %llu%s items "
-            "were delivered",
-            job->outstanding, (unsigned long long)job_items_delivered(job->core), of_all);
-    if (job_state(job->core) != JOB_DONE || job->outstanding > 0)
+    /* What was given up may still use the caller's memory, also of a job that others have finished. */
+    struct run_device *device;
+    char missing[MISSING_BYTES];
+    bool is_left = name_missing_locked(job, missing, &device);
+    if (is_left) {
+        job->status = muster_error_fill(&job->error, MUSTER_E_DEVICE_HUNG, 0,
+                                        "keep the job's arrays until the runtime is closed",
+                                        "no answer from %s; %llu%s items were delivered", missing,
+                                        (unsigned long long)job_items_delivered(job->core), of_all);
+        if (device)
+            run_error_device(&job->error, device);
+    }
+    if (job_state(job->core) != JOB_DONE || is_left)
         job->end_ns = platform_clock_ns();
 }
+
+/* Lanes that hang, and whose thread does not return from their driver. */
+static void note_stuck_locked(struct muster_job *job)
+{
+    for (uint32_t i = 0; i < job->lane_count; i++) {
+        struct job_lane_report report;
+        job_lane_report(job->core, i, &report);
+        if (report.is_hung)
+            lane_note_stuck_locked(&job->lanes[i]);
+    }
+}
+
+/* Reports. */
+
+static void report_lanes_locked(const struct muster_job *job, uint64_t end_ns,
+                                struct muster_report *report)
+{
+    struct loss loss = { .rate = 0 };
+    for (uint32_t i = 0; i < job->lane_count; i++) {
+        const struct run_lane *lane = &job->lanes[i];
+        struct muster_job_device *device = &report->devices[report->device_count++];
+        struct job_lane_report core;
+        uint64_t busy_ns = lane->busy_ns;
+        if (!job->is_over && lane->running > 0 && end_ns > lane->busy_since_ns)
+            busy_ns += end_ns - lane->busy_since_ns;
+        job_lane_report(job->core, i, &core);
+        *device = (struct muster_job_device){ .items = core.items,
+                                              .units = core.units,
+                                              .retries = core.retries,
+                                              .late = core.copies_lost,
+                                              .busy_ns = busy_ns };
+        snprintf(device->id, sizeof device->id, "%s", job->lane_ids[i]);
+        device->health = core.is_lost   ? MUSTER_HEALTH_LOST
+                         : core.is_hung ? MUSTER_HEALTH_SUSPECT
+                                        : MUSTER_HEALTH_OK;
+        if (busy_ns > 0)
+            device->items_per_s = (double)core.items / (double)busy_ns * 1e9;
+        loss_add_locked(&loss, lane, core.items, end_ns);
+    }
+    loss_report(&loss, report);
+}
+
+static void make_report_locked(const struct muster_job *job, uint64_t end_ns,
+                               struct muster_report *report)
+{
+    *report = (struct muster_report){ .size = sizeof *report,
+                                      .status = job->status,
+                                      .items = job_items(job->core),
+                                      .delivered = job_items_delivered(job->core),
+                                      .units = job_units_made(job->core),
+                                      .retries = job_retries(job->core),
+                                      .makespan_ns = end_ns - job->start_ns };
+    report->failed_count = job_failed_ranges(job->core, report->failed, MUSTER_JOB_FAILED_MAX);
+    for (size_t i = 0; i < job->failed_count; i++)
+        add_failed(report->failed, &report->failed_count, job->failed[i]);
+    report->failed_items = job->failed_items;
+    if (job->pipeline)
+        pipeline_report(job, report);
+    report_lanes_locked(job, end_ns, report);
+}
+
+static void report_locked(const struct muster_job *job, struct muster_report *report)
+{
+    /* Units that come back late do not change it any more. */
+    if (job->is_over)
+        *report = job->report;
+    else
+        make_report_locked(job, platform_clock_ns(), report);
+}
+
+/* The end. */
 
 /* Looks for what is overdue if it is time to, and else waits until it is or something changes. */
 static void look_or_wait_locked(struct muster_job *job)
 {
     uint64_t due_ns = job_look_due(job->core), now_ns = platform_clock_ns();
-    if (now_ns < least(due_ns, job->give_up_ns)) {
-        platform_condition_wait(&job->changed, &job->m->lock, least(due_ns, job->give_up_ns));
+    if (now_ns < due_ns) {
+        platform_condition_wait(&job->changed, &job->m->lock,
+                                least(due_ns, next_look_ns(job, now_ns)));
         return;
     }
     bool was_running = job_state(job->core) == JOB_RUNNING;
-    if (due_ns <= now_ns)
-        job_look(job->core, now_ns);
+    job_look(job->core, now_ns);
     trace_look_locked(job);
+    note_stuck_locked(job);
     if (was_running && job_state(job->core) == JOB_FAILED) {
         struct muster_error problem;
         muster_error_fill(&problem, MUSTER_E_DEVICE_HUNG, 0, NULL,
                           "no device is left: the last does not answer");
         job_note_locked(job, &problem);
     }
-    if (job->give_up_ns <= now_ns) {
-        job->has_given_up = true;
-        job->give_up_ns = UINT64_MAX;
-    }
     job_wake_locked(job);
 }
 
-/* Waits until all lanes have left. Looks on meanwhile: a lane whose device hangs would never. */
-static void see_lanes_out_locked(struct muster_job *job)
+/*
+ * Whether the end waits for the thread. One that had its time and is away, or whose device still
+ * `has_work`, is given up.
+ */
+static bool is_awaited_locked(struct job_thread *thread, bool has_work, bool had_time)
 {
-    job->must_leave = true;
-    job_wake_locked(job);
-    while (job->lanes_inside > 0)
+    if (thread->state != THREAD_INSIDE || thread_is_given_up(thread))
+        return false;
+    bool is_away = atomic_load_explicit(&thread->is_away, memory_order_relaxed);
+    if (!had_time || !(is_away || has_work))
+        return true;
+    atomic_store_explicit(&thread->is_given_up, true, memory_order_relaxed);
+    return false;
+}
+
+static bool are_awaited_locked(struct muster_job *job)
+{
+    bool had_time = platform_clock_ns() >= job->give_up_ns;
+    bool are_awaited = is_awaited_locked(&job->source.thread, false, had_time);
+    for (uint32_t i = 0; i < job->lane_count; i++) {
+        struct run_lane *lane = &job->lanes[i];
+        struct job_lane_report report;
+        job_lane_report(job->core, i, &report);
+        /* A lane that the core found to hang had its time while the job ran. */
+        bool is_awaited =
+            is_awaited_locked(&lane->thread, lane->running > 0, had_time || report.is_hung);
+        if (thread_is_given_up(&lane->thread))
+            lane_note_stuck_locked(lane);
+        are_awaited = are_awaited || is_awaited;
+    }
+    return are_awaited;
+}
+
+/*
+ * The end of the job: waits until lanes and source have left or are given up, and concludes. Looks
+ * on meanwhile: a lane whose device hangs would never leave. Called with the lock, by one thread.
+ */
+static void end_locked(struct muster_job *job)
+{
+    job->is_ending = true;
+    begin_patience_locked(job);
+    while (are_awaited_locked(job))
         look_or_wait_locked(job);
-    run_unlock(job->m);
-    for (uint32_t i = 0; i < job->lane_count; i++)
-        platform_thread_join(&job->lanes[i].thread);
-    source_join(job);
-    workers_stop(job->workers);
-    job->workers = NULL;
-    run_lock(job->m);
+    conclude_locked(job);
+    trace_job_locked(job);
+    job->is_over = true;
+    make_report_locked(job, job->end_ns, &job->report);
+    job_wake_locked(job);
+}
+
+/* Waits until the job is over. Its sink has as much time as all others, and is then given up. */
+static void wait_until_over_locked(struct muster_job *job)
+{
+    while (!job->is_over) {
+        begin_patience_locked(job);
+        uint64_t now_ns = platform_clock_ns();
+        if (now_ns >= job->give_up_ns && !job->is_ending &&
+            !is_awaited_locked(&job->conductor, false, true))
+            end_locked(job);
+        else
+            platform_condition_wait(&job->changed, &job->m->lock, next_look_ns(job, now_ns));
+    }
 }
 
 /* The job's own thread: delivers, looks for what is overdue, and sees the lanes out. */
@@ -826,20 +1081,89 @@ static void conduct(void *argument)
     run_lock(job->m);
     while (!job->is_known)
         platform_condition_wait(&job->changed, &job->m->lock, UINT64_MAX);
-    for (;;) {
+    while (!thread_is_given_up(&job->conductor)) {
         if (deliver_next_locked(job))
             continue;
-        if (job_state(job->core) != JOB_RUNNING)
+        if (job_state(job->core) != JOB_RUNNING) {
+            end_locked(job);
             break;
+        }
         look_or_wait_locked(job);
     }
-    see_lanes_out_locked(job);
-    conclude_locked(job);
-    trace_job_locked(job);
-    job->is_over = true;
-    job_wake_locked(job);
+    job_thread_leave_locked(job, &job->conductor);
     run_unlock(job->m);
     platform_frame_leave(&frame);
+}
+
+/* Threads. */
+
+muster_status job_thread_start(struct muster_job *job, struct job_thread *thread,
+                               void (*run)(void *), void *argument, const char *name,
+                               struct muster_error *err)
+{
+    run_lock(job->m);
+    thread->state = THREAD_INSIDE;
+    job->threads++;
+    run_unlock(job->m);
+    muster_status status = platform_thread_start(&thread->thread, run, argument, name, NULL, err);
+    if (status == MUSTER_OK)
+        return MUSTER_OK;
+    run_lock(job->m);
+    thread->state = THREAD_NONE;
+    job->threads--;
+    run_unlock(job->m);
+    return status;
+}
+
+void job_thread_leave_locked(struct muster_job *job, struct job_thread *thread)
+{
+    thread->state = THREAD_LEFT;
+    job->threads--;
+    job_wake_locked(job);
+}
+
+/* All have left. */
+static void join_threads(struct muster_job *job)
+{
+    platform_thread_join(&job->conductor.thread);
+    platform_thread_join(&job->source.thread.thread);
+    for (uint32_t i = 0; job->lanes && i < job->lane_count; i++)
+        platform_thread_join(&job->lanes[i].thread.thread);
+    workers_free(job->workers);
+    job->workers = NULL;
+}
+
+/* Those that have not come back end by themselves, if ever. Called with the lock. */
+static void detach_threads_locked(struct muster_job *job)
+{
+    platform_thread_detach(&job->conductor.thread);
+    platform_thread_detach(&job->source.thread.thread);
+    for (uint32_t i = 0; i < job->lane_count; i++)
+        platform_thread_detach(&job->lanes[i].thread.thread);
+    workers_detach(job->workers);
+}
+
+static bool has_given_up_locked(const struct muster_job *job)
+{
+    bool has = thread_is_given_up(&job->conductor) || thread_is_given_up(&job->source.thread);
+    for (uint32_t i = 0; i < job->lane_count; i++)
+        has = has || thread_is_given_up(&job->lanes[i].thread);
+    return has;
+}
+
+/* The job is over: leaves it to those threads that were given up, or frees it. */
+static void leave_job(struct muster_job *job)
+{
+    struct muster *m = job->m;
+    run_lock(m);
+    if (job->lane_threads == 0)
+        workers_dismiss(job->workers);
+    while (job->threads > 0 && !has_given_up_locked(job))
+        platform_condition_wait(&job->changed, &m->lock, UINT64_MAX);
+    job->next = m->jobs_left;
+    m->jobs_left = job;
+    run_unlock(m);
+    jobs_free_left(m);
 }
 
 /* Starting. */
@@ -848,25 +1172,15 @@ static muster_status start_lane(struct run_lane *lane, struct muster_error *err)
 {
     struct muster_job *job = lane->job;
     run_lock(job->m);
-    job->lanes_inside++;
+    job->lane_threads++;
     run_unlock(job->m);
-    muster_status status =
-        platform_thread_start(&lane->thread, lane_run, lane, "muster-lane", NULL, err);
+    muster_status status = job_thread_start(job, &lane->thread, lane_run, lane, "muster-lane", err);
     if (status == MUSTER_OK)
         return MUSTER_OK;
     run_lock(job->m);
-    job->lanes_inside--;
+    job->lane_threads--;
     run_unlock(job->m);
     return status;
-}
-
-/* Ends threads that were started though not all could be. */
-static void stop_lanes(struct muster_job *job)
-{
-    run_lock(job->m);
-    job_cancel(job->core);
-    see_lanes_out_locked(job);
-    run_unlock(job->m);
 }
 
 static muster_status start_threads(struct muster_job *job, struct muster_error *err)
@@ -875,9 +1189,7 @@ static muster_status start_threads(struct muster_job *job, struct muster_error *
     for (uint32_t i = 0; i < job->lane_count && status == MUSTER_OK; i++)
         status = start_lane(&job->lanes[i], err);
     if (status == MUSTER_OK)
-        status = platform_thread_start(&job->conductor, conduct, job, "muster-job", NULL, err);
-    if (status != MUSTER_OK)
-        stop_lanes(job);
+        status = job_thread_start(job, &job->conductor, conduct, job, "muster-job", err);
     return status;
 }
 
@@ -905,10 +1217,27 @@ static muster_status set_up(struct muster_job *job, struct muster_error *err)
     return status;
 }
 
+/* Lanes without a thread, which would do it itself. */
 static void tear_down(struct muster_job *job)
 {
-    for (uint32_t i = 0; job->lanes && i < job->lane_count; i++)
-        lane_tear_down(&job->lanes[i]);
+    for (uint32_t i = 0; job->lanes && i < job->lane_count; i++) {
+        run_lock(job->m);
+        bool has_thread = job->lanes[i].thread.state == THREAD_INSIDE;
+        run_unlock(job->m);
+        if (!has_thread)
+            lane_tear_down(&job->lanes[i]);
+    }
+}
+
+/* Ends threads that were started though not all could be. */
+static void stop(struct muster_job *job)
+{
+    run_lock(job->m);
+    job_cancel(job->core);
+    begin_patience_locked(job);
+    while (are_awaited_locked(job))
+        look_or_wait_locked(job);
+    run_unlock(job->m);
 }
 
 /* The fields that sizes depend on, for a job that is not there yet. */
@@ -927,7 +1256,7 @@ static muster_status describe(struct muster_job *job, struct muster *m,
     status = find_policy(job, err);
     if (status == MUSTER_OK)
         job->pipeline = pipeline_hold(desc->pipeline);
-    return status;
+    return status == MUSTER_OK ? hold_kernels(job, err) : status;
 }
 
 muster_status muster_start(struct muster *m, const struct muster_job_desc *desc,
@@ -938,7 +1267,7 @@ muster_status muster_start(struct muster *m, const struct muster_job_desc *desc,
     if (run_is_forked(m))
         return run_say_forked(err);
     jobs_destroy_unwanted(m);
-    jobs_free_left(m, false);
+    jobs_free_left(m);
     struct muster_job *job = allocator_take(&m->allocator, 1, sizeof *job);
     if (!job)
         return run_no_memory(err, "a job");
@@ -946,18 +1275,16 @@ muster_status muster_start(struct muster *m, const struct muster_job_desc *desc,
     if (status == MUSTER_OK)
         status = platform_condition_init(&job->changed, err);
     if (status != MUSTER_OK) {
-        pipeline_let_go(job->pipeline);
-        allocator_give(&m->allocator, job, 1, sizeof *job);
+        free_job(job);
         return status;
     }
     job->number = (uint32_t)run_count(&m->counts.jobs_numbered, 1) + 1;
     status = set_up(job, err);
-    if (status == MUSTER_OK)
-        status = start_threads(job, err);
+    if (status == MUSTER_OK && (status = start_threads(job, err)) != MUSTER_OK)
+        stop(job);
     if (status != MUSTER_OK) {
         tear_down(job);
-        platform_condition_deinit(&job->changed);
-        free_job(job);
+        leave_job(job);
         return status;
     }
     *out = job;
@@ -1002,53 +1329,6 @@ muster_status muster_job_memory_estimate(struct muster *m, const struct muster_j
 
 /* Ending. */
 
-static void report_lanes_locked(const struct muster_job *job, uint64_t end_ns,
-                                struct muster_report *report)
-{
-    struct loss loss = { .rate = 0 };
-    for (uint32_t i = 0; i < job->lane_count; i++) {
-        const struct run_lane *lane = &job->lanes[i];
-        struct muster_job_device *device = &report->devices[report->device_count++];
-        struct job_lane_report core;
-        uint64_t busy_ns = lane->busy_ns;
-        if (!job->is_over && lane->running > 0 && end_ns > lane->busy_since_ns)
-            busy_ns += end_ns - lane->busy_since_ns;
-        job_lane_report(job->core, i, &core);
-        *device = (struct muster_job_device){ .items = core.items,
-                                              .units = core.units,
-                                              .retries = core.retries,
-                                              .late = core.copies_lost,
-                                              .busy_ns = busy_ns };
-        snprintf(device->id, sizeof device->id, "%s", job->lane_ids[i]);
-        device->health = core.is_lost   ? MUSTER_HEALTH_LOST
-                         : core.is_hung ? MUSTER_HEALTH_SUSPECT
-                                        : MUSTER_HEALTH_OK;
-        if (busy_ns > 0)
-            device->items_per_s = (double)core.items / (double)busy_ns * 1e9;
-        loss_add_locked(&loss, lane, core.items, end_ns);
-    }
-    loss_report(&loss, report);
-}
-
-static void report_locked(const struct muster_job *job, struct muster_report *report)
-{
-    uint64_t end_ns = job->is_over ? job->end_ns : platform_clock_ns();
-    *report = (struct muster_report){ .size = sizeof *report,
-                                      .status = job->status,
-                                      .items = job_items(job->core),
-                                      .delivered = job_items_delivered(job->core),
-                                      .units = job_units_made(job->core),
-                                      .retries = job_retries(job->core),
-                                      .makespan_ns = end_ns - job->start_ns };
-    report->failed_count = job_failed_ranges(job->core, report->failed, MUSTER_JOB_FAILED_MAX);
-    for (size_t i = 0; i < job->failed_count; i++)
-        add_failed(report->failed, &report->failed_count, job->failed[i]);
-    report->failed_items = job->failed_items;
-    if (job->pipeline)
-        pipeline_report(job, report);
-    report_lanes_locked(job, end_ns, report);
-}
-
 /* Whether the job's end has to wait for what this thread is in. */
 static bool is_within(const struct muster_job *job)
 {
@@ -1067,8 +1347,7 @@ muster_status muster_job_wait(struct muster_job *job, struct muster_report *repo
         run_unlock(job->m);
         return run_say_stuck(err, "muster_job_wait");
     }
-    while (!job->is_over)
-        platform_condition_wait(&job->changed, &job->m->lock, UINT64_MAX);
+    wait_until_over_locked(job);
     muster_status status = job->status;
     if (report)
         report_locked(job, report);
@@ -1098,6 +1377,7 @@ void muster_job_cancel(struct muster_job *job)
         return;
     run_lock(job->m);
     job_cancel(job->core);
+    begin_patience_locked(job);
     job_wake_locked(job);
     run_unlock(job->m);
 }
@@ -1118,6 +1398,9 @@ muster_status muster_job_progress(struct muster_job *job, struct muster_progress
                                           .elapsed_ns = now_ns - job->start_ns,
                                           .remaining_ns = UINT64_MAX,
                                           .is_over = job->is_over };
+    struct run_device *device;
+    if (job_state(job->core) != JOB_RUNNING)
+        name_missing_locked(job, progress->waits_for, &device);
     run_unlock(job->m);
     if (progress->delivered == 0 || progress->elapsed_ns == 0)
         return MUSTER_OK;
@@ -1128,26 +1411,28 @@ muster_status muster_job_progress(struct muster_job *job, struct muster_progress
     return MUSTER_OK;
 }
 
-/* Frees it, unless a device may still be working in its memory. */
-static void free_left(struct muster_job *job, bool all)
+void jobs_free_left(struct muster *m)
 {
-    struct muster *m = job->m;
-    for (uint32_t i = 0; i < job->lane_count && !all; i++)
-        line_look_again(&job->lanes[i]);
+    struct muster_job *gone = NULL;
     run_lock(m);
-    bool is_kept = job->outstanding > 0 && !all;
-    if (is_kept) {
-        job->next = m->jobs_left;
-        m->jobs_left = job;
+    for (struct muster_job **at = &m->jobs_left; *at;) {
+        struct muster_job *job = *at;
+        if (job->threads > 0 || job->outstanding > 0) {
+            at = &job->next;
+            continue;
+        }
+        *at = job->next;
+        job->next = gone;
+        gone = job;
     }
     run_unlock(m);
-    if (is_kept)
-        return;
-    /* At the end the runtime itself has given back what its devices had. */
-    if (!all)
-        tear_down(job);
-    platform_condition_deinit(&job->changed);
-    free_job(job);
+    while (gone) {
+        struct muster_job *job = gone;
+        gone = job->next;
+        join_threads(job);
+        platform_condition_deinit(&job->changed);
+        free_job(job);
+    }
 }
 
 void jobs_destroy_unwanted(struct muster *m)
@@ -1165,19 +1450,6 @@ void jobs_destroy_unwanted(struct muster *m)
     } while (job);
 }
 
-void jobs_free_left(struct muster *m, bool all)
-{
-    run_lock(m);
-    struct muster_job *left = m->jobs_left;
-    m->jobs_left = NULL;
-    run_unlock(m);
-    while (left) {
-        struct muster_job *job = left;
-        left = job->next;
-        free_left(job, all);
-    }
-}
-
 void muster_job_destroy(struct muster_job *job)
 {
     if (!job || run_is_forked(job->m))
@@ -1191,33 +1463,102 @@ void muster_job_destroy(struct muster_job *job)
     if (is_later)
         return;
     muster_job_wait(job, NULL, NULL);
-    platform_thread_join(&job->conductor);
     files_leave_job(job);
-    tear_down(job);
     run_lock(m);
     struct muster_job **at = &m->jobs;
     while (*at != job)
         at = &(*at)->next;
     *at = job->next;
-    job->next = m->jobs_left;
-    m->jobs_left = job;
     run_unlock(m);
-    jobs_free_left(m, false);
+    leave_job(job);
 }
 
-bool jobs_destroy_all(struct muster *m, uint64_t deadline_ns)
+/* Closing. */
+
+/* Whether a thread of the job's has something of ours to do before it is away or has left. */
+static bool is_busy_locked(const struct job_thread *thread)
 {
+    return thread->state == THREAD_INSIDE &&
+           !atomic_load_explicit(&thread->is_away, memory_order_relaxed);
+}
+
+static bool has_busy_threads_locked(const struct muster_job *job)
+{
+    bool has = is_busy_locked(&job->conductor) || is_busy_locked(&job->source.thread);
+    for (uint32_t i = 0; i < job->lane_count; i++)
+        has = has || is_busy_locked(&job->lanes[i].thread);
+    return has;
+}
+
+/*
+ * Waits for the threads of a job that was given up, as long as it has time; then tells them to leave,
+ * and counts those that are away. Called with the lock.
+ */
+static void abandon_locked(struct muster_job *job, struct jobs_lost *lost)
+{
+    struct muster *m = job->m;
+    char missing[MISSING_BYTES];
+    struct run_device *device;
+    while (job->threads > 0 && platform_condition_wait(&job->changed, &m->lock, job->give_up_ns)) {}
+    if (name_missing_locked(job, missing, &device) && !*lost->what.text) {
+        muster_error_fill(&lost->what, MUSTER_E_DEVICE_HUNG, 0, NULL, "%s", missing);
+        if (device)
+            run_error_device(&lost->what, device);
+    }
+    for (uint32_t i = 0; i < job->lane_count; i++)
+        if (job->lanes[i].thread.state == THREAD_INSIDE)
+            job->lanes[i].device->had_its_time = true;
+    job->is_abandoned = true;
+    job_wake_locked(job);
+    /* A thread that is away may be so for a moment only. */
+    uint64_t grace_ns = platform_deadline_ns(ABANDON_GRACE_NS);
+    while (job->threads > 0 && (platform_clock_ns() < grace_ns || has_busy_threads_locked(job)))
+        platform_condition_wait(&job->changed, &m->lock, platform_clock_ns() + LOOK_AGAIN_NS);
+    lost->threads += job->threads;
+    lost->in_user_code += job->threads - job->lane_threads;
+}
+
+void jobs_destroy_all(struct muster *m, struct jobs_lost *lost)
+{
+    *lost = (struct jobs_lost){ .what = { .size = sizeof lost->what } };
     /* All at once first, so that they end side by side. */
     run_lock(m);
     for (struct muster_job *job = m->jobs; job; job = job->next) {
-        job->give_up_ns = deadline_ns;
         job_cancel(job->core);
-        job_wake_locked(job);
+        begin_patience_locked(job);
     }
     run_unlock(m);
     while (m->jobs)
         muster_job_destroy(m->jobs);
-    return !m->jobs_left;
+    run_lock(m);
+    for (struct muster_job *job = m->jobs_left; job; job = job->next)
+        abandon_locked(job, lost);
+    for (struct muster_job *job = m->jobs_left; lost->threads > 0 && job; job = job->next)
+        detach_threads_locked(job);
+    run_unlock(m);
+    if (lost->threads > 0)
+        return;
+    for (struct muster_job *job = m->jobs_left; job; job = job->next)
+        join_threads(job);
+    jobs_free_left(m);
+}
+
+void jobs_free_last(struct muster *m, bool all)
+{
+    for (struct muster_job *job = m->jobs_left; job; job = job->next)
+        for (uint32_t i = 0; i < job->lane_count && !all; i++) {
+            if (!job->lanes[i].device->is_hung)
+                line_forget(&job->lanes[i]);
+            lane_tear_down(&job->lanes[i]);
+        }
+    run_lock(m);
+    for (struct muster_job *job = m->jobs_left; all && job; job = job->next)
+        job->outstanding = 0;
+    run_unlock(m);
+    jobs_free_left(m);
+    /* What a device that hangs may still run is not unloaded with kernels either, from here on. */
+    for (struct muster_job *job = m->jobs_left; job; job = job->next)
+        let_kernels_go(job);
 }
 
 /* A job from its start to its end. */

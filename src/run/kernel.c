@@ -203,16 +203,32 @@ static void free_built(struct built *built)
 {
     struct run_device *device = built->device;
     const struct muster_backend *table = &device->backend->table;
+    /* A hung driver is not asked for anything more, nor is code unloaded that it may still run. */
+    if (device->is_hung) {
+        run_lock(device->m);
+        built->next = device->built_left;
+        device->built_left = built;
+        run_unlock(device->m);
+        return;
+    }
     if (built->state) {
-        /* A hung driver is not asked for anything more. */
-        if (!device->is_hung)
-            table->kernel_deinit(built->state);
+        table->kernel_deinit(built->state);
         allocator_give(&device->m->allocator, built->state, 1, table->kernel_bytes);
     }
-    /* Nor is code unloaded that it may still be running. */
-    if (!device->is_hung)
-        kernel_image_release(&built->image, &device->m->allocator);
+    kernel_image_release(&built->image, &device->m->allocator);
     allocator_give(&device->m->allocator, built, 1, sizeof *built);
+}
+
+void kernels_free_left(struct run_device *device)
+{
+    const struct muster_allocator *allocator = &device->m->allocator;
+    while (device->built_left) {
+        struct built *built = device->built_left;
+        device->built_left = built->next;
+        allocator_give(allocator, built->state, 1, device->backend->table.kernel_bytes);
+        kernel_image_release(&built->image, allocator);
+        allocator_give(allocator, built, 1, sizeof *built);
+    }
 }
 
 static void free_all(struct muster_kernel *kernel)

@@ -18,6 +18,44 @@ static uint64_t items_of(struct muster_range range)
     return range.end - range.begin;
 }
 
+/* Away and back. */
+
+void lane_unlock(struct run_lane *lane)
+{
+    thread_goes_away(&lane->thread);
+    run_unlock(lane->job->m);
+}
+
+static void note_back_locked(struct run_lane *lane)
+{
+    struct run_device *device = lane->device;
+    if (!lane->is_stuck)
+        return;
+    lane->is_stuck = false;
+    device->stuck_calls--;
+    device_view_locked(device);
+    platform_condition_wake_all(&device->m->changed);
+}
+
+void lane_lock(struct run_lane *lane)
+{
+    run_lock(lane->job->m);
+    thread_is_back(&lane->thread);
+    note_back_locked(lane);
+}
+
+void lane_note_stuck_locked(struct run_lane *lane)
+{
+    struct run_device *device = lane->device;
+    if (lane->is_stuck || !atomic_load_explicit(&lane->thread.is_away, memory_order_relaxed))
+        return;
+    lane->is_stuck = true;
+    device->stuck_calls++;
+    device_view_locked(device);
+    /* Whoever waits for that thread to let go of something looks again. */
+    platform_condition_wake_all(&device->m->changed);
+}
+
 /* Setting up. */
 
 /* Whether the device copies from the caller's array as fast as it can, or has none to copy from. */
@@ -297,6 +335,20 @@ static muster_status copy_in(struct lane_slot *slot, size_t arg, muster_block bl
     return muster_copy_in(job->m, slot->stream, block, offset, from, bytes, err);
 }
 
+/* Between a unit's steps: a driver that did return is not stuck, and a job that is over needs no more. */
+static muster_status check_wanted(struct lane_slot *slot, struct muster_error *err)
+{
+    struct run_lane *lane = slot->lane;
+    if (lane->is_stuck) {
+        run_lock(lane->job->m);
+        note_back_locked(lane);
+        run_unlock(lane->job->m);
+    }
+    if (!thread_is_given_up(&lane->thread))
+        return MUSTER_OK;
+    return muster_error_fill(err, MUSTER_E_CANCELLED, 0, NULL, "the job is over");
+}
+
 static muster_status make_operand(struct lane_slot *slot, size_t arg, struct muster_operand *out,
                                   struct muster_error *err)
 {
@@ -327,8 +379,10 @@ static muster_status copy_out(struct lane_slot *slot, struct muster_error *err)
             continue;
         uint64_t offset = slot->part.begin * job->args[i].bytes;
         char *to = job_buffer(job, slot->buffer) + job->out_offsets[i] + offset;
-        muster_status status = muster_copy_out(job->m, slot->stream, to, slot->blocks[i], offset,
-                                               items_of(slot->part) * job->args[i].bytes, err);
+        muster_status status = check_wanted(slot, err);
+        if (status == MUSTER_OK)
+            status = muster_copy_out(job->m, slot->stream, to, slot->blocks[i], offset,
+                                     items_of(slot->part) * job->args[i].bytes, err);
         if (status != MUSTER_OK)
             return status;
     }
@@ -339,15 +393,17 @@ static muster_status give_unit(struct lane_slot *slot, struct muster_error *err)
 {
     struct muster_job *job = slot->lane->job;
     struct muster_operand operands[MUSTER_ARGS_MAX];
+    muster_status status = MUSTER_OK;
     for (size_t i = 0; i < job->desc.arg_count; i++) {
-        muster_status status = make_operand(slot, i, &operands[i], err);
-        if (status != MUSTER_OK)
+        if ((status = check_wanted(slot, err)) != MUSTER_OK ||
+            (status = make_operand(slot, i, &operands[i], err)) != MUSTER_OK)
             return status;
     }
     timing_mark(slot, 0);
-    muster_status status =
-        muster_launch(job->m, slot->stream, job->desc.kernel, slot->part.begin,
-                      items_of(slot->part), operands, job->desc.arg_count, &slot->result, err);
+    if ((status = check_wanted(slot, err)) != MUSTER_OK)
+        return status;
+    status = muster_launch(job->m, slot->stream, job->desc.kernel, slot->part.begin,
+                           items_of(slot->part), operands, job->desc.arg_count, &slot->result, err);
     timing_mark(slot, 1);
     if (status == MUSTER_OK)
         status = copy_out(slot, err);
@@ -375,6 +431,9 @@ static void watch(struct lane_slot *slot)
     struct run_device *device = slot->lane->device;
     struct run_stream *stream;
     struct muster *m = device->m;
+    /* Nobody is left to hear of it, and the backend may be asked for nothing more. */
+    if (run_is_abandoned(m))
+        return;
     muster_status status = stream_pin_to_finish(m, slot->stream, &stream, NULL);
     if (status == MUSTER_OK) {
         status = device->backend->table.host_call(stream->state, on_end, slot, NULL);
@@ -526,15 +585,14 @@ void lane_finish_locked(struct lane_slot *slot)
 {
     struct run_lane *lane = slot->lane;
     struct muster_job *job = lane->job;
-    struct muster *m = job->m;
-    run_unlock(m);
+    lane_unlock(lane);
     see_flights_end(slot);
     if (slot->ended == MUSTER_E_STREAM_FAILED && slot->has_stream)
         renew_stream(slot);
     /* A pipeline's own accounting has said when it was at work, or nobody has. */
     if (!lane->line)
         timing_read(slot);
-    run_lock(m);
+    lane_lock(lane);
     uint64_t now_ns = platform_clock_ns();
     loss_attempt_locked(slot);
     uint64_t due_ns = job_look_due(job->core);
@@ -543,9 +601,9 @@ void lane_finish_locked(struct lane_slot *slot)
         job->outstanding++;
         if (job_look_due(job->core) < due_ns)
             job_wake_locked(job);
-        run_unlock(m);
+        lane_unlock(lane);
         start_part(slot);
-        run_lock(m);
+        lane_lock(lane);
         return;
     }
     enum job_end end = judge(slot);
@@ -599,30 +657,37 @@ static bool start_next_locked(struct run_lane *lane)
         return false;
     if (slot->stage != STAGE_RUNNING)
         return true;
-    run_unlock(lane->job->m);
+    lane_unlock(lane);
     start_unit(slot);
-    run_lock(lane->job->m);
+    lane_lock(lane);
     return true;
 }
 
-bool lane_may_leave_locked(struct run_lane *lane)
+bool lane_may_leave_locked(const struct run_lane *lane)
 {
-    struct job_lane_report report;
-    job_lane_report(lane->job->core, lane->index, &report);
-    return lane->running == 0 || report.is_hung || lane->job->has_given_up;
+    return lane->running == 0 || lane->job->is_abandoned;
 }
 
-void lane_run(void *argument)
+/* What the lane has on its device goes back before its thread ends. */
+static void leave(struct run_lane *lane)
 {
-    struct run_lane *lane = argument;
     struct muster_job *job = lane->job;
-    if (lane->line) {
-        line_run(lane);
-        return;
-    }
+    /* Closing without this thread has left all to the device. */
+    if (!run_is_abandoned(job->m))
+        lane_tear_down(lane);
+    lane_lock(lane);
+    if (--job->lane_threads == 0)
+        workers_dismiss(job->workers);
+    job_thread_leave_locked(job, &lane->thread);
+    run_unlock(job->m);
+}
+
+static void run_units(struct run_lane *lane)
+{
+    struct muster_job *job = lane->job;
     /* Before any unit's clock runs: a compiler may take longer than all units together. */
     kernel_prepare(job->desc.kernel, lane->device);
-    run_lock(job->m);
+    lane_lock(lane);
     for (;;) {
         struct lane_slot *finished = find_slot(lane, STAGE_FINISHED);
         if (finished) {
@@ -639,7 +704,16 @@ void lane_run(void *argument)
             job_wake_locked(job);
         platform_condition_wait(&job->changed, &job->m->lock, UINT64_MAX);
     }
-    job->lanes_inside--;
-    job_wake_locked(job);
-    run_unlock(job->m);
+    lane_unlock(lane);
+}
+
+void lane_run(void *argument)
+{
+    struct run_lane *lane = argument;
+    thread_goes_away(&lane->thread);
+    if (lane->line)
+        line_run(lane);
+    else
+        run_units(lane);
+    leave(lane);
 }

@@ -14,13 +14,13 @@
 #define SPIN_NS 30000u
 #define SLEEP_MIN_NS 20000u
 #define SLEEP_MAX_NS 1000000u
+/* Nobody waits for a lane that was given up. */
+#define SLEEP_GIVEN_UP_NS 20000000u
 /* A lane sleeps for this part of what a unit takes. */
 #define SLEEPS_PER_UNIT 16u
 /* Slots begin at such multiples. */
 #define SLOT_ALIGNMENT 256u
 #define WORKERS_PER_JOB 4u
-/* So long a hung device that is back is given to do what gates had held it from. */
-#define LOOK_NS 50000000u
 /* A lane with this much to do can wait for more. */
 #define ENOUGH_NS 4000000u
 
@@ -325,7 +325,7 @@ muster_status line_set_up(struct run_lane *lane, struct muster_error *err)
     if (line->is_staged || line->pipeline->has_host_steps) {
         /* Lanes share them. */
         if (!job->workers)
-            status = workers_start(job->m, WORKERS_PER_JOB, &job->workers, err);
+            status = workers_start(job, WORKERS_PER_JOB, &job->workers, err);
     }
     if (status == MUSTER_OK)
         status = take_streams(line, err);
@@ -641,7 +641,10 @@ static muster_status do_step(struct line_unit *unit, uint32_t step, struct muste
     muster_status status = MUSTER_OK;
     if (is_once)
         return do_parts(unit, step, 0, unit->part_count, err);
-    for (uint32_t part = 0; part < unit->part_count && status == MUSTER_OK; part++)
+    /* A job that is over did not wait for its user's code or for a driver: nothing more is begun. */
+    for (uint32_t part = 0; part < unit->part_count && status == MUSTER_OK &&
+                            !thread_is_given_up(&unit->line->lane->thread);
+         part++)
         status = do_parts(unit, step, part, 1, err);
     return status;
 }
@@ -954,12 +957,7 @@ static void note_host_steps_locked(struct line *line)
         return;
     line->is_held_up = is_held_up;
     job_lane_held_up(job->core, line->lane->index, is_held_up, platform_clock_ns());
-    /* A runtime that closes did not wait for the device all that time either. */
-    if (!is_held_up && job->has_given_up) {
-        job->has_given_up = false;
-        job->give_up_ns = platform_deadline_ns(job->m->options.close_ns / 2);
-    }
-    if (job_look_due(job->core) < due_ns || job->give_up_ns < UINT64_MAX)
+    if (job_look_due(job->core) < due_ns)
         job_wake_locked(job);
 }
 
@@ -981,80 +979,29 @@ static void wait_locked(struct line *line)
     }
     uint64_t pause_ns = line->unit_ns / SLEEPS_PER_UNIT;
     pause_ns = pause_ns < SLEEP_MIN_NS ? SLEEP_MIN_NS : least(pause_ns, SLEEP_MAX_NS);
+    if (thread_is_given_up(&line->lane->thread))
+        pause_ns = SLEEP_GIVEN_UP_NS;
     platform_condition_wait(&job->changed, &job->m->lock, now_ns + pause_ns);
 }
 
-/* Whether the lane leaves its device to itself. What workers have is seen to its end. */
-static bool may_leave_locked(struct line *line)
-{
-    struct muster_job *job = line->job;
-    if (!job->must_leave || line->host_steps > 0)
-        return false;
-    return lane_may_leave_locked(line->lane);
-}
-
-/* Called with the lock, which is not held all the time. */
+/* Called with the lock, which the lane's thread lets go of. */
 static void leave_locked(struct line *line)
 {
-    struct muster *m = line->job->m;
-    /* What a hung device still has is not what it can be counted on to finish. */
+    /* Units that the device has not finished are ended for its figures: they may never finish. */
     for (uint64_t number = line->oldest; number < line->next; number++)
         end_load_locked(unit_at(line, number), false, platform_clock_ns());
-    run_unlock(m);
+    lane_unlock(line->lane);
     if (account_is_on(line) && !line->was_refused && line->oldest == line->next)
         account_check(line);
-    run_lock(m);
 }
 
-/* Whether the device has done what it was given of the unit, as far as that was recorded. */
-static bool is_given_over(struct line_unit *unit)
-{
-    const struct line *line = unit->line;
-    for (uint32_t s = 1; s < sink_of(line) && s < unit->next; s++)
-        if (!is_host(line, s) && (line->recording >> s & 1) && !has_arrived(unit, s))
-            return false;
-    return true;
-}
-
-/*
- * Opens the gates that streams still wait at, since nobody will end the host steps before them: unit
- * by unit, for what one of them does is ordered with the next one's by that. False: not yet done.
- */
-static bool open_gates(struct line *line)
-{
-    uint64_t deadline_ns = platform_deadline_ns(LOOK_NS);
-    for (uint64_t number = line->oldest; number < line->next; number++) {
-        for (uint32_t i = 0; i < line->plan->edge_count; i++)
-            if (line->gates[i])
-                table_of(line)->gate_publish(line->gates[i], number, NULL);
-        while (!is_given_over(unit_at(line, number))) {
-            if (platform_clock_ns() >= deadline_ns)
-                return false;
-            platform_thread_yield();
-        }
-    }
-    return true;
-}
-
-void line_look_again(struct run_lane *lane)
+void line_forget(struct run_lane *lane)
 {
     struct line *line = lane->line;
-    if (!line || !line->units || line->oldest == line->next)
-        return;
-    if (line->plan->needs_gates && !open_gates(line))
-        return;
-    /* Not all that it was given has recorded something: the streams must have come to their ends. */
-    for (uint32_t i = 0; i < line->pipeline->declaration.stream_count; i++) {
-        muster_status status = table_of(line)->stream_query(line->streams[i]->state, NULL);
-        if (status != MUSTER_OK && !run_is_over(status))
-            return;
-    }
-    run_lock(line->job->m);
-    for (; line->oldest < line->next; line->oldest++) {
+    for (; line && line->oldest < line->next; line->oldest++) {
         unit_at(line, line->oldest)->slot->stage = STAGE_FREE;
         line->job->outstanding--;
     }
-    run_unlock(line->job->m);
 }
 
 void line_run(struct run_lane *lane)
@@ -1064,7 +1011,7 @@ void line_run(struct run_lane *lane)
     for (uint32_t i = 0; i < job->pipeline->declaration.stage_count; i++)
         if (job->pipeline->stages[i].kernel)
             kernel_prepare(job->pipeline->stages[i].kernel, lane->device);
-    run_lock(job->m);
+    lane_lock(lane);
     for (;;) {
         uint64_t seen = job->changes, due_ns = job_look_due(job->core);
         bool has_moved = claim_locked(line);
@@ -1074,7 +1021,7 @@ void line_run(struct run_lane *lane)
             seen = job->changes;
         }
         line->is_over = job_state(job->core) != JOB_RUNNING;
-        run_unlock(job->m);
+        lane_unlock(lane);
         has_moved = move_units(line) || has_moved;
         bool is_oldest_over = line->oldest < line->next && is_over(unit_at(line, line->oldest));
         if (is_oldest_over)
@@ -1083,7 +1030,7 @@ void line_run(struct run_lane *lane)
             renew_streams(line);
             has_moved = true;
         }
-        run_lock(job->m);
+        lane_lock(lane);
         note_host_steps_locked(line);
         if (is_oldest_over)
             finish_locked(line);
@@ -1091,13 +1038,10 @@ void line_run(struct run_lane *lane)
             line->moved_ns = platform_clock_ns();
             continue;
         }
-        if (may_leave_locked(line))
+        if (job->must_leave && lane_may_leave_locked(lane))
             break;
         if (job->changes == seen)
             wait_locked(line);
     }
     leave_locked(line);
-    job->lanes_inside--;
-    job_wake_locked(job);
-    run_unlock(job->m);
 }

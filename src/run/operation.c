@@ -67,6 +67,9 @@ static muster_status hold_locked(struct operation_run *run, enum holder holder,
             return status;
         i++;
         if (block->holder == HOLDER_OPERATION) {
+            /* The other one may be in a call that does not return. */
+            if ((status = device_check_locked(run->stream->device, err)) != MUSTER_OK)
+                return status;
             platform_condition_wait(&m->changed, &m->lock, UINT64_MAX);
             i = 0;
         }

@@ -86,12 +86,17 @@ struct work {
     struct work *next;
 };
 struct workers;
-muster_status workers_start(struct muster *m, uint32_t count, struct workers **out,
+/* They count among the job's threads. */
+muster_status workers_start(struct muster_job *job, uint32_t count, struct workers **out,
                             struct muster_error *err);
 /* Takes what has not begun too. Any thread. */
 void workers_give(struct workers *workers, struct work *work);
-/* All that was given has run. NULL is allowed. */
-void workers_stop(struct workers *workers);
+/* They leave when all that was given has run. Called with or without the lock. NULL is allowed. */
+void workers_dismiss(struct workers *workers);
+/* The runtime closes without those that are away in user code; nothing more is begun. With the lock. */
+void workers_detach(struct workers *workers);
+/* After all have left. NULL is allowed. */
+void workers_free(struct workers *workers);
 
 /* line.c */
 
@@ -183,11 +188,8 @@ void line_run(struct run_lane *lane);
 /* Nothing of it is under way. */
 void line_tear_down(struct run_lane *lane);
 void line_free(struct run_lane *lane);
-/*
- * For a lane that was left because its device hung: whether it has come back meanwhile. Then nothing of
- * it is under way. No lock is held.
- */
-void line_look_again(struct run_lane *lane);
+/* For a lane that has left at the runtime's end: its device turned out to have finished its units. */
+void line_forget(struct run_lane *lane);
 
 /* A part's place in a buffer; `count` parts from there. */
 struct line_place {

@@ -284,7 +284,7 @@ static muster_status deliver_part(struct muster_job *job, uint32_t buffer, uint3
                                           .output_bytes = bytes,
                                           .job = job,
                                           .buffer = buffer };
-    return job->desc.sink ? job->desc.sink(job->desc.sink_user, &result) : MUSTER_OK;
+    return job_call_sink(job, &result);
 }
 
 muster_status pipeline_deliver(struct muster_job *job, uint32_t buffer, struct muster_range range)
@@ -295,6 +295,9 @@ muster_status pipeline_deliver(struct muster_job *job, uint32_t buffer, struct m
     for (uint64_t begin = range.begin; begin < range.end && status == MUSTER_OK; part++) {
         uint64_t end = begin + least(job->part_items, range.end - begin);
         status = deliver_part(job, buffer, part, (struct muster_range){ begin, end });
+        /* The job did not wait for the sink: the caller's array is his again. */
+        if (thread_is_given_up(&job->conductor))
+            return status;
         begin = end;
     }
     return status;

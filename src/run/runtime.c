@@ -15,12 +15,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* How long drivers may take at the end, beyond what unfinished work may, if `close_ns` is less. */
+#define CLOSING_GRACE_NS 1000000000u
 /* How often a driver is asked at the end whether a stream is finished, if it does not answer. */
 #define DRAIN_TRIES 3
 
 void run_log(const struct muster *m, enum muster_log_level level, const char *format, ...)
 {
-    if (!m->options.log || level > m->options.log_level)
+    if (!m->options.log || level > m->options.log_level || run_is_abandoned(m))
         return;
     char text[512];
     va_list arguments;
@@ -36,6 +38,30 @@ static void services_log(const struct muster_services *services, enum muster_log
     const struct muster *m =
         (const struct muster *)((const char *)services - offsetof(struct muster, services));
     run_log(m, level, "%s", text);
+}
+
+/*
+ * The caller's allocator is his again once the runtime is closed, also when threads that were away
+ * come back to what is left of it.
+ */
+static bool may_ask_allocator(const struct muster *m)
+{
+    return !run_is_abandoned(m) || m->options.allocator.allocate == platform_heap.allocate;
+}
+
+static void *allocate(void *user, size_t bytes, size_t alignment)
+{
+    const struct muster *m = user;
+    const struct muster_allocator *given = &m->options.allocator;
+    return may_ask_allocator(m) ? given->allocate(given->user, bytes, alignment) : NULL;
+}
+
+static void release(void *user, void *memory, size_t bytes)
+{
+    const struct muster *m = user;
+    const struct muster_allocator *given = &m->options.allocator;
+    if (may_ask_allocator(m))
+        given->release(given->user, memory, bytes);
 }
 
 muster_status run_no_memory(struct muster_error *err, const char *what)
@@ -226,7 +252,7 @@ muster_status muster_open(struct muster **out, const struct muster_options *give
         return run_no_memory(err, "the runtime");
     const char *file;
     int line;
-    m->allocator = options.allocator;
+    m->allocator = (struct muster_allocator){ allocate, release, m };
     m->options = options;
     m->forks = platform_forks();
     m->invariants_before = invariant_count(&file, &line);
@@ -303,7 +329,8 @@ static muster_status drain_devices(struct muster *m, uint64_t deadline_ns, struc
         device->is_hung = device->is_hung || device->stuck_calls > 0;
         for (uint32_t slot = 0; slot < device->stream_count && !device->is_hung; slot++) {
             /* Finished, well or not; any other answer leaves open whether it still runs. */
-            device->is_hung = !run_is_over(drain_stream(&device->streams[slot], deadline_ns));
+            device->is_hung = !run_is_over(
+                drain_stream(&device->streams[slot], device->had_its_time ? 0 : deadline_ns));
         }
         if (device->is_hung && result == MUSTER_OK) {
             name_hung(device, err);
@@ -323,68 +350,40 @@ static bool is_within(const struct muster *m)
 }
 
 /* Jobs and tasks end. Both may start more of either meanwhile, and use files. */
-static bool end_work(struct muster *m)
+static void end_work(struct muster *m, struct jobs_lost *lost)
 {
-    bool have_ended = true, is_over;
+    bool is_over;
     do {
-        /* Half of the time for jobs, so that there is some left to see what else is unfinished. */
-        have_ended &= jobs_destroy_all(m, platform_deadline_ns(m->options.close_ns / 2));
+        jobs_destroy_all(m, lost);
         tasks_drain(m);
         run_lock(m);
         is_over = !m->jobs;
         run_unlock(m);
     } while (!is_over);
-    return have_ended;
 }
 
 /*
- * Threads sit in calls of a driver and will come back to this memory, if ever they do: it stays, on a
- * list, so that nobody takes it for a leak. What was given has had its time; how it ended is told.
+ * All that calls drivers, which may never return: a thread does it, and the one who closes waits for
+ * that thread as long as it may.
  */
-static void abandon(struct muster *m, uint64_t deadline_ns)
-{
-    static _Atomic(struct muster *) abandoned;
-    drain_devices(m, deadline_ns, NULL);
-    for (uint32_t i = 0; i < m->device_count; i++)
-        flights_end(m->devices[i]);
-    m->next_abandoned = atomic_load_explicit(&abandoned, memory_order_relaxed);
-    while (!atomic_compare_exchange_weak_explicit(&abandoned, &m->next_abandoned, m,
-                                                  memory_order_relaxed, memory_order_relaxed))
-        continue;
-}
+struct closing {
+    struct muster *m;
+    struct platform_thread thread;
+    uint64_t deadline_ns;
+    bool is_over;     /* with the lock */
+    bool is_complete; /* all backends are closed */
+    muster_status status;
+    struct muster_error error;
+};
 
-muster_status muster_close(struct muster *m, struct muster_error *err)
+static void close_drivers(struct closing *closing)
 {
-    if (!m)
-        return MUSTER_OK;
-    if (run_is_forked(m))
-        return run_say_forked(err);
-    if (is_within(m))
-        return run_say_stuck(err, "muster_close");
-    uint64_t deadline_ns = platform_deadline_ns(m->options.close_ns);
-    files_cancel_all(m);
-    bool have_ended = end_work(m);
-    files_destroy_all(m);
-    struct muster_error stuck = { .size = sizeof stuck };
-    uint32_t stuck_count = tasks_destroy(m, &stuck);
-    copiers_destroy(m);
-    /* Sinks and tasks took what time they wanted; a device that did not come back had its own. */
-    if (have_ended)
-        deadline_ns = platform_deadline_ns(m->options.close_ns);
-    if (!poller_destroy(m, deadline_ns) && stuck_count++ == 0)
-        muster_error_fill(&stuck, MUSTER_E_DEVICE_HUNG, 0,
-                          "restart the process to get its memory back",
-                          "a driver does not answer; the runtime is abandoned as it is");
-    if (stuck_count > 0) {
-        abandon(m, deadline_ns);
-        if (err)
-            *err = stuck;
-        return MUSTER_E_DEVICE_HUNG;
-    }
-    muster_status status = drain_devices(m, deadline_ns, err);
+    struct muster *m = closing->m;
+    struct muster_error *err = &closing->error;
+    closing->status = drain_devices(m, closing->deadline_ns, err);
     tasks_let_kernels_go(m);
     /* What came back meanwhile can still be told that job memory goes. */
-    jobs_free_left(m, false);
+    jobs_free_last(m, false);
     data_destroy_all(m);
     blocks_destroy(m);
     pipelines_destroy_all(m);
@@ -392,14 +391,99 @@ muster_status muster_close(struct muster *m, struct muster_error *err)
     /* Slices come after their parents in the list; what is gone is not in it any more. */
     while (m->device_count > 0) {
         struct run_device *device = m->devices[--m->device_count];
-        if (device_destroy(device) == MUSTER_OK || status != MUSTER_OK)
+        if (device_destroy(device) == MUSTER_OK || closing->status != MUSTER_OK)
             continue;
-        status = muster_error_fill(err, MUSTER_E_DEVICE_HUNG, 0, restart_fix,
-                                   "%s still runs what cannot be stopped; it is abandoned",
-                                   device->info.id);
+        closing->status = muster_error_fill(err, MUSTER_E_DEVICE_HUNG, 0, restart_fix,
+                                            "%s still runs what cannot be stopped; it is abandoned",
+                                            device->info.id);
         run_error_device(err, device);
     }
-    bool is_complete = backends_unload(m);
+    closing->is_complete = backends_unload(m);
+}
+
+/*
+ * Where threads are away and may come back to the runtime nothing is given back. What was given to
+ * devices is waited for all the same, and how it ended is told.
+ */
+static void finish_work(struct closing *closing)
+{
+    struct muster *m = closing->m;
+    drain_devices(m, closing->deadline_ns, NULL);
+    for (uint32_t i = 0; i < m->device_count; i++)
+        flights_end(m->devices[i]);
+}
+
+static void run_closing(struct closing *closing, void (*run)(struct closing *closing))
+{
+    run(closing);
+    run_lock(closing->m);
+    closing->is_over = true;
+    platform_condition_wake_all(&closing->m->changed);
+    run_unlock(closing->m);
+}
+
+static void close_on_thread(void *argument)
+{
+    run_closing(argument, close_drivers);
+}
+
+static void finish_on_thread(void *argument)
+{
+    run_closing(argument, finish_work);
+}
+
+/* False if it has not come back in time, and goes on without us. Without memory there is no thread. */
+static bool wait_for_closing(struct closing *closing, void (*run)(void *argument))
+{
+    struct muster *m = closing->m;
+    uint64_t close_ns = m->options.close_ns;
+    uint64_t grace_ns = close_ns > CLOSING_GRACE_NS ? close_ns : CLOSING_GRACE_NS;
+    if (!m->closing || platform_thread_start(&closing->thread, run, closing, "muster-close", NULL,
+                                             NULL) != MUSTER_OK) {
+        run(closing);
+        return true;
+    }
+    run_lock(m);
+    uint64_t now_ns = platform_clock_ns();
+    uint64_t from_ns = closing->deadline_ns > now_ns ? closing->deadline_ns : now_ns;
+    uint64_t until_ns = grace_ns < UINT64_MAX - from_ns ? from_ns + grace_ns : UINT64_MAX;
+    while (!closing->is_over && platform_condition_wait(&m->changed, &m->lock, until_ns)) {}
+    bool is_over = closing->is_over;
+    run_unlock(m);
+    if (is_over)
+        platform_thread_join(&closing->thread);
+    else
+        platform_thread_detach(&closing->thread);
+    return is_over;
+}
+
+/* Runtimes that threads may still come back to: kept, where a look for leaks finds them. */
+static _Atomic(struct muster *) abandoned;
+
+/* The caller's things are his from here on. */
+static void keep(struct muster *m)
+{
+    atomic_store_explicit(&m->is_abandoned, true, memory_order_relaxed);
+    m->next_abandoned = atomic_load(&abandoned);
+    while (!atomic_compare_exchange_weak(&abandoned, &m->next_abandoned, m)) {}
+}
+
+static void say_no_answer(struct muster_error *err, const char *what)
+{
+    muster_error_fill(err, MUSTER_E_DEVICE_HUNG, 0, restart_fix,
+                      "no answer from %s; the runtime is abandoned as it is", what);
+}
+
+/* All that has to do with drivers is done: the rest. */
+static muster_status free_runtime(struct closing *closing, struct muster_error *err)
+{
+    struct muster *m = closing->m;
+    muster_status status = closing->status;
+    bool is_complete = closing->is_complete;
+    if (err && status != MUSTER_OK)
+        *err = closing->error;
+    allocator_give(&m->allocator, m->closing, 1, sizeof *m->closing);
+    m->closing = NULL;
     table_destroy(m, &m->blocks);
     table_destroy(m, &m->data);
     table_destroy(m, &m->leases);
@@ -407,9 +491,11 @@ muster_status muster_close(struct muster *m, struct muster_error *err)
     trace_destroy(m);
     allocator_give(&m->allocator, m->views, m->view_capacity, sizeof *m->views);
     /* A backend that could not be closed goes on using what the runtime lent it. */
-    if (!is_complete)
+    if (!is_complete) {
+        keep(m);
         return status;
-    jobs_free_left(m, true);
+    }
+    jobs_free_last(m, true);
     tasks_free(m);
     platform_condition_deinit(&m->changed);
     platform_mutex_deinit(&m->lock);
@@ -420,9 +506,53 @@ muster_status muster_close(struct muster *m, struct muster_error *err)
         status = muster_error_fill(
             err, MUSTER_E_INTERNAL, 0, "please report it with what led to it",
             "an invariant was broken while the runtime was open, the first at %s:%d", file, line);
-    struct muster_allocator allocator = m->allocator;
+    struct muster_allocator allocator = m->options.allocator;
     allocator_give(&allocator, m, 1, sizeof *m);
     return status;
+}
+
+muster_status muster_close(struct muster *m, struct muster_error *err)
+{
+    if (!m)
+        return MUSTER_OK;
+    if (run_is_forked(m))
+        return run_say_forked(err);
+    if (is_within(m))
+        return run_say_stuck(err, "muster_close");
+    struct jobs_lost lost;
+    struct muster_error stuck = { .size = sizeof stuck };
+    uint64_t deadline_ns = platform_deadline_ns(m->options.close_ns);
+    files_cancel_all(m);
+    end_work(m, &lost);
+    /* User code that has not returned may be within a file. */
+    if (lost.in_user_code == 0)
+        files_destroy_all(m);
+    uint32_t stuck_count = tasks_destroy(m, &stuck);
+    if (lost.threads == 0)
+        copiers_destroy(m);
+    /* Tasks took what time they wanted; a device that did not come back had its own. */
+    if (!*lost.what.text)
+        deadline_ns = platform_deadline_ns(m->options.close_ns);
+    /* Jobs may have used up the time; a poller that is not stuck leaves at once. */
+    if (!poller_destroy(m, platform_deadline_ns(m->options.close_ns)) && stuck_count++ == 0)
+        say_no_answer(&stuck, "a driver");
+    if (lost.threads > 0) {
+        say_no_answer(&stuck, lost.what.text);
+        memcpy(stuck.device, lost.what.device, sizeof stuck.device);
+    }
+    m->closing = allocator_take(&m->allocator, 1, sizeof *m->closing);
+    struct closing here, *closing = m->closing ? m->closing : &here;
+    *closing = (struct closing){ .m = m, .deadline_ns = deadline_ns };
+    bool is_lost = lost.threads > 0 || stuck_count > 0;
+    bool is_over = wait_for_closing(closing, is_lost ? finish_on_thread : close_on_thread);
+    if (!is_lost && is_over)
+        return free_runtime(closing, err);
+    if (!is_lost)
+        say_no_answer(&stuck, "a driver");
+    keep(m);
+    if (err)
+        *err = stuck;
+    return MUSTER_E_DEVICE_HUNG;
 }
 
 const char *muster_version(void)

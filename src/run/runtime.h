@@ -118,7 +118,8 @@ struct run_device {
     bool is_hung; /* what it does cannot be waited for: its memory is left alone */
     /* Calls of its driver that do not return. Until they do it is asked and given nothing more. */
     uint32_t stuck_calls;
-    uint32_t pins; /* calls under way that hold no stream */
+    bool had_its_time; /* jobs have waited for it in vain already: closing does not once more */
+    uint32_t pins;     /* calls under way that hold no stream */
     struct budget budget;
     struct run_stream *streams; /* owns; slot 0 is the default stream */
     uint32_t stream_count;
@@ -128,8 +129,9 @@ struct run_device {
     struct flight *free_flights;
     struct timing_mark *marks, *free_marks; /* owns all; those that no slot has */
     struct zombie *zombies;
-    struct slab *slabs; /* pinned host memory, owns */
-    bool reclaiming;    /* somebody looks at its zombies */
+    struct slab *slabs;       /* pinned host memory, owns */
+    struct built *built_left; /* owns: of destroyed kernels, what it may run as long as it hangs */
+    bool reclaiming;          /* somebody looks at its zombies */
     uint64_t dispatched, completed, failed, bytes_in_flight;
     uint64_t queued_items;   /* of units given and not finished */
     uint32_t streams_active; /* streams with flights */
@@ -203,9 +205,10 @@ struct run_table {
 };
 
 struct muster {
+    /* Asks options.allocator; nothing any more once the runtime is abandoned. */
     struct muster_allocator allocator;
-    struct muster
-        *next_abandoned; /* on a list of the process's: closed, but threads may come back */
+    _Atomic bool is_abandoned;     /* closed, though threads may still come back to it */
+    struct muster *next_abandoned; /* on a list of the process's, so that leaks can be told apart */
     struct muster_options options; /* strings are copies */
     struct muster_services services;
     uint64_t stream_bytes; /* planned for one stream */
@@ -249,6 +252,7 @@ struct muster {
     struct muster_file *files;         /* list, owns */
     uint32_t file_users;               /* who walk the list without the lock: none is taken out */
     struct poller *poller;             /* owns */
+    struct closing *closing;           /* owns; NULL: nobody closes it */
     struct copiers *copiers;           /* owns; NULL before the first large copy in host memory */
     struct run_counts counts;
     struct recording recording;
@@ -260,6 +264,15 @@ static inline uint64_t run_count(_Atomic uint64_t *count, uint64_t amount)
 {
     /* Relaxed: nothing is read by way of it. */
     return atomic_fetch_add_explicit(count, amount, memory_order_relaxed);
+}
+
+/*
+ * Whether the runtime was closed without the calling thread, which was away: it touches nothing any
+ * more but its own job, and leaves. Relaxed: a thread that is just coming back may miss it.
+ */
+static inline bool run_is_abandoned(const struct muster *m)
+{
+    return atomic_load_explicit(&m->is_abandoned, memory_order_relaxed);
 }
 
 static inline void run_lock(struct muster *m)
@@ -502,15 +515,22 @@ void data_forget_stream_locked(const struct run_stream *stream);
 void data_destroy_all(struct muster *m);
 
 /* job.c */
+/* Threads of jobs that were away in a driver or in user code at the end, and have been detached. */
+struct jobs_lost {
+    uint32_t threads, in_user_code;
+    struct muster_error what; /* names what jobs have waited for in vain, threads or devices */
+};
+/* Ends and destroys every job. What has not come back within `close_ns` is left to what it does. */
+void jobs_destroy_all(struct muster *m, struct jobs_lost *lost);
+/* Frees destroyed jobs whose threads have all left. */
+void jobs_free_left(struct muster *m);
 /*
- * Ends and destroys every job. Devices that have not finished by then are left to what they do;
- * false if there is such a one.
+ * At the end, when no job has a thread any more and devices were drained: frees jobs whose devices
+ * have come back after all, or `all`, when devices are gone.
  */
-bool jobs_destroy_all(struct muster *m, uint64_t deadline_ns);
+void jobs_free_last(struct muster *m, bool all);
 /* Destroys jobs that their own callbacks destroyed, now that they are over. */
 void jobs_destroy_unwanted(struct muster *m);
-/* Frees what is left of jobs whose devices came back late; all of them if `all`. */
-void jobs_free_left(struct muster *m, bool all);
 
 /* file.c */
 /* Before the job's memory goes: waits for what files still write of it, and has them forget it. */
@@ -605,6 +625,8 @@ muster_status kernel_check_arguments(const struct muster_kernel *kernel,
 void kernel_hold_locked(struct muster_kernel *kernel);
 void kernel_let_go(struct muster_kernel *kernel);
 void kernels_destroy_all(struct muster *m);
+/* After a hung device was closed: what it might have run until then. */
+void kernels_free_left(struct run_device *device);
 
 /* host_memory.c */
 /* Whether pinned memory of the device is out. */

@@ -195,9 +195,11 @@ static void supply(void *argument)
         if (asked == 0)
             break;
         run_unlock(job->m);
+        thread_goes_away(&source->thread);
         int64_t given = job->desc.source(job->desc.source_user, arrived, asked,
                                          source->ring + source_offset(source, arrived),
                                          (size_t)asked * source->item_bytes);
+        thread_is_back(&source->thread);
         run_lock(job->m);
         bool is_good = given > 0 && (uint64_t)given <= asked;
         if (is_good) {
@@ -214,6 +216,7 @@ static void supply(void *argument)
         if (!is_good)
             break;
     }
+    job_thread_leave_locked(job, &source->thread);
     run_unlock(job->m);
     platform_frame_leave(&frame);
 }
@@ -234,19 +237,9 @@ muster_status source_set_up(struct muster_job *job, struct muster_error *err)
 
 muster_status source_start(struct muster_job *job, struct muster_error *err)
 {
-    if (!job->source.ring)
-        return MUSTER_OK;
-    muster_status status =
-        platform_thread_start(&job->source.thread, supply, job, "muster-source", NULL, err);
-    job->source.is_running = status == MUSTER_OK;
-    return status;
-}
-
-void source_join(struct muster_job *job)
-{
-    if (job->source.is_running)
-        platform_thread_join(&job->source.thread);
-    job->source.is_running = false;
+    return job->source.ring
+               ? job_thread_start(job, &job->source.thread, supply, job, "muster-source", err)
+               : MUSTER_OK;
 }
 
 void source_free(struct muster_job *job)

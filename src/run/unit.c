@@ -282,6 +282,8 @@ muster_status muster_unit_launch(struct muster_unit *unit, struct muster_kernel 
         resolved[i] = (struct muster_launch_arg){ .memory = place.memory, .offset = place.offset };
     }
     status = kernel_check_arguments(kernel, checked, arg_count, err);
+    if (status == MUSTER_OK)
+        status = job_hold_kernel(unit->line->job, kernel, err);
     if (status != MUSTER_OK)
         return status;
     if (has_data)

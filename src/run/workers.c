@@ -1,24 +1,32 @@
 /*
- * Threads that run the host steps of a job's pipelines, in the order in which they are given.
+ * Threads that run the host steps of a job's pipelines, in the order in which they are given. Steps
+ * are the user's code and may never return, so nobody joins a thread that has not left by itself.
  */
 #include "base/allocator.h"
 #include "run/pipeline.h"
 
 #define WORKERS_MAX 16
 
+struct worker {
+    struct workers *workers;
+    struct job_thread thread;
+};
+
 struct workers {
-    struct muster *m;
-    struct platform_mutex lock;
+    struct muster_job *job;
+    struct platform_mutex lock; /* may be taken with the runtime's */
     struct platform_condition given;
     struct work *first, **last;
     bool must_stop;
-    struct platform_thread threads[WORKERS_MAX];
-    uint32_t thread_count;
+    struct worker all[WORKERS_MAX];
+    uint32_t count;
 };
 
 static void work(void *argument)
 {
-    struct workers *workers = argument;
+    struct worker *worker = argument;
+    struct workers *workers = worker->workers;
+    struct muster_job *job = workers->job;
     platform_mutex_lock(&workers->lock);
     for (;;) {
         struct work *mine = workers->first;
@@ -27,7 +35,9 @@ static void work(void *argument)
             if (!workers->first)
                 workers->last = &workers->first;
             platform_mutex_unlock(&workers->lock);
+            thread_goes_away(&worker->thread);
             mine->run(mine->user);
+            thread_is_back(&worker->thread);
             platform_mutex_lock(&workers->lock);
             continue;
         }
@@ -36,9 +46,12 @@ static void work(void *argument)
         platform_condition_wait(&workers->given, &workers->lock, UINT64_MAX);
     }
     platform_mutex_unlock(&workers->lock);
+    run_lock(job->m);
+    job_thread_leave_locked(job, &worker->thread);
+    run_unlock(job->m);
 }
 
-void workers_stop(struct workers *workers)
+void workers_dismiss(struct workers *workers)
 {
     if (!workers)
         return;
@@ -46,20 +59,39 @@ void workers_stop(struct workers *workers)
     workers->must_stop = true;
     platform_condition_wake_all(&workers->given);
     platform_mutex_unlock(&workers->lock);
-    while (workers->thread_count > 0)
-        platform_thread_join(&workers->threads[--workers->thread_count]);
-    platform_condition_deinit(&workers->given);
-    platform_mutex_deinit(&workers->lock);
-    allocator_give(&workers->m->allocator, workers, 1, sizeof *workers);
 }
 
-muster_status workers_start(struct muster *m, uint32_t count, struct workers **out,
+void workers_detach(struct workers *workers)
+{
+    if (!workers)
+        return;
+    platform_mutex_lock(&workers->lock);
+    workers->first = NULL;
+    workers->last = &workers->first;
+    platform_mutex_unlock(&workers->lock);
+    for (uint32_t i = 0; i < workers->count; i++)
+        platform_thread_detach(&workers->all[i].thread.thread);
+}
+
+void workers_free(struct workers *workers)
+{
+    if (!workers)
+        return;
+    while (workers->count > 0)
+        platform_thread_join(&workers->all[--workers->count].thread.thread);
+    platform_condition_deinit(&workers->given);
+    platform_mutex_deinit(&workers->lock);
+    allocator_give(&workers->job->m->allocator, workers, 1, sizeof *workers);
+}
+
+muster_status workers_start(struct muster_job *job, uint32_t count, struct workers **out,
                             struct muster_error *err)
 {
+    struct muster *m = job->m;
     struct workers *workers = allocator_take(&m->allocator, 1, sizeof *workers);
     if (!workers)
         return run_no_memory(err, "threads for host stages");
-    workers->m = m;
+    workers->job = job;
     workers->last = &workers->first;
     muster_status status = platform_mutex_init(&workers->lock, err);
     if (status != MUSTER_OK)
@@ -68,17 +100,18 @@ muster_status workers_start(struct muster *m, uint32_t count, struct workers **o
     if (status != MUSTER_OK)
         goto no_condition;
     count = count < WORKERS_MAX ? count : WORKERS_MAX;
-    while (workers->thread_count < count && status == MUSTER_OK) {
-        status = platform_thread_start(&workers->threads[workers->thread_count], work, workers,
-                                       "muster-stage", NULL, err);
-        workers->thread_count += status == MUSTER_OK;
+    while (workers->count < count && status == MUSTER_OK) {
+        struct worker *worker = &workers->all[workers->count];
+        worker->workers = workers;
+        status = job_thread_start(job, &worker->thread, work, worker, "muster-stage", err);
+        workers->count += status == MUSTER_OK;
     }
     /* One suffices for everything to get on. */
-    if (workers->thread_count > 0) {
+    if (workers->count > 0) {
         *out = workers;
         return MUSTER_OK;
     }
-    workers_stop(workers);
+    workers_free(workers);
     return status;
 no_condition:
     platform_mutex_deinit(&workers->lock);

@@ -18,8 +18,9 @@ from lib.check import ROOT, Check, Run, clean_environment  # noqa: E402
 SEED = int(os.environ.get("MUSTER_TEST_SEED", "1"))
 TIME_LIMIT_S = 120
 EDGES = os.path.join(ROOT, "examples", "kernels", "edges.c")
-# One device that takes its time, so that something can happen meanwhile; and one that is lost.
+# One device that takes its time, so that something can happen meanwhile; one that hangs, and one that is lost.
 SLOW = {"MUSTER_SIM": '[{"name":"slow","items_per_s":2e6}]'}
+HUNG = {"MUSTER_SIM": '[{"name":"a","items_per_s":4e6,"faults":[{"kind":"hang","at_launch":3}]},{"name":"b","items_per_s":1e6}]'}
 LOST = {"MUSTER_SIM": '[{"name":"a","items_per_s":4e6,"faults":[{"kind":"lost","at_launch":9}]},{"name":"b","items_per_s":1e6}]'}
 
 INVERT = """
@@ -418,8 +419,7 @@ def signals(check, bench):
     process = bench.start("-k", "forever.c", "-i", "in", "-o", "out", "--devices", "cpu")
     works_for(process, 0.2)
     process.send_signal(signal.SIGINT)
-    works_for(process, 0.2)
-    check.equal("a kernel without end", process.poll(), None)
+    works_for(process, 0.02)
     process.send_signal(signal.SIGINT)
     check.equal("two signals", process.wait(TIME_LIMIT_S), -signal.SIGINT)
     process.communicate()
@@ -430,6 +430,28 @@ def signals(check, bench):
     process.send_signal(signal.SIGINT)
     check.equal("a signal that is ignored stays so", process.wait(TIME_LIMIT_S), 0)
     process.communicate()
+
+
+def stuck(check, bench):
+    """A kernel that does not return, and a device that hangs: the command ends by itself."""
+    bench.write("in", bytes(400000))
+    bench.write("out", b"before")
+    files = sorted(os.listdir(bench.folder))
+    process = bench.start("-k", "forever.c", "-i", "in", "-o", "out", "--devices", "cpu,sim", environment=SLOW)
+    works_for(process, 0.2)
+    process.send_signal(signal.SIGTERM)
+    err = process.communicate(timeout=TIME_LIMIT_S)[1].decode()
+    check.equal("a kernel without end: it dies of the signal", process.returncode, -signal.SIGTERM)
+    check.true("what it waits for", "muster: waiting for " in err and "cpu:0" in err, err)
+    check.true("what it has given up", "muster: no answer from " in err, err)
+    check.true("what is left", "muster: ended by SIGTERM; out is as it was before\n" in err, err)
+    check.equal("the output is as it was", bench.read("out"), b"before")
+    check.equal("nothing else is left", sorted(os.listdir(bench.folder)), files)
+    data = bench.random.randbytes(400000)
+    bench.write("in", data)
+    run = bench.map("-k", "invert.c", "-i", "in", "-o", "out", "-a", "top=255", "--devices", "sim", "--unit", "20000", environment=HUNG)
+    bench.same("others have done what a device that hangs did not", run, bench.read("out"), inverted(data))
+    check.true("it is named", "no answer from sim:0" in run.err, run.err)
 
 
 def outputs(check, bench):
@@ -554,7 +576,7 @@ def main():
     check = Check()
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(check, os.path.realpath(folder))
-        for test in [records, itself, values, videos, live_records, live_video, mistakes, lost_device, signals, outputs, inputs_that_change, sparse,
+        for test in [records, itself, values, videos, live_records, live_video, mistakes, lost_device, signals, stuck, outputs, inputs_that_change, sparse,
                      fuzz, ffmpeg]:
             begin = time.monotonic()
             test(check, bench)
