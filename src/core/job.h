@@ -42,7 +42,7 @@ struct job_options {
      * are multiples of it, or as many as there are.
      */
     uint64_t grain;
-    uint64_t window;     /* most items claimed and not delivered; 0: any number */
+    uint64_t window; /* most items claimed and not delivered; 0: any number */
     uint32_t lane_count;
     uint32_t depth;     /* units a lane may hold; at least 1 */
     uint32_t units_max; /* units that may be undelivered at once, at least lane_count x depth */
