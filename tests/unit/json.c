@@ -73,6 +73,22 @@ static void sound_texts_are_accepted(void)
     }
 }
 
+/* A letter, a digit or a _ right after a word makes it another one: the whole is no value. */
+static void words_end_where_no_letter_follows(void)
+{
+    static const char *const words[] = { "null", "false", "true" };
+    static const char more[] = "azAZ09_mM5";
+    char text[16];
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        for (const char *c = more; *c; c++) {
+            snprintf(text, sizeof text, " %s%c", words[i], *c);
+            struct json json = json_of(text);
+            CHECK(!json_skip(&json));
+            CHECK_TEXT("not a JSON value", json.problem);
+            CHECK_EQUAL(1, json.problem_at);
+        }
+}
+
 static void strings_are_resolved(void)
 {
     static const struct {
@@ -416,6 +432,7 @@ int main(int argc, char **argv)
         TEST(a_document_is_walked),
         TEST(values_are_skipped_whole),
         TEST(sound_texts_are_accepted),
+        TEST(words_end_where_no_letter_follows),
         TEST(strings_are_resolved),
         TEST(a_zero_character_is_read_but_not_copied),
         TEST(numbers_are_the_nearest_doubles),
