@@ -220,6 +220,16 @@ static void a_circle_of_added_edges_is_refused(void)
     CHECK_STATUS(MUSTER_E_ORDER, pipe_derive(&shape.declaration, MUSTER_SCHEDULE_AUTO, false, &plan,
                                              shape.scratch, &problem));
     CHECK_TEXT("a circle: 'blur' waits for itself in the same unit", problem.text);
+    /* It is what is said, also where there would be no room for the derived ones. */
+    static struct muster_edge many[MUSTER_EDGES_MAX];
+    for (uint32_t i = 0; i < COUNT_OF(many); i++)
+        many[i] = (struct muster_edge){ 0, 1, 0 };
+    many[COUNT_OF(many) - 1] = (struct muster_edge){ 2, 0, 0 };
+    shape.declaration.added = many;
+    shape.declaration.added_count = COUNT_OF(many);
+    CHECK_STATUS(MUSTER_E_ORDER, pipe_derive(&shape.declaration, MUSTER_SCHEDULE_AUTO, false, &plan,
+                                             shape.scratch, &problem));
+    CHECK_CONTAINS("a circle: 'up' waits for 'down'", problem.text);
     shape_deinit(&shape);
 }
 
@@ -481,6 +491,41 @@ static void without_any_edge_the_proof_names_it(void)
     printf("  %zu shapes, %u edges\n", COUNT_OF(shapes), edges);
 }
 
+/* What stands in a declaration after the last buffer, stage, stream or edge is not part of it. */
+static void only_what_is_counted_counts(void)
+{
+    static const struct muster_edge added[] = { { 0, 1, 3 }, { 0, 0, 1 } };
+    for (size_t i = 0; i < COUNT_OF(shapes); i++) {
+        struct shape shape;
+        shape_init(&shape, shapes[i]);
+        struct pipe_declaration *declaration = &shape.declaration;
+        derive(&shape, MUSTER_SCHEDULE_AUTO, true);
+        struct pipe_plan before = plan;
+        for (uint32_t b = declaration->buffer_count; b < COUNT_OF(declaration->buffers); b++)
+            declaration->buffers[b] = (struct pipe_buffer){
+                .name = "none", .slots = 1, .is_input = true, .is_output = true
+            };
+        for (uint32_t s = declaration->stage_count; s < COUNT_OF(declaration->stages); s++)
+            declaration->stages[s] = (struct pipe_stage){
+                .name = "none", .reads = UINT64_MAX, .writes = UINT64_MAX, .carries = true
+            };
+        declaration->added = added;
+        derive(&shape, MUSTER_SCHEDULE_AUTO, true);
+        CHECK_EQUAL(before.edge_count, plan.edge_count);
+        for (uint32_t e = 0; e < plan.edge_count; e++) {
+            const struct pipe_edge *a = &before.edges[e], *b = &plan.edges[e];
+            CHECK(a->from == b->from && a->to == b->to && a->distance == b->distance &&
+                  a->buffer == b->buffer && a->kind == b->kind && a->hazard == b->hazard &&
+                  a->alias == b->alias);
+        }
+        CHECK_EQUAL(before.schedule, plan.schedule);
+        CHECK_EQUAL(before.carries, plan.carries);
+        CHECK_EQUAL(before.needs_gates, plan.needs_gates);
+        CHECK_TEXT(before.reason, plan.reason);
+        shape_deinit(&shape);
+    }
+}
+
 static void the_table_reads_well(void)
 {
     static const char expected[] =
@@ -687,6 +732,7 @@ int main(int argc, char **argv)
         TEST(what_leads_outside_is_refused),
         TEST(edges_between_steps_that_cannot_have_them_are_refused),
         TEST(without_any_edge_the_proof_names_it),
+        TEST(only_what_is_counted_counts),
         TEST(the_table_reads_well),
         TEST(the_graph_has_all_that_the_table_has),
         TEST(the_graph_is_drawn_whole),
