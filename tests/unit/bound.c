@@ -213,6 +213,9 @@ static void random_faults_agree_with_plain_integration(void)
                     .for_ns = (1 + random_below(&random, 100)) * MS / 10,
                     .factor = (double)(1 + random_below(&random, 30)) / 10,
                 };
+            /* What stands after the last one is none. */
+            for (uint32_t f = devices[i].fault_count; f < MODEL_FAULTS_MAX; f++)
+                devices[i].faults[f] = (struct model_fault){ MODEL_FAULT_SLOW, .factor = 7 };
         }
         uint64_t items = 1000 + random_below(&random, 20000), now_ns = 0;
         double done = 0;

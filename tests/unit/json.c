@@ -73,6 +73,22 @@ static void sound_texts_are_accepted(void)
     }
 }
 
+/* A letter, a digit or a _ right after a word makes it another one: the whole is no value. */
+static void words_end_where_no_letter_follows(void)
+{
+    static const char *const words[] = { "null", "false", "true" };
+    static const char more[] = "azAZ09_mM5";
+    char text[16];
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        for (const char *c = more; *c; c++) {
+            snprintf(text, sizeof text, " %s%c", words[i], *c);
+            struct json json = json_of(text);
+            CHECK(!json_skip(&json));
+            CHECK_TEXT("not a JSON value", json.problem);
+            CHECK_EQUAL(1, json.problem_at);
+        }
+}
+
 static void strings_are_resolved(void)
 {
     static const struct {
@@ -100,6 +116,27 @@ static void strings_are_resolved(void)
         /* Exactly enough, and one too few. */
         CHECK(json_copy(&json, &value, text, strlen(cases[i].text) + 1));
         CHECK(!json_copy(&json, &value, text, strlen(cases[i].text)));
+    }
+}
+
+/* Escapes at the ends of the two halves: only a first with a second makes a character. */
+static void surrogates_come_in_pairs(void)
+{
+    static const unsigned codes[] = { 0x0041, 0xd7ff, 0xd800, 0xdbff, 0xdc00, 0xdfff, 0xe000 };
+    const size_t count = sizeof codes / sizeof *codes;
+    for (size_t i = 0; i < count * count; i++) {
+        unsigned one = codes[i / count], other = codes[i % count];
+        bool is_first = one >= 0xd800 && one <= 0xdbff, is_second = one >= 0xdc00 && one <= 0xdfff;
+        bool other_first = other >= 0xd800 && other <= 0xdbff;
+        bool other_second = other >= 0xdc00 && other <= 0xdfff;
+        bool good = is_first ? other_second : !is_second && !other_first && !other_second;
+        char text[32];
+        snprintf(text, sizeof text, "\"\\u%04x\\u%04X\"", one, other);
+        struct json json = json_of(text);
+        if (json_skip(&json) != good)
+            test_fail(__FILE__, __LINE__, "%s is %s", text, good ? "refused" : "taken");
+        if (!good)
+            CHECK_TEXT("half of a surrogate pair", json.problem);
     }
 }
 
@@ -416,7 +453,9 @@ int main(int argc, char **argv)
         TEST(a_document_is_walked),
         TEST(values_are_skipped_whole),
         TEST(sound_texts_are_accepted),
+        TEST(words_end_where_no_letter_follows),
         TEST(strings_are_resolved),
+        TEST(surrogates_come_in_pairs),
         TEST(a_zero_character_is_read_but_not_copied),
         TEST(numbers_are_the_nearest_doubles),
         TEST(random_numbers_agree_with_the_c_library),

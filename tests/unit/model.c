@@ -241,6 +241,11 @@ static void what_is_too_long_is_never(void)
     CHECK(finish_of(&device, 0, 1) == MODEL_NEVER);
     device.items_per_s = 0;
     CHECK(finish_of(&device, 0, 1) == MODEL_NEVER);
+    CHECK_EQUAL(0, finish_of(&device, 0, 0)); /* nothing takes no time, at any rate */
+    /* A nanosecond an item: what 64 bits can hold, and the first that they cannot. */
+    device.items_per_s = 1e9;
+    CHECK_EQUAL(UINT64_MAX - 2047, finish_of(&device, 0, 0x1.fffffffffffffp63));
+    CHECK(finish_of(&device, 0, 0x1p64) == MODEL_NEVER);
     device = device_with(1, &(struct model_fault){ MODEL_FAULT_SLOW, .factor = 1e-300 });
     device.jitter = 0.999;
     CHECK(finish_of(&device, 0, 1) == MODEL_NEVER);
@@ -249,6 +254,77 @@ static void what_is_too_long_is_never(void)
     CHECK(finish_of(&device, 0, 1e12) <= 1);
     device.launch_ns = UINT64_MAX;
     CHECK(finish_of(&device, 0, 1) == MODEL_NEVER);
+}
+
+/* What a device does in a while, in numbers; so that two devices can be compared. */
+static void live_through(const struct model_device *device, uint64_t seed, uint64_t out[64])
+{
+    struct model_state state;
+    size_t count = 0;
+    model_state_init(&state, seed, 3);
+    for (uint64_t now_ns = 0; now_ns < 6 * MS; now_ns += MS) {
+        struct model_run run = model_launch(device, &state, now_ns, 400);
+        out[count++] = run.finish_ns;
+        out[count++] = run.fails;
+        out[count++] = model_copy_finish_ns(device, &state, MODEL_LINK_H2D, now_ns, 1000);
+        out[count++] = model_copy_finish_ns(device, &state, MODEL_LINK_D2H, now_ns, 1000);
+        out[count++] = model_health_at(device, &state, now_ns);
+        out[count++] = model_next_change_ns(device, &state, now_ns);
+        out[count++] = model_memory_fails(device, &state, now_ns);
+    }
+    out[count++] = state.launches;
+    for (uint32_t i = 0; i < MODEL_FAULTS_MAX; i++)
+        out[count++] = state.triggered_ns[i];
+    CHECK(count <= 64);
+    memset(out + count, 0, (64 - count) * sizeof *out);
+}
+
+static struct model_fault any_fault(struct random *random)
+{
+    return (struct model_fault){
+        .kind = (enum model_fault_kind)random_below(random, 5),
+        .at_ns = MS / 2 * random_below(random, 10),
+        .for_ns = MS / 2 * random_below(random, 5),
+        .at_launch = random_below(random, 2) ? 1 + random_below(random, 5) : 0,
+        .factor = random_below(random, 2) ? 0.5 : 2,
+        .probability = 0.5,
+    };
+}
+
+/* What stands after the last fault is none; and none after it hides one before it. */
+static void as_many_faults_count_as_there_are(void)
+{
+    struct random random;
+    random_init(&random, test_seed());
+    for (unsigned round = 0; round < test_repetitions(1000); round++) {
+        struct model_device device = { .items_per_s = 1e6,
+                                       .h2d_bytes_per_s = 1e7,
+                                       .d2h_bytes_per_s = 2e7,
+                                       .launch_ns = 5000,
+                                       .jitter = 0.25 };
+        struct model_device other;
+        uint64_t expected[64], found[64];
+        device.fault_count = (uint32_t)random_below(&random, 5);
+        for (uint32_t i = 0; i < device.fault_count; i++)
+            device.faults[i] = any_fault(&random);
+        other = device;
+        for (uint32_t i = device.fault_count; i < MODEL_FAULTS_MAX; i++)
+            other.faults[i] = any_fault(&random);
+        live_through(&device, round, expected);
+        live_through(&other, round, found);
+        CHECK(memcmp(expected, found, sizeof found) == 0);
+        /* Faults of which nothing comes, before the others, up to as many as there can be. */
+        other = device;
+        uint32_t idle = MODEL_FAULTS_MAX - device.fault_count;
+        for (uint32_t i = 0; i < idle; i++)
+            other.faults[i] = (struct model_fault){
+                .kind = device.faults[0].kind, .at_launch = 1000, .factor = 0.5, .probability = 1
+            };
+        memcpy(&other.faults[idle], device.faults, device.fault_count * sizeof *device.faults);
+        other.fault_count = MODEL_FAULTS_MAX;
+        live_through(&other, round, found);
+        CHECK(memcmp(expected, found, 42 * sizeof *found) == 0);
+    }
 }
 
 static void jitter_spreads_around_the_mean(void)
@@ -726,6 +802,7 @@ int main(int argc, char **argv)
         TEST(the_nth_launch_triggers_a_fault),
         TEST(copies_follow_their_link),
         TEST(what_is_too_long_is_never),
+        TEST(as_many_faults_count_as_there_are),
         TEST(jitter_spreads_around_the_mean),
         TEST(the_same_seed_gives_the_same_times),
         TEST(devices_and_seeds_differ),

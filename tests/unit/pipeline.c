@@ -220,6 +220,16 @@ static void a_circle_of_added_edges_is_refused(void)
     CHECK_STATUS(MUSTER_E_ORDER, pipe_derive(&shape.declaration, MUSTER_SCHEDULE_AUTO, false, &plan,
                                              shape.scratch, &problem));
     CHECK_TEXT("a circle: 'blur' waits for itself in the same unit", problem.text);
+    /* It is what is said, also where there would be no room for the derived ones. */
+    static struct muster_edge many[MUSTER_EDGES_MAX];
+    for (uint32_t i = 0; i < COUNT_OF(many); i++)
+        many[i] = (struct muster_edge){ 0, 1, 0 };
+    many[COUNT_OF(many) - 1] = (struct muster_edge){ 2, 0, 0 };
+    shape.declaration.added = many;
+    shape.declaration.added_count = COUNT_OF(many);
+    CHECK_STATUS(MUSTER_E_ORDER, pipe_derive(&shape.declaration, MUSTER_SCHEDULE_AUTO, false, &plan,
+                                             shape.scratch, &problem));
+    CHECK_CONTAINS("a circle: 'up' waits for 'down'", problem.text);
     shape_deinit(&shape);
 }
 
@@ -333,19 +343,32 @@ static void the_largest_pipelines_are_possible(void)
     free(scratch);
 }
 
+/* However far they lead: as many as there is room for beside the derived ones, and no more. */
 static void too_many_edges_are_refused(void)
 {
-    struct shape shape;
-    shape_init(&shape, EXAMPLE);
     static struct muster_edge added[MUSTER_EDGES_MAX + 1];
-    for (uint32_t i = 0; i < COUNT_OF(added); i++)
-        added[i] = (struct muster_edge){ 0, 1, 0 };
-    shape.declaration.added = added;
-    for (shape.declaration.added_count = MUSTER_EDGES_MAX;
-         shape.declaration.added_count <= MUSTER_EDGES_MAX + 1; shape.declaration.added_count++)
-        CHECK_STATUS(MUSTER_E_CAPACITY, pipe_derive(&shape.declaration, MUSTER_SCHEDULE_AUTO, false,
-                                                    &plan, shape.scratch, &problem));
-    shape_deinit(&shape);
+    static const uint32_t distances[] = { 0, 1, 2, 5 };
+    for (size_t d = 0; d < COUNT_OF(distances); d++) {
+        struct shape shape;
+        shape_init(&shape, EXAMPLE);
+        struct pipe_declaration *declaration = &shape.declaration;
+        for (uint32_t i = 0; i < COUNT_OF(added); i++)
+            added[i] = (struct muster_edge){ 0, 1, distances[d] };
+        declaration->added = added;
+        declaration->added_count = 1;
+        derive(&shape, MUSTER_SCHEDULE_AUTO, false);
+        uint32_t room = MUSTER_EDGES_MAX - plan.edge_count + 1;
+        declaration->added_count = room;
+        derive(&shape, MUSTER_SCHEDULE_AUTO, false);
+        CHECK_EQUAL(MUSTER_EDGES_MAX, plan.edge_count);
+        const uint32_t too_many[] = { room + 1, MUSTER_EDGES_MAX, MUSTER_EDGES_MAX + 1 };
+        for (size_t i = 0; i < COUNT_OF(too_many); i++) {
+            declaration->added_count = too_many[i];
+            CHECK_STATUS(MUSTER_E_CAPACITY, pipe_derive(declaration, MUSTER_SCHEDULE_AUTO, false,
+                                                        &plan, shape.scratch, &problem));
+        }
+        shape_deinit(&shape);
+    }
 }
 
 static void what_leads_outside_is_refused(void)
@@ -374,6 +397,54 @@ static void what_leads_outside_is_refused(void)
     declaration->buffers[1].slots = 2;
     declaration->stages[1].stream = 3;
     CHECK_STATUS(MUSTER_E_INVALID, pipe_verify(declaration, &plan, shape.scratch, NULL, NULL));
+    shape_deinit(&shape);
+}
+
+/* An edge is of a kind that the two steps can have: who waits, and for what, decides it. */
+static void edges_between_steps_that_cannot_have_them_are_refused(void)
+{
+    static const enum muster_edge_kind kinds[] = { MUSTER_EDGE_EVENT, MUSTER_EDGE_ENQUEUE,
+                                                   MUSTER_EDGE_ARRIVAL, MUSTER_EDGE_RULE,
+                                                   MUSTER_EDGE_GATE };
+    struct shape shape;
+    shape_init(&shape, CARRY);
+    derive(&shape, MUSTER_SCHEDULE_AUTO, true);
+    uint32_t steps = shape.declaration.stage_count + 2;
+    for (uint32_t i = 0; i < 2 * COUNT_OF(kinds) * (steps + 1) * (steps + 1); i++) {
+        struct pipe_edge edge = { .distance = i % 2,
+                                  .kind = kinds[i / 2 % COUNT_OF(kinds)],
+                                  .from = i / 2 / COUNT_OF(kinds) % (steps + 1),
+                                  .to = i / 2 / COUNT_OF(kinds) / (steps + 1),
+                                  .buffer = PIPE_NONE,
+                                  .hazard = PIPE_ADDED,
+                                  .alias = PIPE_NONE };
+        bool is_there = edge.from < steps && edge.to < steps, can_be = false;
+        bool host_first = is_there && pipe_is_host(&shape.declaration, edge.from);
+        bool host_waits = is_there && pipe_is_host(&shape.declaration, edge.to);
+        switch (edge.kind) {
+        case MUSTER_EDGE_EVENT: /* a device waits for a device */
+        case MUSTER_EDGE_ENQUEUE:
+            can_be = !host_first && !host_waits;
+            break;
+        case MUSTER_EDGE_ARRIVAL: /* the host waits for a device */
+            can_be = !host_first && host_waits;
+            break;
+        case MUSTER_EDGE_RULE: /* the host has to be through before either begins */
+            can_be = host_first;
+            break;
+        case MUSTER_EDGE_GATE: /* a device waits for the host, in a later unit */
+            can_be = host_first && !host_waits && edge.distance > 0;
+            break;
+        }
+        struct pipe_plan other = plan;
+        other.edges[other.edge_count++] = edge;
+        muster_status status =
+            pipe_verify(&shape.declaration, &other, shape.scratch, NULL, &problem);
+        if ((status == MUSTER_E_INVALID) == (is_there && can_be))
+            test_fail(__FILE__, __LINE__, "kind %d from %u to %u, %u units later: %s",
+                      (int)edge.kind, edge.from, edge.to, edge.distance,
+                      muster_status_name(status));
+    }
     shape_deinit(&shape);
 }
 
@@ -418,6 +489,41 @@ static void without_any_edge_the_proof_names_it(void)
             shape_deinit(&shape);
         }
     printf("  %zu shapes, %u edges\n", COUNT_OF(shapes), edges);
+}
+
+/* What stands in a declaration after the last buffer, stage, stream or edge is not part of it. */
+static void only_what_is_counted_counts(void)
+{
+    static const struct muster_edge added[] = { { 0, 1, 3 }, { 0, 0, 1 } };
+    for (size_t i = 0; i < COUNT_OF(shapes); i++) {
+        struct shape shape;
+        shape_init(&shape, shapes[i]);
+        struct pipe_declaration *declaration = &shape.declaration;
+        derive(&shape, MUSTER_SCHEDULE_AUTO, true);
+        struct pipe_plan before = plan;
+        for (uint32_t b = declaration->buffer_count; b < COUNT_OF(declaration->buffers); b++)
+            declaration->buffers[b] = (struct pipe_buffer){
+                .name = "none", .slots = 1, .is_input = true, .is_output = true
+            };
+        for (uint32_t s = declaration->stage_count; s < COUNT_OF(declaration->stages); s++)
+            declaration->stages[s] = (struct pipe_stage){
+                .name = "none", .reads = UINT64_MAX, .writes = UINT64_MAX, .carries = true
+            };
+        declaration->added = added;
+        derive(&shape, MUSTER_SCHEDULE_AUTO, true);
+        CHECK_EQUAL(before.edge_count, plan.edge_count);
+        for (uint32_t e = 0; e < plan.edge_count; e++) {
+            const struct pipe_edge *a = &before.edges[e], *b = &plan.edges[e];
+            CHECK(a->from == b->from && a->to == b->to && a->distance == b->distance &&
+                  a->buffer == b->buffer && a->kind == b->kind && a->hazard == b->hazard &&
+                  a->alias == b->alias);
+        }
+        CHECK_EQUAL(before.schedule, plan.schedule);
+        CHECK_EQUAL(before.carries, plan.carries);
+        CHECK_EQUAL(before.needs_gates, plan.needs_gates);
+        CHECK_TEXT(before.reason, plan.reason);
+        shape_deinit(&shape);
+    }
 }
 
 static void the_table_reads_well(void)
@@ -493,6 +599,117 @@ static void the_graph_has_all_that_the_table_has(void)
     shape_deinit(&shape);
 }
 
+/* Every step stands once, in the cluster of its stream, and every edge is drawn. */
+static void the_graph_is_drawn_whole(void)
+{
+    static const char expected[] =
+        "digraph pipeline {\n"
+        "    rankdir=LR;\n"
+        "    node [shape=box, fontname=\"sans\"];\n"
+        "    edge [fontname=\"sans\", fontsize=10];\n"
+        "    labelloc=t;\n"
+        "    label=\"pipelined\";\n"
+        "    subgraph cluster_0 {\n"
+        "        label=\"h2d\";\n"
+        "        color=\"#c7c7c7\";\n"
+        "        s1 [label=\"up\"];\n"
+        "    }\n"
+        "    subgraph cluster_1 {\n"
+        "        label=\"compute\";\n"
+        "        color=\"#c7c7c7\";\n"
+        "        s2 [label=\"blur\"];\n"
+        "    }\n"
+        "    subgraph cluster_2 {\n"
+        "        label=\"d2h\";\n"
+        "        color=\"#c7c7c7\";\n"
+        "        s3 [label=\"down\"];\n"
+        "    }\n"
+        "    subgraph cluster_3 {\n"
+        "        label=\"host\";\n"
+        "        color=\"#c7c7c7\";\n"
+        "        s0 [label=\"source\", style=rounded];\n"
+        "        s4 [label=\"sink\", style=rounded];\n"
+        "    }\n"
+        "    s0 -> s1 [style=invis, weight=10];\n"
+        "    s1 -> s2 [style=invis, weight=10];\n"
+        "    s2 -> s3 [style=invis, weight=10];\n"
+        "    s3 -> s4 [style=invis, weight=10];\n"
+        "    s1 -> s2 [color=\"#1f77b4\", fontcolor=\"#1f77b4\", style=solid, constraint=true, "
+        "label=\"d_in\", tooltip=\"event\"];\n"
+        "    s2 -> s3 [color=\"#1f77b4\", fontcolor=\"#1f77b4\", style=solid, constraint=true, "
+        "label=\"d_out\", tooltip=\"event\"];\n"
+        "    s3 -> s4 [color=\"#2ca02c\", fontcolor=\"#2ca02c\", style=solid, constraint=true, "
+        "label=\"out\", tooltip=\"arrival\"];\n"
+        "    s1 -> s0 [color=\"#2ca02c\", fontcolor=\"#2ca02c\", style=dashed, constraint=false, "
+        "label=\"in\", headlabel=\"+2\", tooltip=\"arrival\"];\n"
+        "    s2 -> s1 [color=\"#1f77b4\", fontcolor=\"#1f77b4\", style=dashed, constraint=false, "
+        "label=\"d_in\", headlabel=\"+2\", tooltip=\"event\"];\n"
+        "    s3 -> s2 [color=\"#1f77b4\", fontcolor=\"#1f77b4\", style=dashed, constraint=false, "
+        "label=\"d_out\", headlabel=\"+2\", tooltip=\"event\"];\n"
+        "    s4 -> s3 [color=\"#ff7f0e\", fontcolor=\"#ff7f0e\", style=dashed, constraint=false, "
+        "label=\"out\", headlabel=\"+2\", tooltip=\"host rule\"];\n"
+        "}\n";
+    struct shape shape;
+    char text[4096], small[20];
+    shape_init(&shape, EXAMPLE);
+    derive(&shape, MUSTER_SCHEDULE_AUTO, false);
+    CHECK_EQUAL(strlen(expected),
+                pipe_print(&shape.declaration, &plan, MUSTER_PRINT_DOT, text, sizeof text));
+    CHECK_TEXT(expected, text);
+    CHECK_EQUAL(strlen(expected), pipe_print(&shape.declaration, &plan, MUSTER_PRINT_DOT, NULL, 0));
+    CHECK_EQUAL(strlen(expected),
+                pipe_print(&shape.declaration, &plan, MUSTER_PRINT_DOT, small, sizeof small));
+    CHECK(memcmp(small, expected, sizeof small - 1) == 0 && small[sizeof small - 1] == '\0');
+    shape_deinit(&shape);
+}
+
+/* Host stages, gates and carried buffers. */
+static void the_table_shows_what_is_rare(void)
+{
+    static const char expected[] =
+        "buffers\n"
+        "  in     host    2 slots, input\n"
+        "  d_in   device  2 slots\n"
+        "  d_out  device  2 slots\n"
+        "  part   device  2 slots\n"
+        "  table  device  1 slot, carried\n"
+        "  out    host    2 slots, output\n"
+        "streams\n"
+        "  h2d      up\n"
+        "  compute  apply\n"
+        "  d2h      down\n"
+        "  host     source compress sink\n"
+        "segments\n"
+        "  source | up apply down compress | sink\n"
+        "edges\n"
+        "  no.  from      to        units later  guards  kind       because it               "
+        "instances  alias of\n"
+        "    1  up        apply               0  d_in    event      reads what it wrote            "
+        "  4  -\n"
+        "    2  apply     down                0  d_out   event      reads what it wrote            "
+        "  4  -\n"
+        "    3  down      compress            0  part    arrival    reads what it wrote            "
+        "  4  -\n"
+        "    4  compress  apply               1  table   gate       reads what it wrote            "
+        "  1  -\n"
+        "    5  up        source              2  in      arrival    overwrites what it read        "
+        "  4  1\n"
+        "    6  apply     up                  2  d_in    event      overwrites what it read        "
+        "  4  2\n"
+        "    7  sink      compress            2  out     host rule  overwrites what it read        "
+        "  0  -\n"
+        "schedule\n"
+        "  gated: state 'table' goes from host stage 'compress' to 'apply' of the next unit, and "
+        "the device can wait for a value\n";
+    struct shape shape;
+    char text[8192];
+    shape_init(&shape, CARRY);
+    derive(&shape, MUSTER_SCHEDULE_AUTO, true);
+    pipe_print(&shape.declaration, &plan, MUSTER_PRINT_TEXT, text, sizeof text);
+    CHECK_TEXT(expected, text);
+    shape_deinit(&shape);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {
@@ -513,9 +730,13 @@ int main(int argc, char **argv)
         TEST(the_largest_pipelines_are_possible),
         TEST(too_many_edges_are_refused),
         TEST(what_leads_outside_is_refused),
+        TEST(edges_between_steps_that_cannot_have_them_are_refused),
         TEST(without_any_edge_the_proof_names_it),
+        TEST(only_what_is_counted_counts),
         TEST(the_table_reads_well),
         TEST(the_graph_has_all_that_the_table_has),
+        TEST(the_graph_is_drawn_whole),
+        TEST(the_table_shows_what_is_rare),
     };
     return test_main(argc, argv, tests, COUNT_OF(tests));
 }

@@ -3,6 +3,7 @@
  */
 #include "core/placement.h"
 
+#include "base/random.h"
 #include "harness.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
@@ -174,6 +175,100 @@ static void sticky_keeps_a_key_at_home_until_that_is_far_ahead(void)
         CHECK(homes[i] > 50 && homes[i] < 150);
 }
 
+/* The rules of DESIGN.md's table, one device at a time, without any of the shortcuts. */
+static double plain_score(enum placement_policy policy, const struct placement_device *device,
+                          const struct placement_hints *hints, double best_items, double best_bytes)
+{
+    double depth = device->queued, rate = device->items_per_s, link = device->bytes_per_s;
+    double weight = device->weight;
+    rate = rate > 0 ? rate : best_items > 0 ? best_items : 1;
+    link = link > 0 ? link : best_bytes > 0 ? best_bytes : 1;
+    if (policy == PLACEMENT_WEIGHTED)
+        return (weight < 0.01 ? 0.01 : weight) / (depth + 1);
+    if (policy == PLACEMENT_ADAPTIVE)
+        return rate / (depth + 1);
+    if (policy == PLACEMENT_EARLIEST_FINISH) {
+        double own = hints->items > 0 ? (double)hints->items : 1;
+        double items = (double)device->queued_items + own + depth;
+        return -(items / rate + (hints->bytes > 0 ? (double)hints->bytes / link : 0));
+    }
+    return -(depth + device->streams_active);
+}
+
+static bool plainly_fits(const struct placement_device *device, uint32_t index,
+                         const struct placement_hints *hints)
+{
+    uint32_t has = device->compute[0] * 65536u + device->compute[1];
+    uint32_t needs = hints->min_compute[0] * 65536u + hints->min_compute[1];
+    return device->is_usable && device->memory_free >= hints->min_free && has >= needs &&
+           (hints->backends & 1u << device->backend) &&
+           (!hints->devices || (hints->devices[index / 64] & UINT64_C(1) << index % 64));
+}
+
+/* Every policy with a score, on machines and hints drawn at random, beside the rules as they stand. */
+static void policies_choose_by_their_rule(void)
+{
+    static const float rates[] = { 0, 0, 0.125f, 0.5f, 1, 2, 8, 1000 };
+    static const enum placement_policy policies[] = { PLACEMENT_LEAST_LOADED, PLACEMENT_WEIGHTED,
+                                                      PLACEMENT_ADAPTIVE,
+                                                      PLACEMENT_EARLIEST_FINISH };
+    struct random random;
+    random_init(&random, test_seed());
+    for (unsigned round = 0; round < test_repetitions(4000); round++) {
+        struct placement_device devices[70];
+        uint32_t count =
+            random_below(&random, 4) ? 1 + (uint32_t)random_below(&random, 5) : COUNT(devices);
+        const uint64_t some[] = { random_next(&random), random_next(&random) };
+        struct placement_hints hints = anything;
+        if (random_below(&random, 2)) {
+            hints = (struct placement_hints){ .min_free = random_below(&random, 3),
+                                              .min_compute = { 1, 1 },
+                                              .backends = (uint32_t)random_next(&random),
+                                              .devices = random_below(&random, 2) ? some : NULL };
+        }
+        hints.items = random_below(&random, 3);
+        hints.bytes = random_below(&random, 3);
+        double best_items = 0, best_bytes = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            devices[i] = (struct placement_device){
+                .memory_free = random_below(&random, 4),
+                .queued_items = random_below(&random, 4),
+                .weight = rates[random_below(&random, COUNT(rates))],
+                .items_per_s = rates[random_below(&random, COUNT(rates))],
+                .bytes_per_s = rates[random_below(&random, COUNT(rates))],
+                .queued = (uint32_t)random_below(&random, 4),
+                .streams_active = (uint32_t)random_below(&random, 3),
+                .compute = { (uint16_t)random_below(&random, 3),
+                             (uint16_t)random_below(&random, 3) },
+                .backend = (uint8_t)random_below(&random, 32),
+                .is_usable = random_below(&random, 8) > 0,
+            };
+            if (!plainly_fits(&devices[i], i, &hints))
+                continue;
+            best_items = devices[i].items_per_s > best_items ? devices[i].items_per_s : best_items;
+            best_bytes = devices[i].bytes_per_s > best_bytes ? devices[i].bytes_per_s : best_bytes;
+        }
+        for (size_t p = 0; p < COUNT(policies); p++) {
+            uint32_t expected = PLACEMENT_NONE;
+            double highest = 0;
+            for (uint32_t i = 0; i < count; i++) {
+                double score =
+                    plain_score(policies[p], &devices[i], &hints, best_items, best_bytes);
+                CHECK(score == placement_score(policies[p], &devices[i], &hints, (float)best_items,
+                                               (float)best_bytes));
+                CHECK_EQUAL(plainly_fits(&devices[i], i, &hints),
+                            placement_refusal(&devices[i], i, &hints) == MUSTER_REFUSED_NOT);
+                if (plainly_fits(&devices[i], i, &hints) &&
+                    (expected == PLACEMENT_NONE || score > highest)) {
+                    expected = i;
+                    highest = score;
+                }
+            }
+            CHECK_EQUAL(expected, choose(policies[p], devices, count, &hints));
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {
@@ -185,6 +280,7 @@ int main(int argc, char **argv)
         TEST(adaptive_tries_what_nobody_has_measured),
         TEST(a_very_slow_device_counts_as_measured),
         TEST(earliest_finish_weighs_backlog_size_and_copy),
+        TEST(policies_choose_by_their_rule),
         TEST(sticky_keeps_a_key_at_home_until_that_is_far_ahead),
     };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);

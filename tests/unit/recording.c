@@ -148,6 +148,62 @@ static void nothing_is_added_while_it_is_off(void)
     recording_discard(&recording, &allocator);
 }
 
+/* Memory that is counted, and may be at an end. */
+static size_t bytes_taken, bytes_given;
+static bool is_empty;
+
+static void *take_counted(void *user, size_t bytes, size_t alignment)
+{
+    bytes_taken += bytes;
+    return is_empty ? NULL : take(user, bytes, alignment);
+}
+
+static void give_counted(void *user, void *memory, size_t bytes)
+{
+    bytes_given += bytes;
+    give(user, memory, bytes);
+}
+
+static void it_takes_its_memory_at_the_start(void)
+{
+    static const struct muster_allocator counted = { take_counted, give_counted, NULL };
+    const struct muster_trace_event event = { .kind = MUSTER_TRACE_JOB, .begin_ns = 7 };
+    struct seen seen = { .count = 0 };
+    struct recording own = { .places = NULL };
+    is_empty = true;
+    CHECK(!recording_start(&own, &counted, 3, 5));
+    CHECK(!recording_is_on(&own));
+    CHECK_EQUAL(0, recording_count(&own) + recording_dropped(&own));
+    is_empty = false;
+    bytes_taken = 0;
+    for (uint64_t round = 1; round < 3; round++) {
+        CHECK(recording_start(&own, &counted, 3, 100 * round));
+        CHECK_EQUAL(100 * round, own.origin_ns);
+        CHECK_EQUAL(round * 3 * 128, bytes_taken); /* trace.h names the size */
+        CHECK_EQUAL(0, recording_count(&own) + recording_dropped(&own));
+        for (uint64_t i = 1; i <= 5; i++) {
+            recording_add(&own, &event);
+            CHECK_EQUAL(i < 3 ? i : 3, recording_count(&own));
+            CHECK_EQUAL(i < 3 ? 0 : i - 3, recording_dropped(&own));
+        }
+        recording_stop(&own);
+        CHECK(!recording_is_on(&own));
+        recording_add(&own, &event);
+        CHECK_EQUAL(3, recording_count(&own));
+        CHECK_EQUAL(2, recording_dropped(&own));
+        seen.count = 0;
+        recording_read(&own, look, &seen);
+        CHECK_EQUAL(3, seen.count);
+        recording_discard(&own, &counted);
+        CHECK_EQUAL(bytes_taken, bytes_given);
+        seen.count = 0;
+        recording_read(&own, look, &seen);
+        CHECK_EQUAL(0, seen.count);
+    }
+    recording_discard(&own, &counted);
+    CHECK_EQUAL(bytes_taken, bytes_given);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {
@@ -155,6 +211,7 @@ int main(int argc, char **argv)
         TEST(it_can_be_read_while_others_add),
         TEST(it_may_be_discarded_under_those_who_add),
         TEST(nothing_is_added_while_it_is_off),
+        TEST(it_takes_its_memory_at_the_start),
     };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }

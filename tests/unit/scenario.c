@@ -171,6 +171,150 @@ static void flaws_are_found_where_they_are(void)
     }
 }
 
+/* Everything that a scenario can hold, cut off anywhere: never taken, and nothing is written. */
+static void no_beginning_of_a_scenario_is_one(void)
+{
+    static const char text[] =
+        "{\"devices\":[{\"name\":\"a\",\"count\":1,\"items_per_s\":8e6,\"launch_ns\":4000,"
+        "\"memory\":\"80GiB\",\"compute\":[9,0],\"h2d_bytes_per_s\":5e8,\"d2h_bytes_per_s\":5e8,"
+        "\"weight\":1.0,\"jitter\":0.05,\"cores\":8,\"slices\":true,\"faults\":[{\"kind\":\"slow\","
+        "\"at_ms\":0.1,\"for_ms\":0.5,\"factor\":0.25},{\"kind\":\"unit_error\",\"at_launch\":3,"
+        "\"probability\":0.5}]}],\"job\":{\"items\":900,\"item_bytes_in\":100,\"item_bytes_out\":1,"
+        "\"cost\":{\"kind\":\"pareto\",\"alpha\":1.5},\"mode\":\"claim\",\"policy\":\"weighted\","
+        "\"unit\":\"quarter\",\"ordered\":true,\"window\":7,\"depth\":3,\"tries\":3,\"speculate\":"
+        "true,"
+        "\"hints\":{\"min_free\":\"1GiB\",\"min_compute\":[8,6]}}}";
+    struct model_device device = { .name = "untouched" };
+    struct scenario_job job = { .items = 77 };
+    size_t count = 77;
+    for (size_t bytes = 0; bytes < sizeof text - 1; bytes++) {
+        struct muster_error err = { .status = MUSTER_OK };
+        CHECK_STATUS(MUSTER_E_PARSE, scenario_read(text, bytes, &device, 1, &count, &job, &err));
+        CHECK_EQUAL(77, count);
+        CHECK_EQUAL(77, job.items);
+        CHECK(strncmp(err.text, "line 1, column ", 15) == 0 && err.fix[0]);
+    }
+    CHECK_STATUS(MUSTER_OK, scenario_read(text, sizeof text - 1, &device, 1, &count, &job, NULL));
+    CHECK_EQUAL(1, count);
+    CHECK_EQUAL(900, job.items);
+}
+
+/* Each key takes what is of its kind and nothing else. */
+static void every_key_refuses_what_is_not_its_kind(void)
+{
+    enum { WHOLE = 1, REAL = 2, FLAG = 4, NAME = 8, OBJECT = 16, PAIR = 32, NEGATIVE = 64 };
+    static const struct {
+        const char *text;
+        unsigned kind;
+    } values[] = {
+        { "7", WHOLE | REAL },
+        { "1.5", REAL },
+        { "-1", NEGATIVE },
+        { "1e30", REAL | NEGATIVE },
+        { "true", FLAG },
+        { "false", FLAG },
+        { "null", 0 },
+        { "\"\"", 0 },
+        { "[]", 0 },
+        { "[1,2]", PAIR },
+        { "{}", OBJECT },
+        { "nul", 0 },
+        { "", 0 },
+    };
+    static const struct {
+        const char *key;
+        unsigned kinds;
+    } keys[] = {
+        { "item_bytes_in", WHOLE },
+        { "item_bytes_out", WHOLE },
+        { "cost", 0 }, /* which needs a kind */
+        { "mode", 0 },
+        { "policy", 0 },
+        { "unit", WHOLE },
+        { "ordered", FLAG },
+        { "window", WHOLE },
+        { "depth", WHOLE },
+        { "tries", WHOLE },
+        { "speculate", FLAG },
+        { "hints", OBJECT },
+        { "hints\":{\"min_free", WHOLE },
+        { "hints\":{\"min_compute", PAIR },
+        { "cost\":{\"kind\":\"pareto\",\"alpha", REAL },
+        { "cost\":{\"kind", 0 },
+    };
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
+        for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
+            char text[256];
+            struct model_device device;
+            struct scenario_job job = { .items = 77 };
+            struct muster_error err = { .status = MUSTER_OK };
+            size_t count = 0;
+            /* 1e30 is too large a whole number and too large an alpha. */
+            bool is_taken = (keys[k].kinds & values[v].kind) && !(values[v].kind & NEGATIVE);
+            snprintf(text, sizeof text, WITH_JOB("\"%s\":%s%s"), keys[k].key, values[v].text,
+                     strchr(keys[k].key, '{') ? "}" : "");
+            muster_status status =
+                scenario_read(text, strlen(text), &device, 1, &count, &job, &err);
+            if (status != (is_taken ? MUSTER_OK : MUSTER_E_PARSE))
+                test_fail(__FILE__, __LINE__, "%s: %s", text, muster_status_name(status));
+            CHECK_EQUAL(is_taken ? 10 : 77, job.items);
+        }
+}
+
+/* The largest and the smallest of each number, and what lies just beyond. */
+static void numbers_have_their_limits(void)
+{
+    static const struct {
+        const char *good, *bad;
+    } cases[] = {
+        { "\"item_bytes_in\":0", "\"item_bytes_in\":-1" },
+        { "\"item_bytes_in\":4294967295", "\"item_bytes_in\":4294967296" },
+        { "\"item_bytes_out\":0", "\"item_bytes_out\":-1" },
+        { "\"item_bytes_out\":4294967295", "\"item_bytes_out\":4294967296" },
+        { "\"window\":1099511627776", "\"window\":1099511627777" },
+        { "\"depth\":1", "\"depth\":0" },
+        { "\"depth\":64", "\"depth\":65" },
+        { "\"tries\":1", "\"tries\":0" },
+        { "\"tries\":100", "\"tries\":101" },
+        { "\"unit\":1", "\"unit\":0" },
+        { "\"unit\":18446744073709551615", "\"unit\":18446744073709551616" },
+        { "\"cost\":{\"kind\":\"pareto\",\"alpha\":1.0000001}",
+          "\"cost\":{\"kind\":\"pareto\",\"alpha\":1.0}" },
+        { "\"cost\":{\"kind\":\"pareto\",\"alpha\":1e6}",
+          "\"cost\":{\"kind\":\"pareto\",\"alpha\":1.0000001e6}" },
+        { "\"hints\":{\"min_free\":1}", "\"hints\":{\"min_free\":0}" },
+        { "\"hints\":{\"min_compute\":[65535,0]}", "\"hints\":{\"min_compute\":[65536,0]}" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[256];
+        struct model_device device;
+        struct scenario_job job;
+        size_t count;
+        snprintf(text, sizeof text, WITH_JOB("%s"), cases[i].good);
+        (void)read_job_of(text);
+        snprintf(text, sizeof text, WITH_JOB("%s"), cases[i].bad);
+        CHECK_STATUS(MUSTER_E_PARSE,
+                     scenario_read(text, strlen(text), &device, 1, &count, &job, NULL));
+    }
+    CHECK_EQUAL(SCENARIO_ITEMS_MAX,
+                read_job_of("{" DEVICES ",\"job\":{\"items\":1099511627776}}").items);
+    CHECK_EQUAL(SCENARIO_DRAWN_ITEMS_MAX,
+                read_job_of("{" DEVICES ",\"job\":{\"cost\":{\"kind\":\"pareto\",\"alpha\":2},"
+                            "\"items\":268435456}}")
+                    .items);
+    static const char *const too_many[] = {
+        "{" DEVICES ",\"job\":{\"items\":1099511627777}}",
+        "{" DEVICES ",\"job\":{\"cost\":{\"kind\":\"pareto\",\"alpha\":2},\"items\":268435457}}",
+    };
+    for (size_t i = 0; i < sizeof too_many / sizeof *too_many; i++) {
+        struct model_device device;
+        struct scenario_job job;
+        size_t count;
+        CHECK_STATUS(MUSTER_E_PARSE, scenario_read(too_many[i], strlen(too_many[i]), &device, 1,
+                                                   &count, &job, NULL));
+    }
+}
+
 static void hints_refuse_by_name(void)
 {
     const struct model_device device = { .memory_bytes = 1 << 20, .compute = { 8, 6 } };
@@ -262,6 +406,9 @@ int main(int argc, char **argv)
         TEST(every_choice_is_read),
         TEST(devices_are_counted_before_they_fit),
         TEST(flaws_are_found_where_they_are),
+        TEST(no_beginning_of_a_scenario_is_one),
+        TEST(every_key_refuses_what_is_not_its_kind),
+        TEST(numbers_have_their_limits),
         TEST(hints_refuse_by_name),
         TEST(damaged_scenarios_do_no_harm),
         TEST(odd_numbers_do_no_harm),

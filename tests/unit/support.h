@@ -211,7 +211,7 @@ struct counting {
     pthread_mutex_t mutex;
     struct counting_piece *pieces;
     uint64_t bytes, calls;
-    uint64_t wrong; /* came back with another size */
+    uint64_t wrong; /* came back with another size, or were written beyond their end */
     uint64_t late;  /* calls after muster_close */
     bool is_closed;
 };
@@ -226,16 +226,32 @@ struct counting_piece {
     size_t bytes;
 };
 
+#define COUNTING_FILL 0xa5
+/* With at least 64 bytes after it, which nobody may touch. */
+static inline size_t counting_room(size_t bytes)
+{
+    return (bytes + 127) / 64 * 64;
+}
+
+static inline bool counting_is_whole(const struct counting_piece *piece)
+{
+    const unsigned char *memory = (const unsigned char *)(piece + 1);
+    for (size_t i = piece->bytes; i < counting_room(piece->bytes); i++)
+        if (memory[i] != COUNTING_FILL)
+            return false;
+    return true;
+}
+
 static inline void *counting_allocate(void *user, size_t bytes, size_t alignment)
 {
     struct counting *counting = user;
     if (alignment > sizeof(struct counting_piece))
         return NULL;
     struct counting_piece *piece =
-        aligned_alloc(_Alignof(struct counting_piece), sizeof *piece + (bytes + 63) / 64 * 64);
+        aligned_alloc(_Alignof(struct counting_piece), sizeof *piece + counting_room(bytes));
     if (!piece)
         return NULL;
-    memset(piece + 1, 0xa5, bytes);
+    memset(piece + 1, COUNTING_FILL, counting_room(bytes));
     pthread_mutex_lock(&counting->mutex);
     *piece = (struct counting_piece){ .next = counting->pieces, .bytes = bytes };
     if (piece->next)
@@ -259,7 +275,7 @@ static inline void counting_release(void *user, void *memory, size_t bytes)
         counting->pieces = piece->next;
     if (piece->next)
         piece->next->previous = piece->previous;
-    counting->wrong += piece->bytes != bytes;
+    counting->wrong += piece->bytes != bytes || !counting_is_whole(piece);
     counting->bytes -= piece->bytes;
     counting->late += counting->is_closed;
     pthread_mutex_unlock(&counting->mutex);

@@ -38,6 +38,8 @@ static void add_unit(struct muster_trace_writer *writer, uint32_t device, uint64
                                                                   .device = device });
 }
 
+#define REPLACED "\xef\xbf\xbd"
+
 static void any_name_makes_valid_text(void)
 {
     static const struct {
@@ -48,6 +50,18 @@ static void any_name_makes_valid_text(void)
         { "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80",
           "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80" },
         { "cut \xe2\x82", "cut \xef\xbf\xbd\xef\xbf\xbd" },
+        /* The first and the last characters of each length, and what lies just beyond. */
+        { "\x1f\x20\x7e\x7f\xc2\x80\xdf\xbf", "\x1f\x20\x7e\x7f\xc2\x80\xdf\xbf" },
+        { "\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xef\xbf\xbf",
+          "\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xef\xbf\xbf" },
+        { "\xf0\x90\x80\x80\xf4\x8f\xbf\xbf", "\xf0\x90\x80\x80\xf4\x8f\xbf\xbf" },
+        { "\xf4\x90\x80\x80.", REPLACED REPLACED REPLACED REPLACED "." },
+        { "\xf0\x8f\xbf\xbf.", REPLACED REPLACED REPLACED REPLACED "." },
+        { "\xe0\x9f\xbf.", REPLACED REPLACED REPLACED "." },
+        { "\xc1\xbf.", REPLACED REPLACED "." },
+        { "\xed\xbf\xbf.", REPLACED REPLACED REPLACED "." },
+        { "\xf8\x88\x80\x80.", REPLACED REPLACED REPLACED REPLACED "." },
+        { "\x80\xbf\xc3.", REPLACED REPLACED REPLACED "." },
         { "\xff\xc0\xaf\xed\xa0\x80",
           "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" },
     };
@@ -277,6 +291,37 @@ static void all_memory_is_given_back(void)
     }
 }
 
+static void *take_little(void *user, size_t bytes, size_t alignment)
+{
+    return bytes < 1 << 20 ? take_some(user, bytes, alignment) : NULL;
+}
+
+/* The tracks of a device are numbered so that no two devices share one: up to 2^21 - 1 devices. */
+static void devices_have_a_limit(void)
+{
+    static const struct {
+        uint32_t device;
+        muster_status status;
+    } cases[] = { { (1 << 21) - 2, MUSTER_E_NO_MEMORY },
+                  { (1 << 21) - 1, MUSTER_E_TOO_LARGE },
+                  { 1 << 21, MUSTER_E_TOO_LARGE },
+                  { UINT32_MAX, MUSTER_E_TOO_LARGE } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct ending ending = { .left = 100 };
+        const struct muster_trace_writer_options options = {
+            .size = sizeof options,
+            .write = drop_text,
+            .allocator = { take_little, give_back, &ending },
+        };
+        struct muster_trace_writer *writer = NULL;
+        CHECK_STATUS(MUSTER_OK, muster_trace_writer_create(&options, &writer, &problem));
+        add_unit(writer, cases[i].device, 0, 1);
+        CHECK_STATUS(cases[i].status, muster_trace_writer_end(writer, 0, &problem));
+        muster_trace_writer_destroy(writer);
+        CHECK_EQUAL(0, ending.pieces);
+    }
+}
+
 /* What an event does not have is not shown of it. */
 static void an_event_shows_what_it_has(void)
 {
@@ -325,6 +370,183 @@ static void a_device_that_cannot_be_named_is_told(void)
     free(text.bytes);
 }
 
+/* A trace with every kind of event, to the byte: what readers of it rely on. */
+static void the_text_is_as_it_was(void)
+{
+    static const char expected[] =
+        "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n"
+        "{\"ph\":\"X\",\"pid\":1,\"tid\":2,\"ts\":0.000,\"dur\":1.999,\"name\":\"[0, "
+        "8)\",\"cat\":\"unit\",\"args\":{\"outcome\":\"done\",\"begin\":0,\"end\":8,\"retry\":"
+        "false,\"copy\":false,\"bytes\":64,\"job\":1}},\n"
+        "{\"ph\":\"X\",\"pid\":1,\"tid\":2097154,\"ts\":1.000,\"dur\":2.001,\"name\":\"[8, "
+        "9)\",\"cat\":\"unit\",\"args\":{\"outcome\":\"late\",\"begin\":8,\"end\":9,\"retry\":"
+        "false,\"copy\":true,\"job\":1}},\n"
+        "{\"ph\":\"X\",\"pid\":2,\"tid\":1,\"ts\":2.000,\"dur\":0.500,\"name\":\"[0, "
+        "8)\",\"cat\":\"delivery\",\"args\":{\"outcome\":\"done\",\"begin\":0,\"end\":8,\"job\":1}}"
+        ",\n"
+        "{\"ph\":\"X\",\"pid\":3,\"tid\":5,\"ts\":2.000,\"dur\":0.100,\"name\":\"task\",\"cat\":"
+        "\"task\",\"args\":{\"outcome\":\"failed\",\"status\":\"MUSTER_E_FAILED\"}},\n"
+        "{\"ph\":\"X\",\"pid\":1,\"tid\":2,\"ts\":1.999,\"dur\":0.101,\"name\":\"task\",\"cat\":"
+        "\"task\",\"args\":{\"outcome\":\"done\"}},\n"
+        "{\"ph\":\"i\",\"s\":\"t\",\"pid\":1,\"tid\":2,\"ts\":2.000,\"name\":\"data\",\"cat\":"
+        "\"data\",\"args\":{\"device\":1,\"bytes\":5}},\n"
+        "{\"ph\":\"i\",\"s\":\"t\",\"pid\":1,\"tid\":71,\"ts\":2.000,\"name\":\"pick\",\"cat\":"
+        "\"pick\",\"args\":{\"device\":70}},\n"
+        "{\"ph\":\"i\",\"s\":\"t\",\"pid\":1,\"tid\":2,\"ts\":2.000,\"name\":\"device "
+        "lost\",\"cat\":\"device lost\",\"args\":{\"device\":1,\"job\":1}},\n"
+        "{\"ph\":\"i\",\"s\":\"t\",\"pid\":1,\"tid\":2,\"ts\":2.000,\"name\":\"device "
+        "hung\",\"cat\":\"device hung\",\"args\":{\"device\":1}},\n"
+        "{\"ph\":\"i\",\"s\":\"t\",\"pid\":1,\"tid\":2,\"ts\":2.000,\"name\":\"device "
+        "back\",\"cat\":\"device back\",\"args\":{\"device\":1}},\n"
+        "{\"ph\":\"X\",\"pid\":4,\"tid\":2,\"ts\":2.000,\"dur\":0.200,\"name\":\"up\",\"cat\":"
+        "\"stage\",\"args\":{\"outcome\":\"done\",\"begin\":0,\"end\":8,\"job\":2}},\n"
+        "{\"ph\":\"X\",\"pid\":4,\"tid\":2,\"ts\":2.200,\"dur\":0.100,\"name\":\"wait\",\"cat\":"
+        "\"stall\",\"args\":{\"outcome\":\"done\",\"job\":2}},\n"
+        "{\"ph\":\"X\",\"pid\":4,\"tid\":2097154,\"ts\":2.000,\"dur\":0.200,\"name\":\"host\","
+        "\"cat\":\"stage\",\"args\":{\"outcome\":\"done\",\"begin\":0,\"end\":8,\"job\":2}},\n"
+        "{\"ph\":\"X\",\"pid\":2,\"tid\":1,\"ts\":0.000,\"dur\":4.000,\"name\":\"job "
+        "1\",\"cat\":\"job\",\"args\":{\"outcome\":\"lost\",\"status\":\"MUSTER_E_FAILED\","
+        "\"begin\":0,\"end\":9,\"job\":1}},\n"
+        "{\"ph\":\"M\",\"pid\":1,\"tid\":2,\"name\":\"thread_name\",\"args\":{\"name\":\"sim:1 "
+        "fast\"}},\n"
+        "{\"ph\":\"M\",\"pid\":1,\"tid\":2,\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":"
+        "64}},\n"
+        "{\"ph\":\"M\",\"pid\":1,\"tid\":2097154,\"name\":\"thread_name\",\"args\":{\"name\":\"sim:"
+        "1 fast (2)\"}},\n"
+        "{\"ph\":\"M\",\"pid\":1,\"tid\":2097154,\"name\":\"thread_sort_index\",\"args\":{\"sort_"
+        "index\":65}},\n"
+        "{\"ph\":\"M\",\"pid\":4,\"tid\":2,\"name\":\"thread_name\",\"args\":{\"name\":\"sim:1 "
+        "stream 1\"}},\n"
+        "{\"ph\":\"M\",\"pid\":4,\"tid\":2,\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":"
+        "64}},\n"
+        "{\"ph\":\"M\",\"pid\":4,\"tid\":2097154,\"name\":\"thread_name\",\"args\":{\"name\":\"sim:"
+        "1 host\"}},\n"
+        "{\"ph\":\"M\",\"pid\":4,\"tid\":2097154,\"name\":\"thread_sort_index\",\"args\":{\"sort_"
+        "index\":65}},\n"
+        "{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":\"a "
+        "\\u0022title\\u0022\\u000a\"}},\n"
+        "{\"ph\":\"M\",\"pid\":2,\"name\":\"process_name\",\"args\":{\"name\":\"jobs\"}},\n"
+        "{\"ph\":\"M\",\"pid\":3,\"name\":\"process_name\",\"args\":{\"name\":\"threads\"}},\n"
+        "{\"ph\":\"M\",\"pid\":4,\"name\":\"process_name\",\"args\":{\"name\":\"pipelines\"}},\n"
+        "{\"ph\":\"M\",\"pid\":1,\"tid\":71,\"name\":\"thread_name\",\"args\":{\"name\":\"device "
+        "\"}},\n"
+        "{\"ph\":\"M\",\"pid\":1,\"tid\":71,\"name\":\"thread_sort_index\",\"args\":{\"sort_"
+        "index\":4480}}\n"
+        "],\"otherData\":{\"writer\":\"muster " MUSTER_VERSION_STRING "\",\"dropped\":3}}\n";
+    static const struct muster_trace_event events[] = {
+        { .kind = MUSTER_TRACE_UNIT,
+          .begin_ns = 1000,
+          .end_ns = 2999,
+          .range = { 0, 8 },
+          .bytes = 64,
+          .device = 1,
+          .job = 1 },
+        { .kind = MUSTER_TRACE_UNIT,
+          .outcome = MUSTER_TRACE_LATE,
+          .begin_ns = 2000,
+          .end_ns = 4001,
+          .range = { 8, 9 },
+          .device = 1,
+          .job = 1,
+          .is_copy = true },
+        { .kind = MUSTER_TRACE_DELIVERY,
+          .begin_ns = 3000,
+          .end_ns = 3500,
+          .range = { 0, 8 },
+          .job = 1 },
+        { .kind = MUSTER_TRACE_TASK,
+          .outcome = MUSTER_TRACE_FAILED,
+          .begin_ns = 3000,
+          .end_ns = 3100,
+          .thread = 5,
+          .status = MUSTER_E_FAILED },
+        { .kind = MUSTER_TRACE_TASK, .begin_ns = 2999, .end_ns = 3100, .device = 1 },
+        { .kind = MUSTER_TRACE_DATA, .begin_ns = 3000, .end_ns = 3000, .bytes = 5, .device = 1 },
+        { .kind = MUSTER_TRACE_PICK, .begin_ns = 3000, .end_ns = 3000, .device = 70 },
+        { .kind = MUSTER_TRACE_DEVICE_LOST,
+          .begin_ns = 3000,
+          .end_ns = 3000,
+          .device = 1,
+          .job = 1 },
+        { .kind = MUSTER_TRACE_DEVICE_HUNG, .begin_ns = 3000, .end_ns = 3000, .device = 1 },
+        { .kind = MUSTER_TRACE_DEVICE_BACK, .begin_ns = 3000, .end_ns = 3000, .device = 1 },
+        { .kind = MUSTER_TRACE_STAGE,
+          .begin_ns = 3000,
+          .end_ns = 3200,
+          .range = { 0, 8 },
+          .device = 1,
+          .job = 2,
+          .thread = 1,
+          .name = "up" },
+        { .kind = MUSTER_TRACE_STALL,
+          .begin_ns = 3200,
+          .end_ns = 3300,
+          .device = 1,
+          .job = 2,
+          .thread = 1,
+          .name = "wait" },
+        { .kind = MUSTER_TRACE_STAGE,
+          .begin_ns = 3000,
+          .end_ns = 3200,
+          .range = { 0, 8 },
+          .device = 1,
+          .job = 2,
+          .name = "host" },
+        { .kind = MUSTER_TRACE_JOB,
+          .outcome = MUSTER_TRACE_LOST,
+          .begin_ns = 0,
+          .end_ns = 5000,
+          .range = { 0, 9 },
+          .job = 1,
+          .status = MUSTER_E_FAILED },
+    };
+    struct text text = { NULL, 0 };
+    struct muster_trace_writer *writer = make(&text, 1000);
+    for (size_t i = 0; i < sizeof events / sizeof *events; i++)
+        muster_trace_writer_add(writer, &events[i]);
+    muster_trace_writer_name(writer, 1, "sim:1", "fast");
+    CHECK_STATUS(MUSTER_OK, muster_trace_writer_end(writer, 3, &problem));
+    muster_trace_writer_destroy(writer);
+    CHECK_TEXT(expected, text.bytes);
+    free(text.bytes);
+}
+
+struct pieces {
+    struct text text;
+    size_t largest, count;
+};
+
+static muster_status keep_piece(void *user, const char *text, size_t bytes)
+{
+    struct pieces *pieces = user;
+    pieces->largest = bytes > pieces->largest ? bytes : pieces->largest;
+    pieces->count++;
+    return keep_text(&pieces->text, text, bytes);
+}
+
+/* Much text comes in large pieces, and nothing of it is lost or comes twice between them. */
+static void much_text_comes_in_pieces(void)
+{
+    struct pieces pieces = { .count = 0 };
+    const struct muster_trace_writer_options options = { .size = sizeof options,
+                                                         .write = keep_piece,
+                                                         .user = &pieces };
+    struct muster_trace_writer *writer = NULL;
+    CHECK_STATUS(MUSTER_OK, muster_trace_writer_create(&options, &writer, &problem));
+    for (uint64_t i = 0; i < 3000; i++)
+        add_unit(writer, 0, i, i + 1);
+    CHECK(pieces.count > 0);
+    CHECK_STATUS(MUSTER_OK, muster_trace_writer_end(writer, 0, &problem));
+    muster_trace_writer_destroy(writer);
+    CHECK(pieces.largest > 8192 && pieces.largest <= 65536);
+    CHECK(pieces.count < 3000 * 256 / 8192);
+    struct shown_trace trace = read_trace(&pieces.text);
+    CHECK_EQUAL(3000, count_kind(&trace, "unit"));
+    check_tracks(&trace);
+    free(trace.events);
+    free(pieces.text.bytes);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {
@@ -334,9 +556,12 @@ int main(int argc, char **argv)
         TEST(streams_of_a_job_have_tracks_of_their_own),
         TEST(an_empty_trace_is_text_too),
         TEST(all_memory_is_given_back),
+        TEST(devices_have_a_limit),
         TEST(a_device_that_cannot_be_named_is_told),
         TEST(an_event_shows_what_it_has),
         TEST(the_first_failure_sticks),
+        TEST(the_text_is_as_it_was),
+        TEST(much_text_comes_in_pieces),
     };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }
