@@ -39,7 +39,7 @@ TESTS = (
                                          r"cli_(pick|sim|exec)|sim_.*|example_06.*"),
     (r"src/core/", r"unit_(job|partition|budget|tracker|rate|plan|bound|cost|blocks|streams|host_memory|jobs.*)|sim_.*|"
                    r"cli_(sim|partition)"),
-    (r"src/model/", r"unit_(model|scenario|cost|bound|sim)|sim_.*|cli_(sim|devices)|conformance_sim"),
+    (r"src/model/", r"unit_(model|scenario|cost|bound|sim|simulate)|sim_.*|cli_(sim|devices)|conformance_sim"),
     (r"src/platform/", r"unit_(aside|temporary|machine|host_memory|load|runtime|registry|devices|kernel_.*|files|tasks|trace|blocks|"
                        r"streams|recording)|fault_system|cli_(exec|files|kernel|devices|map|output|slices)|conformance_cpu|"
                        r"example_08.*"),
@@ -61,7 +61,7 @@ TESTS = (
     (r"src/run/", r"unit_(account|blocks|data|devices|files.*|finishing|host_memory|jobs.*|kernels|kernel_files|load|loss|pick|"
                   r"recording|runtime|streams|task.*|trace|registry)|fault_.*|example_(0.*|1[0-2].*)|"
                   r"cli_(map|pick|devices|slices|exec)|pipeline_(exits|failures|together)"),
-    (r"src/simulate/", r"unit_(agenda|bound|cost|scenario)|sim_.*|cli_sim"),
+    (r"src/simulate/", r"unit_(agenda|bound|cost|scenario|simulate)|sim_.*|cli_sim"),
     (r"src/io/", r"unit_(files.*|jobs_map|jobs_source)|fault_(system|allocations)|cli_(map|scan|files)|example_1[01].*|jobs_.*"),
     (r"src/observe/", r"unit_(writer|recording|trace|account)|cli_(map|show|sim|output)|example_09.*"),
     (r"jobs/", r"jobs_.*|cli_(map|scan|kernel|opencl|cuda)|example_10.*"),
@@ -151,12 +151,20 @@ class Suite:
 
     def __init__(self, preset, only):
         self.preset, self.build = preset, Build(preset)
-        done = subprocess.run(["ctest", "--test-dir", str(self.build.folder), "--show-only=json-v1"], capture_output=True,
-                              text=True, check=True)
-        entries = [entry for entry in json.loads(done.stdout)["tests"] if entry.get("command")]
-        self.tests = [Test(entry, self.build.folder) for entry in entries if not NEVER.match(entry["name"])]
+        entries = self.listed()
+        if not all(entry.get("command") for entry in entries):
+            self.build.make(["all"])
+            entries = self.listed()
+        self.tests = [Test(entry, self.build.folder) for entry in entries
+                      if entry.get("command") and not NEVER.match(entry["name"])]
         self.tests = [test for test in self.tests if test.programs and (not only or re.search(only, test.name))]
         self.symbols = {}
+
+    def listed(self):
+        """What ctest knows; it gives no command for a program that has not been built."""
+        done = subprocess.run(["ctest", "--test-dir", str(self.build.folder), "--show-only=json-v1"], capture_output=True,
+                              text=True, check=True)
+        return json.loads(done.stdout)["tests"]
 
     def prepare(self, files):
         """Builds and runs what is wanted for these files."""
@@ -500,6 +508,8 @@ def main(arguments):
     unknown = [name for name in folders if name not in FOLDERS]
     if unknown:
         raise Mistake(f"unknown folder {', '.join(unknown)}; known: {', '.join(FOLDERS)}")
+    # What a shell starts in the background ignores it, and so would every test.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     began = time.monotonic()
     WORK.mkdir(parents=True, exist_ok=True)
     marks = read_marks(arguments.marks)
