@@ -40,8 +40,8 @@ TESTS = (
     (r"src/core/", r"unit_(job|partition|budget|tracker|rate|plan|bound|cost|blocks|streams|host_memory|jobs.*)|sim_.*|"
                    r"cli_(sim|partition)"),
     (r"src/model/", r"unit_(model|scenario|cost|bound|sim|simulate)|sim_.*|cli_(sim|devices)|conformance_sim"),
-    (r"src/platform/", r"unit_(aside|temporary|machine|host_memory|load|runtime|registry|devices|kernel_.*|files|tasks|trace|blocks|"
-                       r"streams|recording)|fault_system|cli_(exec|files|kernel|devices|map|output|slices)|conformance_cpu|"
+    (r"src/platform/", r"unit_(aside|temporary|machine.*|process|host_memory|load|runtime|registry|devices|kernel_.*|files|tasks|trace|"
+                       r"blocks|streams|recording)|fault_system|cli_(exec|files|kernel|devices|map|output|slices)|conformance_cpu|"
                        r"example_08.*"),
     (r"src/backend/cuda/", r"unit_(cuda|task_kernels_cuda|jobs_halo)|conformance_cuda.*|driver_test|pipeline_.*cuda.*|"
                            r"fault_cuda_calls|cli_(cuda|slices)|bench_.*cuda"),
