@@ -8,6 +8,7 @@
 #include "platform/file.h"
 #include "platform/frame.h"
 #include "platform/library.h"
+#include "platform/machine.h"
 #include "platform/thread.h"
 #include "support.h"
 
@@ -24,6 +25,7 @@ static char folder[64];
 static unsigned descriptors;
 static size_t write_bytes_max, room_bytes = SIZE_MAX; /* of one write, and of the disk */
 static bool is_interrupted;                           /* every second write */
+static bool has_no_memory_files;                      /* as on an old system */
 static int thread_code;                               /* what a new thread is refused with */
 
 ssize_t __real_write(int file, const void *from, size_t bytes);
@@ -43,6 +45,14 @@ ssize_t __wrap_write(int file, const void *from, size_t bytes)
     bytes = bytes < room_bytes ? bytes : room_bytes;
     room_bytes -= room_bytes == SIZE_MAX ? 0 : bytes;
     return __real_write(file, from, bytes);
+}
+
+int __real_memfd_create(const char *name, unsigned flags);
+int __wrap_memfd_create(const char *name, unsigned flags);
+int __wrap_memfd_create(const char *name, unsigned flags)
+{
+    errno = ENOSYS;
+    return has_no_memory_files ? -1 : __real_memfd_create(name, flags);
 }
 
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
@@ -725,6 +735,117 @@ static void the_file_of_a_symbol_is_told_whole_or_not(void)
     platform_library_close(&library);
 }
 
+/* A shared object of the system's, as bytes. */
+static char *load_object(size_t *bytes)
+{
+    char path[PLATFORM_PATH_BYTES], *object = NULL;
+    struct platform_library library = { NULL };
+    MUST(platform_library_open(&library, "libm.so.6", &problem));
+    CHECK(platform_symbol_file(platform_library_symbol(&library, "cos"), path, sizeof path));
+    platform_library_close(&library);
+    MUST(platform_file_read(&platform_heap, path, 64 << 20, &object, bytes, &problem));
+    return object;
+}
+
+static void check_image(const char *object, size_t bytes)
+{
+    unsigned before = count_files("/proc/self/fd");
+    struct platform_image one = { .descriptor = -1 }, other = { .descriptor = -1 };
+    MUST(platform_image_open(&one, object, bytes, &problem));
+    MUST(platform_image_open(&other, object, bytes, &problem));
+    /* Two of them, although they are the same. */
+    void *first = platform_library_symbol(&one.library, "cos");
+    void *second = platform_library_symbol(&other.library, "cos");
+    CHECK(first && second && first != second);
+    CHECK_EQUAL(has_no_memory_files, one.descriptor < 0);
+    CHECK_EQUAL(0, count_files(folder));
+    platform_image_close(&one);
+    platform_image_close(&one);
+    platform_image_close(&other);
+    CHECK(!one.library.handle && one.descriptor == -1);
+    CHECK_EQUAL(before, count_files("/proc/self/fd"));
+}
+
+static void an_image_is_loaded_from_memory_or_from_a_file(void)
+{
+    begin();
+    char *before = getenv("TMPDIR") ? strdup(getenv("TMPDIR")) : NULL;
+    setenv("TMPDIR", folder, 1);
+    size_t bytes;
+    char *object = load_object(&bytes);
+    struct platform_image image = { .descriptor = 77 };
+    for (int round = 0; round < 2; round++) {
+        has_no_memory_files = round;
+        check_image(object, bytes);
+        /* What is no shared object, and a disk without room. */
+        CHECK_STATUS(MUSTER_E_NOT_FOUND, platform_image_open(&image, "nothing", 7, &problem));
+        CHECK(!image.library.handle && image.descriptor == -1);
+        room_bytes = bytes / 2;
+        muster_status status = platform_image_open(&image, object, bytes, &problem);
+        room_bytes = SIZE_MAX;
+        CHECK_STATUS(MUSTER_E_IO, status);
+        CHECK_EQUAL(-1, image.descriptor);
+        CHECK_EQUAL(0, count_files(folder));
+    }
+    setenv("TMPDIR", in_folder("none"), 1);
+    CHECK_STATUS(MUSTER_E_IO, platform_image_open(&image, object, bytes, &problem));
+    has_no_memory_files = false;
+    free(object);
+    unsetenv("TMPDIR");
+    if (before)
+        setenv("TMPDIR", before, 1);
+    free(before);
+    end();
+}
+
+/* A process may have closed its standard input and output: their numbers are as good as others. */
+static void low_descriptors_are_as_good_as_others(void)
+{
+    begin();
+    size_t bytes;
+    char *object = load_object(&bytes);
+    const char *path = in_folder("file");
+    const char *const arguments[] = { "sh", "-c", "echo one; echo two >&2; cat", NULL };
+    struct platform_process_end over;
+    struct platform_image image = { .descriptor = -1 };
+    fflush(NULL);
+    int kept[2] = { fcntl(0, F_DUPFD_CLOEXEC, 10), fcntl(1, F_DUPFD_CLOEXEC, 10) };
+    CHECK(kept[0] >= 0 && kept[1] >= 0);
+    muster_status statuses[5];
+    bool is_closed = true;
+    void *symbol = NULL;
+    for (int both = 0; both < 2; both++) {
+        close(0);
+        if (both)
+            close(1);
+        unlink(path);
+        statuses[0] = platform_file_write(path, "abc", 3, &problem);
+        statuses[1] = platform_file_replace(path, "defg", 4, &problem);
+        statuses[2] = platform_file_put_over(path, "hijkl", 5, &problem);
+        statuses[3] = platform_process_run("/bin/sh", arguments, NULL, output, sizeof output,
+                                           60 * SECOND, &over, &problem);
+        statuses[4] = platform_image_open(&image, object, bytes, &problem);
+        is_closed = is_closed && image.descriptor == 0;
+        if (statuses[4] == MUSTER_OK)
+            symbol = platform_library_symbol(&image.library, "cos");
+        platform_image_close(&image);
+        is_closed = is_closed && fcntl(0, F_GETFD) < 0 && (!both || fcntl(1, F_GETFD) < 0);
+        dup2(kept[0], 0);
+        dup2(kept[1], 1);
+        for (size_t i = 0; i < COUNT_OF(statuses); i++)
+            CHECK_STATUS(MUSTER_OK, statuses[i]);
+        CHECK(is_closed && symbol);
+        check_file(path, "hijkl");
+        CHECK_TEXT("one\ntwo\n", output);
+        CHECK_EQUAL(0, over.code);
+    }
+    close(kept[0]);
+    close(kept[1]);
+    free(object);
+    unlink(path);
+    end();
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {
@@ -746,6 +867,8 @@ int main(int argc, char **argv)
         TEST(the_cheap_clock_is_the_same_clock),
         TEST(frames_are_left_as_they_were_entered),
         TEST(the_file_of_a_symbol_is_told_whole_or_not),
+        TEST(an_image_is_loaded_from_memory_or_from_a_file),
+        TEST(low_descriptors_are_as_good_as_others),
     };
     return test_main(argc, argv, tests, COUNT_OF(tests));
 }
