@@ -296,6 +296,36 @@ static void parameters_are_bound_by_their_names(void)
     end();
 }
 
+/* What a pointer points to may be known to the compiler alone. */
+static void sizes_that_the_source_does_not_tell_are_asked_for(void)
+{
+    static const char in_unknown[] =
+        "typedef struct { float a; } one;\n" SOURCE(", MUSTER_GLOBAL const one *in,"
+                                                    " MUSTER_GLOBAL float *out");
+    static const char out_unknown[] =
+        "typedef struct { float a; } one;\n" SOURCE(", MUSTER_GLOBAL const float *in,"
+                                                    " MUSTER_GLOBAL one *out");
+    struct binding binding;
+    begin();
+    struct muster_kernel *kernel = load("k.c", in_unknown, NULL);
+    CHECK_STATUS(MUSTER_E_INVALID, bind(&binding, kernel, 0, 0, 0, NULL));
+    CHECK_CONTAINS("size of an item is not known", problem.text);
+    MUST(bind(&binding, kernel, 12, 0, 0, NULL));
+    CHECK_EQUAL(12, binding.args[0].bytes);
+    CHECK_EQUAL(12, binding.args[1].bytes);
+    CHECK_EQUAL(1, binding_item_bytes(kernel, 0));
+    muster_kernel_destroy(kernel);
+    kernel = load("k.c", out_unknown, NULL);
+    MUST(bind(&binding, kernel, 0, 0, 0, NULL));
+    CHECK_EQUAL(4, binding.args[0].bytes);
+    CHECK_EQUAL(4, binding.args[1].bytes);
+    MUST(bind(&binding, kernel, 8, 20, 0, NULL));
+    CHECK_EQUAL(8, binding.args[0].bytes);
+    CHECK_EQUAL(20, binding.args[1].bytes);
+    muster_kernel_destroy(kernel);
+    end();
+}
+
 static void kernels_that_cannot_be_bound_are_refused(void)
 {
     static const struct {
@@ -557,6 +587,34 @@ static void records_need_a_whole_number_of_items(void)
     end();
 }
 
+/* The last that can go wrong: the output has no place any more. */
+static void an_output_that_cannot_be_put_in_place_is_told(void)
+{
+    begin_map("0123456789");
+    char inner[128], path[512];
+    enum map_part part;
+    struct map *map = NULL;
+    struct map_options options = usual();
+    snprintf(inner, sizeof inner, "%s", in_folder("inner"));
+    CHECK_EQUAL(0, mkdir(inner, 0700));
+    snprintf(out_path, sizeof out_path, "%s/out", inner);
+    MUST(map_create(m, &options, &map, &part, &problem));
+    MUST(map_start(map, &options, &problem));
+    MUST(map_wait(map, NULL, &part, &problem));
+    DIR *directory = opendir(inner);
+    for (const struct dirent *entry; (entry = readdir(directory));) {
+        snprintf(path, sizeof path, "%s/%s", inner, entry->d_name);
+        unlink(path);
+    }
+    closedir(directory);
+    CHECK_EQUAL(0, rmdir(inner));
+    CHECK_STATUS(MUSTER_E_IO, map_finish(map, &part, &problem));
+    CHECK_EQUAL(MAP_OUTPUT, part);
+    map_destroy(map);
+    CHECK_EQUAL(2, count_files());
+    end();
+}
+
 struct feed {
     int descriptor;
     size_t bytes;
@@ -665,11 +723,13 @@ int main(int argc, char **argv)
         TEST(numbers_are_read_to_the_ends_of_their_types),
         TEST(real_numbers_are_read_where_they_fit),
         TEST(parameters_are_bound_by_their_names),
+        TEST(sizes_that_the_source_does_not_tell_are_asked_for),
         TEST(kernels_that_cannot_be_bound_are_refused),
         TEST(without_a_source_the_order_and_the_types_are_given),
         TEST(a_video_is_mapped_frame_by_frame),
         TEST(what_does_not_fit_a_video_is_refused),
         TEST(records_need_a_whole_number_of_items),
+        TEST(an_output_that_cannot_be_put_in_place_is_told),
         TEST(what_was_looked_at_of_a_pipe_is_not_lost),
         TEST(memory_is_given_back_wherever_it_ends),
     };

@@ -9,6 +9,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
@@ -95,6 +96,34 @@ muster_status __wrap_platform_condition_init(struct platform_condition *conditio
     if (!condition_code)
         return __real_platform_condition_init(condition, err);
     return muster_error_fill(err, MUSTER_E_NO_MEMORY, condition_code, NULL, "refused");
+}
+
+/* What the file system says that direct requests need: of memory and of offsets. */
+static struct {
+    bool is_said;
+    uint32_t memory, offset;
+} alignment;
+
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, ...);
+long __wrap_syscall(long number, ...)
+{
+    long words[6];
+    va_list more;
+    va_start(more, number);
+    for (size_t i = 0; i < COUNT_OF(words); i++)
+        words[i] = va_arg(more, long);
+    va_end(more);
+    long result =
+        __real_syscall(number, words[0], words[1], words[2], words[3], words[4], words[5]);
+    if (number != SYS_statx || !alignment.is_said)
+        return result;
+    /* stx_mask, stx_dio_mem_align and stx_dio_offset_align of struct statx. */
+    uint32_t *facts = (uint32_t *)words[4];
+    facts[0] |= 0x2000;
+    facts[38] = alignment.memory;
+    facts[39] = alignment.offset;
+    return 0;
 }
 
 static unsigned count_descriptors(void)
@@ -470,6 +499,49 @@ static void in_order_and_anywhere_are_told_apart(void)
     remove_folder();
 }
 
+/* A page's border must be a border of direct requests, or there are none. */
+static void direct_requests_lie_as_the_file_system_needs_it(void)
+{
+    static const struct {
+        uint32_t memory, offset;
+        bool is_possible;
+    } cases[] = { { 4096, 4096, true }, { 512, 512, true },  { 4, 1024, true },
+                  { 0, 0, false },      { 0, 512, false },   { 512, 0, false },
+                  { 512, 8192, false }, { 512, 3000, false } };
+    _Alignas(4096) static unsigned char back[20000];
+    struct muster_allocator allocator = counting_allocator(&counting);
+    make_folder();
+    if (!has_direct()) {
+        printf("    there are no direct requests here: skipped\n");
+        remove_folder();
+        return;
+    }
+    const char *path = make_file("in", 20000);
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        for (unsigned engine = 0; engine < 2; engine++) {
+            struct muster_file_options options = usual(0);
+            struct io_file *file = NULL;
+            alignment.is_said = true;
+            alignment.memory = cases[i].memory;
+            alignment.offset = cases[i].offset;
+            options.direct = MUSTER_DIRECT_ALWAYS;
+            options.engine = engine ? "threads" : NULL;
+            muster_status status = io_open_read(&allocator, path, &options, &file, &problem);
+            alignment.is_said = false;
+            CHECK_STATUS(cases[i].is_possible ? MUSTER_OK : MUSTER_E_NOT_SUPPORTED, status);
+            size_t got = 0;
+            if (status == MUSTER_OK)
+                MUST(io_read(file, back, sizeof back, 0, &got, &problem));
+            if (status == MUSTER_OK)
+                check_bytes(back, 0, sizeof back);
+            if (status == MUSTER_OK)
+                close_io(file);
+            CHECK_EQUAL(0, counting.bytes);
+        }
+    }
+    remove_folder();
+}
+
 /* Writes for later. */
 
 static _Atomic unsigned ended;
@@ -584,6 +656,7 @@ int main(int argc, char **argv)
         TEST(a_file_that_cannot_be_opened_leaves_nothing),
         TEST(room_is_reserved_where_it_can_be),
         TEST(in_order_and_anywhere_are_told_apart),
+        TEST(direct_requests_lie_as_the_file_system_needs_it),
         TEST(writes_for_later_end_once_each),
         TEST(only_the_signals_of_a_write_are_thrown_away),
     };
