@@ -54,6 +54,8 @@ static void check_nothing_is_left(void)
     CHECK_EQUAL(0, left.registrations);
     CHECK_EQUAL(0, left.pools);
     CHECK_EQUAL(0, left.graphs);
+    /* Nor was anything left to go with its context. */
+    CHECK_EQUAL(0, control->left_behind());
 }
 
 static void close_cuda(struct rig *rig)
