@@ -326,6 +326,31 @@ static void sizes_that_the_source_does_not_tell_are_asked_for(void)
     end();
 }
 
+/* An item of the input is what the pointer to const points to, wherever that stands. */
+static void the_input_s_size_is_found_among_the_others(void)
+{
+    static const char *const sources[] = {
+        SOURCE(", MUSTER_GLOBAL double *out, MUSTER_GLOBAL const float *in"),
+        SOURCE(", const uint64_t items, MUSTER_GLOBAL const float *in, MUSTER_GLOBAL double *out"),
+        SOURCE(", uint8_t n, const uint8_t k, MUSTER_GLOBAL double *out, MUSTER_GLOBAL const float "
+               "*in"),
+    };
+    begin();
+    for (size_t i = 0; i < COUNT_OF(sources); i++) {
+        struct muster_kernel *kernel = load("k.c", sources[i], NULL);
+        CHECK_EQUAL(4, binding_item_bytes(kernel, 0));
+        CHECK_EQUAL(1, binding_item_bytes(kernel, 1));
+        muster_kernel_destroy(kernel);
+    }
+    struct muster_kernel *kernel =
+        load("k.c",
+             "MUSTER_KERNEL void k(uint64_t i, MUSTER_GLOBAL double *out)\n{\n    out[i] = 1;\n}\n",
+             NULL);
+    CHECK_EQUAL(1, binding_item_bytes(kernel, 0));
+    muster_kernel_destroy(kernel);
+    end();
+}
+
 static void kernels_that_cannot_be_bound_are_refused(void)
 {
     static const struct {
@@ -532,18 +557,25 @@ static void what_does_not_fit_a_video_is_refused(void)
         CHECK_EQUAL(parts[way], part);
         CHECK_EQUAL(2, count_files());
     }
-    static const char *const damaged[] = { "YUV4MPEG2 W4 H2 Cmono",
-                                           "YUV4MPEG2 W4 H2 Cmono\nFRAME\n0123",
-                                           "YUV4MPEG2 W4 H2 Cmono\nFRAM",
-                                           "YUV4MPEG2 W4 H2 Cmono\nFRAMES\n01234567",
-                                           "YUV4MPEG2 W4 H2 Cmono\nGRAME\n01234567",
-                                           "YUV4MPEG2 W4 H2 Cmono\nFRAME\n01234567FRAME x" };
+    static const struct {
+        const char *text, *words;
+    } damaged[] = {
+        { "YUV4MPEG2 W4 H2 Cmono", "header has no end within 21 bytes" },
+        { "YUV4MPEG2 W4 H2 Cmono\nFRAME\n0123", "within frame 0, counted from 0: 4 bytes" },
+        { "YUV4MPEG2 W4 H2 Cmono\nFRAME\n01234567FRAME\n0",
+          "within frame 1, counted from 0: 7 bytes" },
+        { "YUV4MPEG2 W4 H2 Cmono\nFRAM", "within frame 0, counted from 0: 10 bytes" },
+        { "YUV4MPEG2 W4 H2 Cmono\nFRAMES\n01234567", "where frame 0" },
+        { "YUV4MPEG2 W4 H2 Cmono\nGRAME\n01234567", "where frame 0" },
+        { "YUV4MPEG2 W4 H2 Cmono\nFRAME\n01234567FRAME x", "line of frame 1" },
+    };
     for (size_t i = 0; i < COUNT_OF(damaged); i++) {
         enum map_part part = MAP_OUTPUT;
         struct map_options options = usual();
-        write_text("in", damaged[i]);
+        write_text("in", damaged[i].text);
         CHECK_STATUS(MUSTER_E_PARSE, run(&options, &part));
         CHECK_EQUAL(MAP_INPUT, part);
+        CHECK_CONTAINS(damaged[i].words, problem.text);
         CHECK_EQUAL(2, count_files());
     }
     write_text("in", "no video");
@@ -567,6 +599,13 @@ static void records_need_a_whole_number_of_items(void)
     options.item_bytes = 3;
     CHECK_STATUS(MUSTER_E_INVALID, run(&options, &part));
     CHECK_EQUAL(MAP_INPUT, part);
+    CHECK_EQUAL(2, count_files());
+    /* What the runtime does not start. */
+    options = usual();
+    options.run.policy = "nonsense";
+    part = MAP_INPUT;
+    CHECK_STATUS(MUSTER_E_INVALID, run(&options, &part));
+    CHECK_EQUAL(MAP_DEVICES, part);
     CHECK_EQUAL(2, count_files());
     /* A cancel before the start is not lost. */
     struct map *map = NULL;
@@ -724,6 +763,7 @@ int main(int argc, char **argv)
         TEST(real_numbers_are_read_where_they_fit),
         TEST(parameters_are_bound_by_their_names),
         TEST(sizes_that_the_source_does_not_tell_are_asked_for),
+        TEST(the_input_s_size_is_found_among_the_others),
         TEST(kernels_that_cannot_be_bound_are_refused),
         TEST(without_a_source_the_order_and_the_types_are_given),
         TEST(a_video_is_mapped_frame_by_frame),
