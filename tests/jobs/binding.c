@@ -603,12 +603,15 @@ static void records_need_a_whole_number_of_items(void)
     /* What the runtime does not start. */
     options = usual();
     options.run.policy = "nonsense";
-    part = MAP_INPUT;
-    CHECK_STATUS(MUSTER_E_INVALID, run(&options, &part));
-    CHECK_EQUAL(MAP_DEVICES, part);
+    struct map *map = NULL;
+    MUST(map_create(m, &options, &map, &part, &problem));
+    CHECK_STATUS(MUSTER_E_INVALID, map_start(map, &options, &problem));
+    CHECK_CONTAINS("nonsense", problem.text);
+    CHECK(!map_job(map));
+    map_destroy(map);
     CHECK_EQUAL(2, count_files());
     /* A cancel before the start is not lost. */
-    struct map *map = NULL;
+    map = NULL;
     options = usual();
     MUST(map_create(m, &options, &map, &part, &problem));
     struct map_facts known;
