@@ -12,8 +12,9 @@
 #include "unit/files_support.h"
 #include "y4m.h"
 
-/* Memory of the jobs' own: the n-th piece from now on is refused. */
-static size_t pieces, refused_at = SIZE_MAX;
+/* Memory of the jobs' own, by pieces: the n-th from now on is refused. */
+static _Atomic size_t pieces;
+static _Atomic size_t refused_at = SIZE_MAX; /* other threads run only while it is that */
 
 static bool is_refused(void)
 {
