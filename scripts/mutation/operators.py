@@ -43,6 +43,10 @@ ASSERTIONS = {"INVARIANT", "_Static_assert", "static_assert", "__attribute__"}
 # They are there for tests only; so are functions that nothing else calls.
 CHECKS_FOR_TESTS = {"job_check", "tasks_check", "account_check"}
 LOGGING = {"run_log", "muster_error_fill", "invariant_broken"}
+# No caller can tell whether they were called: advice for the system, and what our system's threads leave empty.
+UNSEEN = {"posix_fadvise", "madvise", "platform_pages_prefer_large", "platform_thread_yield", "sched_yield",
+          "platform_mutex_deinit", "platform_condition_deinit", "pthread_mutex_destroy", "pthread_cond_destroy",
+          "pthread_condattr_destroy", "pthread_attr_destroy", "posix_spawnattr_destroy"}
 RELEASES = re.compile(r"(^|_)(wake|signal|broadcast|notify|unpark|kick|release|released|free|unlock|leave|destroy|deinit|"
                       r"close|drop|unref|unreference|unpin|give|give_back|unregister|publish|post|poke|join|discard|"
                       r"remove|unmap|munmap|unlink|reclaim|abandon|end|return)(_|$)")
@@ -118,13 +122,13 @@ class Source:
         return any(token.kind == "string" and MESSAGE.match(token.text) for token in self.tokens[first:last + 1])
 
     def find_spared(self):
-        """Tokens within assertions, and within calls that make a message."""
+        """Tokens within assertions, calls that make a message, and calls that nobody sees."""
         spared = set()
         for index, token in enumerate(self.tokens):
             if token.kind != "name" or not self.is_at(index + 1, "(") or token.text in KEYWORDS:
                 continue
             last = self.partner[index + 1]
-            if token.text in ASSERTIONS or token.text in LOGGING or self.has_direct_message(index + 1, last):
+            if token.text in ASSERTIONS | LOGGING | UNSEEN or self.has_direct_message(index + 1, last):
                 spared.update(range(index, last + 1))
         return spared
 
@@ -307,7 +311,7 @@ class Source:
         return word.kind == "name" and (after.kind == "name" or (after.text == "*" and self.is_at(first + 3, "=", ";", ",", "[")))
 
     def dropped(self, first, last):
-        if self.tokens[first].text in LOGGING or self.has_message(first, last):
+        if self.tokens[first].text in LOGGING | UNSEEN or self.has_message(first, last):
             return
         is_call = self.tokens[first].kind == "name" and self.is_at(first + 1, "(") and self.partner[first + 1] + 1 == last
         kind = "release" if is_call and RELEASES.search(self.tokens[first].text) else "statement"

@@ -16,13 +16,6 @@ def little_stack():
     resource.setrlimit(resource.RLIMIT_STACK, (16 << 10, 16 << 10))
 
 
-def is_sanitized(path):
-    """Sanitizers need more than that before main is reached."""
-    with open(path, "rb") as program:
-        text = program.read()
-    return b"__asan_init" in text or b"__tsan_init" in text
-
-
 def stack(check, folder):
     path = os.path.join(folder, "input")
     with open(path, "w") as file:
@@ -44,7 +37,7 @@ def stack(check, folder):
 
 def main():
     check = Check()
-    if is_sanitized(check.muster):
+    if check.is_sanitized():
         print("skipped: a sanitizer needs more stack than that")
         check.true("a sanitizer", True)
     else:

@@ -311,6 +311,56 @@ static void a_device_is_closed_when_its_callbacks_have_come(void)
     loader.delay_callbacks(0);
 }
 
+/* A host call that the driver has no event for is refused, and is not made out of its order. */
+static void a_call_without_its_event_is_refused(void)
+{
+    struct rig *rig = open_rig();
+    struct log *log = rig_host(rig, sizeof *log);
+    for (uint64_t at = 1; at <= 2; at++) {
+        void *stream = rig_stream(rig);
+        int before = atomic_load(&log->count);
+        loader.set(DOUBLE_ONCE, at, CODE);
+        muster_status status = rig->table.host_call(stream, write_down, log, &rig->err);
+        bool is_failed = loader.count() >= at;
+        loader.set(DOUBLE_WELL, 0, 0);
+        CHECK(is_failed);
+        CHECK_STATUS(MUSTER_E_DRIVER, status);
+        DO(rig, host_call, stream, write_down, log);
+        FINISHES(rig, stream);
+        CHECK_EQUAL(before + 1, atomic_load(&log->count));
+    }
+    rig_close(rig);
+}
+
+/* A callback finds its own device among those that are open, whichever was opened last. */
+static void callbacks_find_their_own_device(void)
+{
+    int64_t live = loader.live();
+    loader.delay_callbacks(1);
+    for (int first = 0; first < 2; first++) {
+        struct rig *rigs[2];
+        for (int i = 0; i < 2; i++)
+            rigs[i] = open_rig();
+        for (int i = 0; i < 2; i++) {
+            static struct lock locks[2][2];
+            struct lock *lock = &locks[first][i];
+            void *stream = rig_stream(rigs[i]), *done = rig_event(rigs[i]);
+            DO(rigs[i], host_call, stream, hold, lock);
+            while (!atomic_load(&lock->is_reached))
+                platform_thread_yield();
+            DO(rigs[i], event_record, done, stream);
+            REFUSED(rigs[i], MUSTER_E_TIMEOUT, event_wait, done, LOOK_NS);
+            atomic_store(&lock->is_open, true);
+            COMPLETES(rigs[i], MUSTER_OK, done);
+        }
+        /* Closing waits for the callbacks that are due, and lets go of what they needed. */
+        rig_close(rigs[first]);
+        rig_close(rigs[1 - first]);
+        CHECK_EQUAL(live, loader.live());
+    }
+    loader.delay_callbacks(0);
+}
+
 /* As MUSTER_OPENCL_CALLBACKS=0 asks for it; what is over is found all the same, and soon. */
 static void a_driver_can_be_asked_for_no_callbacks(void)
 {
@@ -464,6 +514,8 @@ static const struct test tests[] = {
     TEST(what_follows_a_call_waits_for_it),
     TEST(an_event_is_held_until_its_callback_has_come),
     TEST(a_device_is_closed_when_its_callbacks_have_come),
+    TEST(a_call_without_its_event_is_refused),
+    TEST(callbacks_find_their_own_device),
     TEST(a_driver_can_be_asked_for_no_callbacks),
 };
 

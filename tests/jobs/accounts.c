@@ -46,6 +46,7 @@ struct seen {
     enum ending ending;
     uint64_t hits, lines;
     unsigned troubles;
+    char why[128]; /* the last */
 };
 
 static bool see_hit(void *user, size_t input, const struct finder_hit *hit)
@@ -65,8 +66,9 @@ static bool see_end(void *user, size_t input, uint64_t lines)
 
 static void see_trouble(void *user, const char *path, const char *why)
 {
-    (void)path, (void)why;
-    ((struct seen *)user)->troubles++;
+    struct seen *seen = user;
+    seen->troubles++;
+    snprintf(seen->why, sizeof seen->why, "%s: %s", path, why);
 }
 
 static void run_scan(struct muster *m, enum ending ending)
@@ -104,6 +106,10 @@ static void run_scan(struct muster *m, enum ending ending)
         CHECK(status == MUSTER_E_CANCELLED || (status == MUSTER_OK && seen.hits == lines));
     }
     CHECK_EQUAL(ending == ENDS_UNREADABLE ? 1 : 0, seen.troubles);
+    if (ending == ENDS_UNREADABLE) {
+        CHECK_CONTAINS(in_folder("none"), seen.why);
+        CHECK_CONTAINS(strerror(ENOENT), seen.why);
+    }
 }
 
 /* What a runtime keeps for its next job is there after the first, but for some events and operations. */

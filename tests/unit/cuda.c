@@ -54,6 +54,8 @@ static void check_nothing_is_left(void)
     CHECK_EQUAL(0, left.registrations);
     CHECK_EQUAL(0, left.pools);
     CHECK_EQUAL(0, left.graphs);
+    /* Nor was anything left to go with its context. */
+    CHECK_EQUAL(0, control->left_behind());
 }
 
 static void close_cuda(struct rig *rig)
@@ -984,6 +986,39 @@ static void slices_are_limited_in_number(void)
     close_cuda(rig);
 }
 
+/* A process has so many GPUs open at a time; the next one is refused, until another is closed. */
+static void gpus_are_limited_in_number(void)
+{
+    enum {
+        GPUS_MAX = 256,
+        EACH = RIG_DEVICES_MAX,
+        RIGS = GPUS_MAX / EACH,
+        MORE = GPUS_MAX % EACH + 1
+    };
+    static struct rig *rigs[RIGS];
+    void *more[MORE];
+    struct muster_device_info info = { .size = sizeof info };
+    for (size_t i = 0; i < RIGS; i++)
+        rigs[i] = open_cuda("devices=8");
+    struct rig *rig = rigs[0];
+    for (uint32_t i = 0; i < MORE; i++)
+        more[i] = rig_state(rig->table.device_bytes);
+    for (uint32_t i = 0; i + 1 < MORE; i++)
+        DO(rig, device_open, rig->backend, EACH + i, more[i], &info);
+    REFUSED(rig, MUSTER_E_CAPACITY, device_open, rig->backend, EACH + MORE - 1, more[MORE - 1],
+            &info);
+    CHECK_CONTAINS("256 GPUs are open", rig->err.text);
+    CHECK_STATUS(MUSTER_OK, rig->table.device_close(more[0]));
+    DO(rig, device_open, rig->backend, EACH + MORE - 1, more[MORE - 1], &info);
+    for (uint32_t i = 1; i < MORE; i++)
+        CHECK_STATUS(MUSTER_OK, rig->table.device_close(more[i]));
+    for (uint32_t i = 0; i < MORE; i++)
+        rig_state_free(more[i]);
+    for (size_t i = 0; i < RIGS; i++)
+        rig_close(rigs[i]);
+    check_nothing_is_left();
+}
+
 static void a_slice_runs_kernels_on_its_default_stream_too(void)
 {
     static const uint32_t size = 16;
@@ -1136,6 +1171,7 @@ static const struct test tests[] = {
     TEST(registered_memory_stays_until_all_are_done),
     TEST(slices_take_whole_groups_and_the_rest),
     TEST(slices_are_limited_in_number),
+    TEST(gpus_are_limited_in_number),
     TEST(a_slice_runs_kernels_on_its_default_stream_too),
     TEST(the_nth_call_of_the_driver_may_fail),
     TEST(a_loss_makes_every_call_once),

@@ -7,8 +7,10 @@
 #include "support.h"
 
 #include <dlfcn.h>
+#include <malloc.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -200,6 +202,71 @@ static void pages_are_pages(void)
     }
 }
 
+/* A sanitizer's heap counts nothing here, and sees what is not given back by itself. */
+static size_t used_bytes(void)
+{
+    struct mallinfo2 now = mallinfo2();
+    return now.uordblks + now.hblkhd;
+}
+
+static void the_heap_takes_back_what_it_gave(void)
+{
+    const struct muster_allocator *heap = &platform_heap;
+    static const size_t sizes[] = { 1, 63, 64, 65, 1000, 100000, 1 << 20 };
+    size_t before = used_bytes();
+    for (unsigned i = 0; i < 20; i++) {
+        for (size_t k = 0; k < COUNT_OF(sizes); k++) {
+            for (size_t alignment = 16; alignment <= 4096; alignment *= 4) {
+                unsigned char *memory = heap->allocate(heap->user, sizes[k], alignment);
+                CHECK(memory && (uintptr_t)memory % alignment == 0);
+                memset(memory, 1, sizes[k]);
+                heap->release(heap->user, memory, sizes[k]);
+            }
+            void *memory = platform_memory_take(sizes[k], -1);
+            CHECK(memory);
+            platform_memory_give(memory, sizes[k]);
+        }
+    }
+    CHECK(used_bytes() < before + (1 << 20));
+    CHECK(!heap->allocate(heap->user, SIZE_MAX, 64));
+    CHECK(!heap->allocate(heap->user, SIZE_MAX - 62, 64));
+}
+
+/* Whether the page is mapped. */
+static bool is_mapped(void *page)
+{
+    unsigned char in_memory;
+    return mincore(page, platform_page_bytes(), &in_memory) == 0;
+}
+
+static void a_ring_follows_itself(void)
+{
+    size_t page = platform_page_bytes();
+    for (size_t pages = 1; pages <= 16; pages += 5) {
+        size_t bytes = pages * page;
+        unsigned char *ring = platform_ring_map(bytes);
+        CHECK(ring);
+        for (size_t i = 0; i < 2 * bytes; i += page / 2) {
+            ring[i] = (unsigned char)(i / (page / 2) + 1);
+            CHECK_EQUAL(ring[i], ring[(i + bytes) % (2 * bytes)]);
+        }
+        CHECK(is_mapped(ring) && is_mapped(ring + 2 * bytes - page));
+        platform_ring_unmap(ring, bytes);
+        CHECK(!is_mapped(ring) && !is_mapped(ring + 2 * bytes - page));
+    }
+    CHECK(!platform_ring_map(SIZE_MAX / 2 + 1));
+    CHECK(!platform_ring_map((SIZE_MAX / 4) & ~(page - 1)));
+    unsigned char *pages = platform_pages_map(3 * page, -1);
+    CHECK(pages && is_mapped(pages + 2 * page));
+    platform_pages_unmap(pages, 3 * page);
+    CHECK(!is_mapped(pages) && !is_mapped(pages + 2 * page));
+    size_t large = 5000000 / page * page;
+    pages = platform_memory_take(large, -1);
+    CHECK(pages && is_mapped(pages + large - page));
+    platform_memory_give(pages, large);
+    CHECK(!is_mapped(pages + large - page));
+}
+
 static void the_environment_is_read(void)
 {
     unsetenv("MUSTER_TEST_NOTHING");
@@ -332,6 +399,8 @@ int main(int argc, char **argv)
         TEST(a_description_hwloc_does_not_understand_is_survived),
         TEST(memory_is_told),
         TEST(pages_are_pages),
+        TEST(the_heap_takes_back_what_it_gave),
+        TEST(a_ring_follows_itself),
         TEST(the_environment_is_read),
         TEST(files_are_read_whole_or_refused),
         TEST(a_pipe_is_refused_and_not_waited_for),

@@ -5,10 +5,13 @@
  */
 #include "backend/sim/sim.h"
 
+#include "backend/queue.h"
 #include "conformance/rig.h"
 #include "platform/thread.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MS UINT64_C(1000000)
 
@@ -283,6 +286,38 @@ static void a_loss_stays_with_its_device(void)
     rig_close_broken(rig, MUSTER_OK);
 }
 
+/* Addresses that the process has, in bytes. */
+static uint64_t mapped_bytes(void)
+{
+    unsigned long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    CHECK(file && fscanf(file, "%lu", &pages) == 1);
+    fclose(file);
+    return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* As if the loss came while the memory was got: it goes back, and nobody is told of it. */
+static void memory_that_comes_after_a_loss_goes_back(void)
+{
+    enum { BYTES = 16 << 20, TIMES = 100 };
+    struct rig *rig =
+        open_sim("[{" RATE ", \"faults\": [{\"kind\": \"lost\", \"at_launch\": 1}]}]");
+    void *stream = rig_stream(rig), *kernel = rig_kernel(rig, do_nothing), *event = rig_event(rig);
+    struct queue *queue = ((struct queue_device_state *)rig->device)->queue;
+    launch(rig, stream, kernel, 1, NULL);
+    if (rig->table.event_record(event, stream, &rig->err) == MUSTER_OK)
+        COMPLETES(rig, MUSTER_E_DEVICE_LOST, event);
+    CHECK_STATUS(MUSTER_E_DEVICE_LOST, queue_check(queue, &rig->err));
+    uint64_t before = mapped_bytes();
+    for (int i = 0; i < TIMES; i++) {
+        struct muster_memory out = { .address = 77 };
+        CHECK_STATUS(MUSTER_E_DEVICE_LOST, queue_memory_take(queue, BYTES, -1, &out, &rig->err));
+        CHECK_EQUAL(77, out.address);
+    }
+    CHECK(mapped_bytes() < before + (uint64_t)TIMES / 2 * BYTES);
+    rig_close_broken(rig, MUSTER_OK);
+}
+
 static void a_hang_times_out_and_is_left_behind(void)
 {
     static struct call calls[2]; /* looked at after the rig is gone */
@@ -477,6 +512,7 @@ int main(int argc, char **argv)
         TEST(memory_is_bounded_and_can_fail),
         TEST(a_lost_device_ends_everything),
         TEST(a_loss_stays_with_its_device),
+        TEST(memory_that_comes_after_a_loss_goes_back),
         TEST(a_hang_times_out_and_is_left_behind),
         TEST(a_hang_with_an_end_is_a_pause),
         TEST(user_code_that_stays_is_not_waited_for),
