@@ -1,4 +1,5 @@
 """A preset's build folder, and how a broken file gets into a program of it without anything else being built anew."""
+import functools
 import json
 import os
 import pathlib
@@ -28,6 +29,19 @@ def script_of(mutation):
     kind, _, name = mutation["test"].partition("_")
     path = ROOT / "tests" / "cli" / f"{name}.py"
     return path if kind == "cli" and path.is_file() else None
+
+
+@functools.lru_cache(maxsize=None)
+def guard():
+    """What a test of root's is started with; None if it cannot be had. A mutant that writes over files could put one in the
+    place of the machine's /dev/null; a mount cannot be replaced."""
+    if os.geteuid() != 0:
+        return ()
+    # In a chroot / has no propagation to change; there /dev is a mount of its own.
+    script = ("mount --make-rprivate / 2>/dev/null || mount --make-private /dev; "
+              'for at in null full zero; do mount --bind /dev/$at /dev/$at; done; exec "$@"')
+    words = ("unshare", "--mount", "--propagation", "unchanged", "sh", "-ec", script, "sh")
+    return words if command(*words, "true")[0] else None
 
 
 class Build:

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 
-from mutation.build import Build, JOBS, Mistake, ROOT, WORK
+from mutation.build import Build, JOBS, Mistake, ROOT, WORK, guard
 from mutation.operators import KINDS, Source, plain
 
 FOLDERS = ("base", "core", "model", "platform", "backend", "kernel", "run", "simulate", "io", "observe", "jobs")
@@ -127,10 +127,9 @@ def run(test, words, place, limit_s, preset):
         environment["MUSTER_CACHE"] = place.cache(environment["MUSTER_CACHE"])
     bounds = f"ulimit -c 0 -f {FILE_MAX_BLOCKS}; " + (f"ulimit -v {BYTES_MAX_KIB[preset]}; " if preset in BYTES_MAX_KIB else "")
     start = ["sh", "-c", bounds + 'exec "$@"', "sh", str(ROOT / "scripts" / "fixed-addresses")]
-    if os.geteuid() == 0:
-        # A mutant that writes over files would put one in the place of the machine's /dev/null: a mount stays where it is.
-        start = ["unshare", "--mount", "sh", "-ec", "for at in null full zero; do mount --bind /dev/$at /dev/$at; done; "
-                 'exec "$@"', "sh", *start]
+    if guard() is None:
+        raise Mistake("root may not mount here, so a mutant could damage /dev; run it as another user")
+    start = [*guard(), *start]
     with open(place.path / "said", "w+b") as said, \
          subprocess.Popen([*start, *words], cwd=place.path / "cwd", env=environment, stdin=subprocess.DEVNULL, stdout=said,
                           stderr=subprocess.STDOUT, start_new_session=True) as process:

@@ -152,7 +152,8 @@ def names(check, bench):
                   ["sim", "s.json", "--trace", "inner/out"], ["kernel", "build", "-o", "inner/out", "k.c"]]:
         done = subprocess.run(["sh", "-c", script, "sh", check.muster, *words], cwd=bench.folder, capture_output=True, check=False,
                               env=clean_environment(**bench.environment), timeout=END_S)
-        check.equal(f"{words[0]}: names that are taken: exit code", (done.returncode, done.stderr), (0, b""))
+        # Without NVRTC `kernel build` says what it leaves out.
+        check.true(f"{words[0]}: names that are taken", done.returncode == 0 and b"could not" not in done.stderr, str(done))
         check.equal(f"{words[0]}: they stay", len(os.listdir(inner)), 22)
         for name in os.listdir(inner):
             os.remove(os.path.join(inner, name))

@@ -142,32 +142,43 @@ static void a_device_that_is_lost(void)
         }
 }
 
+/* Runs left to devices that hang: the items are the device's as long as it is. */
+static struct shape_run *left[3];
+
+static muster_status run_with_hang(const char *name, bool has_second, size_t place)
+{
+    struct muster *m = open_faulty_sim("{\"kind\": \"hang\", \"at_launch\": 4}", has_second);
+    struct shape_run *run = open_run(m, shape_find(name));
+    struct muster_report report = { .size = sizeof report };
+    struct muster_job_desc desc = shape_job(run, SHAPE_FROM_ARRAY, NULL);
+    desc.options.timeout_ns = 50 * MS;
+    MUST(muster_start(m, &desc, &run->job, &problem));
+    muster_status status = muster_job_wait(run->job, &report, &problem);
+    CHECK_PREFIX(run, &report);
+    if (has_second)
+        CHECK_EQUAL(run->shape->items, report.delivered);
+    muster_job_destroy(run->job);
+    muster_status closed = muster_close(m, &problem);
+    CHECK(closed == MUSTER_OK || closed == MUSTER_E_DEVICE_HUNG);
+    /* Pipeline and kernels went with the runtime. */
+    run->pipeline = NULL;
+    memset(run->kernels, 0, sizeof run->kernels);
+    left[place] = run;
+    if (closed == MUSTER_OK)
+        shape_close(left[place]);
+    return status;
+}
+
 /* It does not come back: what it holds is left to it, and the job ends. */
 static void a_device_that_hangs(void)
 {
     static const char *const names[] = { "depth_2", "late", "carry_host" };
-    static struct shape_run *left[COUNT_OF(names)];
     for (size_t i = 0; i < COUNT_OF(names); i++) {
-        struct muster *m = open_faulty_sim("{\"kind\": \"hang\", \"at_launch\": 4}", i == 0);
-        struct shape_run *run = open_run(m, shape_find(names[i]));
-        struct muster_report report = { .size = sizeof report };
-        struct muster_job_desc desc = shape_job(run, SHAPE_FROM_ARRAY, NULL);
-        desc.options.timeout_ns = 50 * MS;
-        MUST(muster_start(m, &desc, &run->job, &problem));
-        muster_status status = muster_job_wait(run->job, &report, &problem);
-        CHECK_PREFIX(run, &report);
+        muster_status status = run_with_hang(names[i], i == 0, i);
+        /* On a busy machine the second device may do all before the first comes to its fourth launch. */
+        for (int again = 0; i == 0 && status == MUSTER_OK && again < 20; again++)
+            status = run_with_hang(names[i], true, i);
         CHECK_STATUS(MUSTER_E_DEVICE_HUNG, status);
-        if (i == 0)
-            CHECK_EQUAL(run->shape->items, report.delivered);
-        muster_job_destroy(run->job);
-        muster_status closed = muster_close(m, &problem);
-        CHECK(closed == MUSTER_OK || closed == MUSTER_E_DEVICE_HUNG);
-        /* Pipeline and kernels went with the runtime; the items are the device's as long as it is. */
-        run->pipeline = NULL;
-        memset(run->kernels, 0, sizeof run->kernels);
-        left[i] = run;
-        if (closed == MUSTER_OK)
-            shape_close(left[i]);
     }
 }
 
