@@ -41,7 +41,7 @@ help:
 	@echo "make lint      clang-format, clang-tidy, shellcheck"
 	@echo "make bench     measurements, with peers and raw limits from the same run"
 	@echo "make mutate    breaks the code on purpose and expects the tests to notice"
-	@echo "make soak      storms, stress, random mutants, the README in a bare root: about two hours"
+	@echo "make soak      storms, stress, random mutants, the README in a bare root: some hours"
 	@echo "make install   to PREFIX ($(PREFIX)), below DESTDIR if that is set"
 
 .PHONY: all run test lint bench mutate soak install help

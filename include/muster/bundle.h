@@ -48,9 +48,9 @@ MUSTER_API const struct muster_kernel_form *muster_bundle_forms(const struct mus
                                                                 size_t *count);
 
 /*
- * Writes it to a file, whole or not at all, as muster_file_write_open has it; a link is followed.
- * An empty bundle is refused, and so is, with MUSTER_E_IO, what is there and no file: a folder, a
- * pipe.
+ * Writes the bundle to a file, whole or not at all, by the rules of muster_file_write_open; a link
+ * is followed. An empty bundle is refused. MUSTER_E_IO: the path names something that is not a
+ * file, such as a folder or a pipe.
  */
 MUSTER_API muster_status muster_bundle_write(const struct muster_bundle *bundle, const char *path,
                                              struct muster_error *err);

@@ -66,8 +66,8 @@ struct muster_device_info {
     enum muster_device_kind kind;
     /* The device of another backend that is the same silicon, "" if none is known. */
     char same_as[24];
-    char uuid
-        [48]; /* NVIDIA's "GPU-..." or "MIG-...", as CUDA_VISIBLE_DEVICES takes it; "" if none */
+    /* NVIDIA's "GPU-..." or "MIG-...", as CUDA_VISIBLE_DEVICES takes it; "" if none. */
+    char uuid[48];
 };
 
 /*

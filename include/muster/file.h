@@ -53,7 +53,7 @@ struct muster_file_report {
     size_t size;
     /*
      * "io_uring direct", "io_uring", "threads direct", "threads", "pipe"; "plain calls" where the
-     * system has threads for none of these
+     * system refuses the threads that the others need.
      */
     char engine[24];
     char why[192];  /* that one, and what stood against others */
@@ -85,8 +85,8 @@ MUSTER_API muster_status muster_file_read_open(struct muster *m, const char *pat
  * is not there yet. A file that is replaced keeps its permissions, less set-user-ID, set-group-ID
  * and sticky, and its owner and group where the process may give files away; where it may not,
  * nobody gets more access than before. Other hard links keep the old content. A pipe, a terminal
- * and a descriptor, also one by name (/dev/stdout, /dev/fd/3), are written as they are, in order.
- * MUSTER_E_IO: it cannot be written, or the disk has not the room for options->bytes.
+ * and a descriptor, also one by name (/dev/stdout, /dev/fd/3), are written in place, in
+ * order. MUSTER_E_IO: it cannot be written, or the disk has not the room for options->bytes.
  */
 MUSTER_API muster_status muster_file_write_open(struct muster *m, const char *path,
                                                 const struct muster_file_options *options,
@@ -171,33 +171,41 @@ MUSTER_API muster_status muster_file_report(struct muster_file *file,
 MUSTER_API void muster_file_close(struct muster_file *file);
 
 /*
- * A file that the program writes by itself, through a descriptor, and that is put in its place as
- * above: whole or not at all. Needs no runtime. One thread at a time.
+ * A file that the program itself writes, through a descriptor. It appears under its name when it is
+ * whole, or not at all, by the rules of muster_file_write_open. Needs no runtime. Used by one
+ * thread at a time.
  */
 struct muster_output;
 
 /*
- * Opens it. A link is followed. Pipes, terminals and descriptors (/dev/stdout) are written in
- * place, from where they stand; a path to a pipe waits for its reader. Destroyed with
- * muster_output_destroy. MUSTER_E_IO: it cannot be written.
+ * Opens a file to write. A link is followed. A pipe, a terminal and a descriptor by name
+ * (/dev/stdout) are written in place; a descriptor from its current offset. Opening a named pipe
+ * waits for its reader. The caller frees `*out` with muster_output_destroy. MUSTER_E_IO: it cannot
+ * be written.
  */
 MUSTER_API muster_status muster_output_create(const char *path, struct muster_output **out,
                                               struct muster_error *err);
 
-/* What to write to, until muster_output_commit; it belongs to the file. */
+/*
+ * The descriptor to write to, valid until muster_output_commit or muster_output_destroy, which
+ * close it: the caller must not.
+ */
 MUSTER_API int muster_output_descriptor(const struct muster_output *output);
 
-/* Closes the descriptor and puts the file in its place; on failure what was there before stays. */
+/*
+ * Closes the descriptor and puts the file in its place. On failure the file that was there before
+ * stays. Either way only muster_output_destroy may follow.
+ */
 MUSTER_API muster_status muster_output_commit(struct muster_output *output,
                                               struct muster_error *err);
 
-/* What was not committed is gone, and nothing is left of it. NULL is allowed. */
+/* Frees the output; removes the file if it was not committed. NULL is allowed. */
 MUSTER_API void muster_output_destroy(struct muster_output *output);
 
 /*
  * For a program that is about to die of a signal: kills the compilers that the library runs, and
- * removes its temporary files, of all runtimes. Any thread, also a signal handler. What needs a
- * temporary file or a compiler fails from now on, so the program must end.
+ * removes its temporary files, for all runtimes of the process. Any thread, also a signal handler.
+ * From now on every call that needs a temporary file or a compiler fails, so the program must end.
  */
 MUSTER_API void muster_process_cleanup(void);
 

@@ -88,9 +88,9 @@ struct muster_run_options {
     uint32_t depth;
     uint32_t tries; /* runs of a unit before it fails; 0: 3 */
     /*
-     * A unit that takes longer, host stages aside, makes its device hung; 0: by expectation, which
-     * after a first unit alone may be a day. Idle devices run it a second time long before, unless
-     * no_copies is set.
+     * A unit that takes longer, host stages not counted, makes its device hung. 0: Muster derives
+     * the limit from what it has measured; with little measured the limit may be a day. An idle
+     * device runs the unit a second time long before that, unless no_copies is set.
      */
     uint64_t timeout_ns;
     int unordered; /* not 0: results are delivered as they come */
@@ -142,9 +142,9 @@ struct muster_job_desc {
     /*
      * Called for each unit on a thread of Muster's, in item order unless that was given up, never
      * twice and never two at once, after arrays have been written. A status other than MUSTER_OK
-     * fails the job. May call muster_job_cancel and muster_job_destroy, nothing else of the job. May
-     * take any time while the job runs, and the runtime's close_ns after it was cancelled. NULL:
-     * arrays alone.
+     * fails the job. May call muster_job_cancel and muster_job_destroy, nothing else of the job.
+     * May take any time while the job runs; once the job is cancelled, its end waits for the sink
+     * at most the runtime's close_ns. NULL: only the arrays are written.
      */
     muster_status (*sink)(void *user, const struct muster_result *result);
     void *sink_user;
@@ -155,8 +155,8 @@ struct muster_job_desc {
      * as much as the window holds: writes items [begin, begin + n) to `to`, where there is room for
      * `items` of them in `bytes`, and returns n; 0 when there are no more, or a failure, which
      * fails the job. May take any time; the end of the job waits for it, at most the runtime's
-     * close_ns. May call muster_job_cancel and muster_job_destroy, nothing else of the job. Where the
-     * job's `items` is not MUSTER_ITEMS_UNKNOWN, an end before that many is a failure.
+     * close_ns. May call muster_job_cancel and muster_job_destroy, nothing else of the job. Where
+     * the job's `items` is not MUSTER_ITEMS_UNKNOWN, an end before that many is a failure.
      */
     int64_t (*source)(void *user, uint64_t begin, uint64_t items, void *to, size_t bytes);
     void *source_user;
@@ -185,7 +185,10 @@ struct muster_progress {
     uint64_t remaining_ns; /* at the rate so far; UINT64_MAX: unknown */
     double items_per_s;
     int is_over;
-    /* Once the job is cancelled or over: what it still waits for, or has given up; for people. */
+    /*
+     * Once the job is cancelled or over: the devices, drivers and callbacks that it still waits for
+     * or has given up, as text for people; "" if there are none.
+     */
     char waits_for[128];
 };
 
@@ -250,20 +253,22 @@ MUSTER_API muster_status muster_start(struct muster *m, const struct muster_job_
  * Blocks until the job is over, and gives how it ended; `report` may be NULL. Then nothing of it
  * touches the caller's memory any more, unless the status is MUSTER_E_DEVICE_HUNG. On failure what
  * was delivered is a correct prefix, and the report names the ranges that failed. MUSTER_E_ORDER:
- * called within the job's own sink, source or stage, or within a kernel, which the job's end waits for.
+ * called within the job's own sink, source or stage, or within a kernel; the job cannot end before
+ * those return.
  *
- * A job that is cancelled, failed or has delivered all waits at most the runtime's close_ns for
- * units that still run, for calls of drivers, for the source, the sink and host stages.
- * MUSTER_E_DEVICE_HUNG: some have not returned, and `err` names them. What they were given must
- * stay: the arrays, what user code uses, until muster_close returns MUSTER_OK. The rest is as if
- * they had ended; `delivered` tells whether all was done.
+ * A job that is cancelled, has failed or has delivered everything waits at most the runtime's
+ * close_ns for units that still run, for driver calls, and for the source, the sink and host
+ * stages. MUSTER_E_DEVICE_HUNG: some of these have not returned, and `err` names them. They may
+ * still use what they were given: the arrays, and whatever the callbacks use, must stay until
+ * muster_close returns MUSTER_OK. The job is over all the same: if the report's `delivered` is the
+ * number of items, all results are there.
  */
 MUSTER_API muster_status muster_job_wait(struct muster_job *job, struct muster_report *report,
                                          struct muster_error *err);
 
 /*
- * No unit is started any more; those that run are waited for by muster_job_wait, close_ns at most.
- * Any thread.
+ * No more units are started. muster_job_wait waits for those that run, close_ns at most. Any
+ * thread.
  */
 MUSTER_API void muster_job_cancel(struct muster_job *job);
 
@@ -285,8 +290,9 @@ struct muster_kept;
 
 /*
  * Within the sink: the unit's outputs and statuses stay as and where they are until they are
- * released, and at least until the sink returns. They take none of the window, and nobody waits for them: there is memory
- * for options.kept_max of them. MUSTER_E_CAPACITY: as many are kept. MUSTER_E_INVALID: this one is.
+ * released, and at least until the sink returns. They take none of the window, and nobody waits for
+ * them: there is memory for options.kept_max of them. MUSTER_E_CAPACITY: that many are kept
+ * already. MUSTER_E_INVALID: this result is kept already.
  */
 MUSTER_API muster_status muster_result_retain(const struct muster_result *result,
                                               struct muster_kept **out, struct muster_error *err);
@@ -295,10 +301,11 @@ MUSTER_API const struct muster_result *muster_kept_result(const struct muster_ke
 MUSTER_API void muster_result_release(struct muster_kept *kept);
 
 /*
- * Cancels the job if it runs, waits for it as muster_job_wait does, and frees it; what has been given
- * up is freed when it comes back. Within the job's own sink, source or stage, or within a kernel, it
- * does not wait: the job ends when that has returned, and is freed by the next muster_start or
- * muster_close. The handle is gone in any case. NULL is allowed.
+ * Cancels the job if it runs, waits for it as muster_job_wait does, and frees it. Memory that a
+ * hung device or callback may still use is freed after that returns. Within the job's own sink,
+ * source or stage, or within a kernel, the call does not wait: the job ends when the callback has
+ * returned, and the next muster_start or muster_close frees it. The handle is invalid afterwards in
+ * every case. NULL is allowed.
  */
 MUSTER_API void muster_job_destroy(struct muster_job *job);
 

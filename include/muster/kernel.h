@@ -26,8 +26,8 @@ enum muster_kernel_kind {
 /*
  * A kernel as a C function: does items [begin, end). args[i] points to argument i: for a block to a
  * `void *` with its address, for a value to the value. Called for disjoint parts of a range from
- * several threads at once. A status other than MUSTER_OK fails the launch. It must not wait for work
- * of Muster's, which may need its thread: calls that would give MUSTER_E_ORDER.
+ * several threads at once. A status other than MUSTER_OK fails the launch. It must not wait
+ * for Muster's work, which may need this thread: calls that would wait fail with MUSTER_E_ORDER.
  */
 typedef muster_status (*muster_kernel_function)(uint64_t begin, uint64_t end, void *const *args);
 

@@ -103,8 +103,9 @@ MUSTER_API muster_status muster_block_info(struct muster *m, muster_block block,
  * blocks gets MUSTER_E_BUSY, so always end it, with the same uses. Muster's own operations below do
  * this themselves.
  *
- * What a failed stream was to write is not there: a stream that reads it fails too. Once the failed
- * stream was waited for, the block can be written anew, or freed, on any other.
+ * A block that a failed stream should have written has no valid contents: a stream that reads it
+ * fails too. After the caller has waited for the failed stream, any other stream can write or free
+ * the block.
  */
 MUSTER_API muster_status muster_block_begin(struct muster *m, muster_stream stream,
                                             const struct muster_use *uses, size_t count,
@@ -152,9 +153,9 @@ MUSTER_API muster_status muster_data_create(struct muster *m, const void *host, 
 
 /*
  * Makes the data resident on the stream's device, if it is not, and gives the block that holds it
- * there. Only for reading, and valid until the data is invalidated or destroyed. The copy stays until
- * the stream has used it or was released, then it may be dropped while nothing uses it: so ask again
- * each time. A copy that is still there costs nothing.
+ * there. Only for reading, and valid until the data is invalidated or destroyed. The copy stays
+ * until the stream has used it or was released. After that Muster may drop it while nothing uses
+ * it, so call again before each use; while the copy is still there the call costs nothing.
  */
 MUSTER_API muster_status muster_data_resident(struct muster *m, muster_data data,
                                               muster_stream stream, muster_block *out,

@@ -35,9 +35,9 @@ struct muster_candidate {
 /*
  * A policy: a name and a function that gives the number of the chosen candidate, or a negative
  * number for none. It is called with no lock held, by one thread at a time, on a snapshot; if that
- * is out of date when the choice comes back, it is asked again, three times at most. It cannot
- * pick by a user's policy itself (MUSTER_E_ORDER). Figures are as last seen: muster_device_load brings them up to
- * date.
+ * is out of date when the choice comes back, it is asked again, three times at most. Within it, a
+ * pick by a user's policy fails with MUSTER_E_ORDER. Figures are as last seen: muster_device_load
+ * brings them up to date.
  */
 struct muster_policy {
     const char *name;

@@ -61,8 +61,8 @@ struct muster_options {
     uint64_t memory_limit; /* bytes Muster may take on one device; 0: all it has */
     uint64_t poll_ns;      /* between two looks at free memory and the like; 0: 250 ms */
     /*
-     * How long muster_close, and a job that is over or cancelled, wait for what may never end: a
-     * device's unfinished work, a driver's call, user code; 0: 5 s.
+     * How long muster_close, and a job that is over or cancelled, wait for what may never return: a
+     * device's unfinished work, a driver call, a callback; 0: 5 s.
      */
     uint64_t close_ns;
     /*
@@ -86,10 +86,10 @@ struct muster_options {
  * cannot be had (a malformed `sim` or `slices`, a backend file that does not load) is an error here.
  * Any number of runtimes may be open at once.
  *
- * A runtime belongs to the process that opened it. After fork() every call of the child on it, or on
- * what belongs to it, gives MUSTER_E_FORKED at once and changes nothing; calls without a status do
- * nothing. So does muster_close: nothing is freed, no device is touched, and the parent's goes on. The
- * child may open its own.
+ * A runtime belongs to the process that opened it. After fork() every call of the child on that
+ * runtime, or on an object of it, fails at once with MUSTER_E_FORKED and changes nothing; a call
+ * that returns no status does nothing. That holds for muster_close too: it frees nothing and
+ * touches no device, and the parent's runtime goes on. The child may open a runtime of its own.
  */
 MUSTER_API muster_status muster_open(struct muster **out, const struct muster_options *options,
                                      struct muster_error *err);
@@ -97,12 +97,13 @@ MUSTER_API muster_status muster_open(struct muster **out, const struct muster_op
 /*
  * Closes the runtime and frees all of it: streams, blocks, pinned memory, data. Waits for
  * unfinished work of healthy devices, and for sources, sinks and host stages of jobs, up to
- * `close_ns`, and for tasks; then as long again, a second at least, for drivers to let go. What a
- * hung device, a driver's call or user code still holds is abandoned, and `err` names the first such
- * with MUSTER_E_DEVICE_HUNG: then what these were given - arrays, users of callbacks, backends that
- * the caller gave - must stay for good. The runtime is gone whatever the status, but for
- * MUSTER_E_ORDER: called within a task, a kernel, or a callback of it, which it would have to wait
- * for. No other call on it may be running. NULL is allowed.
+ * `close_ns`, and for tasks as long as they take; then as long again, at least a second, for
+ * drivers to close. MUSTER_E_DEVICE_HUNG: a device, a driver call or a callback has not returned,
+ * and `err` names the first. What they use is abandoned, not freed; the arrays, the callbacks' data
+ * and the backends that the caller gave must stay until the process ends. MUSTER_E_ORDER: called
+ * within a task, a kernel or a callback of the runtime, which close would have to wait for; the
+ * runtime stays open. With every other status the runtime is gone. No other call on it may be
+ * running. NULL is allowed.
  */
 MUSTER_API muster_status muster_close(struct muster *m, struct muster_error *err);
 

@@ -65,8 +65,9 @@ struct muster_task_desc {
     /*
      * A device that takes longer counts as hung, also if its driver does not return from a call.
      * The task is run elsewhere, or ends with MUSTER_E_DEVICE_HUNG: then the device may still read
-     * and write its arrays, and data too. Noticed some 10 ms late, and a call of the driver's after
-     * 100 ms at the earliest; to build the kernel does not count, up to a minute. 0: no limit.
+     * and write the task's arrays, and read its data. Muster notices about 10 ms late; a driver
+     * call is given at least 100 ms. Up to a minute of building the kernel does not count. 0: no
+     * limit.
      */
     uint64_t timeout_ns;
     /*
@@ -79,13 +80,13 @@ struct muster_task_desc {
 
 /*
  * Submits all `count` tasks or none. A task may be after an earlier one of the same call: its
- * handle is in `out`, which is filled before `after` is read. `out` may be NULL; what it holds after
- * a failure names nothing. Any thread, also from within a task. Starts the threads that run tasks,
- * one for each allowed core, the first time. Kernels that may run at once are given to their
- * devices by this thread, those of one call that differ only in their values as one launch: a driver
- * that does not return holds this thread, and no other. Within a task a thread of the device's does
- * that, and the call returns in any case.
- * MUSTER_E_NO_DEVICE: no device may run one of the kernels; `err` says why not.
+ * handle is in `out`, which is filled before `after` is read. `out` may be NULL; what it holds
+ * after a failure names nothing. Any thread, also from within a task. Starts the threads that run
+ * tasks, one for each allowed core, the first time. Kernels that may run at once are given to their
+ * devices by this thread, those of one call that differ only in their values as one launch: a
+ * driver call that does not return holds this thread, and no other. Within a task the device's own
+ * thread does that, and muster_submit returns in any case. MUSTER_E_NO_DEVICE: no device may run
+ * one of the kernels; `err` says why not.
  */
 MUSTER_API muster_status muster_submit(struct muster *m, const struct muster_task_desc *descs,
                                        size_t count, muster_task *out, struct muster_error *err);
@@ -93,14 +94,16 @@ MUSTER_API muster_status muster_submit(struct muster *m, const struct muster_tas
 /*
  * Blocks until all the tasks have ended, at most `timeout_ns` (UINT64_MAX: for ever), and runs them
  * meanwhile if nobody does, or others that are ready; what it runs is not cut short. Without a
- * time-out it asks the device itself whether it has finished, which is the quickest way to hear of
- * it. With one, or while kernels with a time-out of their own are unfinished, it asks no driver,
- * which might not answer, and hears of an end some microseconds later. Gives the
- * first failure among them in the order given; MUSTER_E_STALE for one whose status is not kept any
- * more. Without tasks (`count` 0) it waits for all there are. MUSTER_E_ORDER: it would wait for its own
- * caller. Within a task, or its `done`, that is so for all there are, for itself, for one that is
- * after it, and for one that this thread has begun before and runs this one on top of: a task should
- * wait for tasks that it has submitted, and for no others. Within a kernel it is always so.
+ * time-out the calling thread itself asks the device whether it has finished, which is the quickest
+ * way. With a time-out, or while kernels with a `timeout_ns` are unfinished, it calls no driver,
+ * since that might not return, and notices the end some microseconds later. Gives the first failure
+ * among the tasks in the order given; MUSTER_E_STALE for one whose status is not kept any more.
+ * Without tasks (`count` 0) it waits for all tasks of the runtime.
+ *
+ * MUSTER_E_ORDER: the call would wait for its own caller. Within a task, or its `done`, these fail:
+ * a wait for all tasks, for the task itself, for a task that is after it, and for a task that this
+ * thread has begun and not ended. So a task should wait only for tasks that it has submitted.
+ * Within a kernel every wait fails.
  */
 MUSTER_API muster_status muster_wait(struct muster *m, const muster_task *tasks, size_t count,
                                      uint64_t timeout_ns, struct muster_error *err);
