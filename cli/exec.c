@@ -65,7 +65,7 @@ struct offer {
     struct muster_device_info info;
     char key[LEASE_KEY_BYTES];
     char refusal[160];                /* "" unless a hint refuses it */
-    char spoiled[LEASE_REASON_BYTES]; /* "" unless its lease cannot be taken, by nobody's work */
+    char spoiled[LEASE_REASON_BYTES]; /* why its lease file cannot be used; "": it can */
     bool is_held;
     bool is_waited_for; /* held, and would do if it were not */
     struct lease_holder holder;
@@ -171,7 +171,7 @@ static enum exit_code look(struct offers *offers, const struct placement *placem
     return code;
 }
 
-/* Ids that the hints name, or all, less those that cannot be had; NULL without memory. */
+/* Ids that the hints name, or all, without those that cannot be leased; NULL without memory. */
 static char *free_ids(const struct offers *offers, const char *asked, int only)
 {
     size_t bytes = offers->count * sizeof offers->each->info.id + 1;
@@ -238,7 +238,7 @@ static enum exit_code take_one(struct offers *offers, struct placement *placemen
             break;
         case LEASE_SPOILED:
         case LEASE_FAILED:
-            /* Any user can do that to one device; the others are still to be had. */
+            /* Any user can spoil one device's file; the other devices can still be leased. */
             break;
         }
     }
@@ -301,7 +301,7 @@ static enum exit_code try_once(struct offers *offers, const struct option_value 
 
 /* Waiting and telling. */
 
-/* Another device was leased: the reason must not stay unseen. */
+/* Another device was leased; say all the same why these were left out. */
 static void tell_spoiled(const struct offers *offers)
 {
     for (size_t i = 0; i < offers->count; i++)

@@ -34,7 +34,7 @@ static void take(struct interrupt *interrupt, int signal_number)
     interrupt->cancel(interrupt->user);
 }
 
-/* The end takes its time. Called with the lock. */
+/* The command has not ended a second after the signal. Called with the lock. */
 static void tell_late(const struct interrupt *interrupt)
 {
     if (interrupt->cancel)

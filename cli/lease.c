@@ -164,11 +164,11 @@ static enum lease_result refuse_file(const struct lease_folder *folder, const ch
     if (fstatat(folder->descriptor, name, &about, AT_SYMLINK_NOFOLLOW) == 0)
         holder.uid = about.st_uid;
     lease_user(&holder, owner, sizeof owner);
-    snprintf(why, LEASE_REASON_BYTES,
-             "%s/%s cannot be used as a lease: %s; have it removed by %s%s", folder->path, name,
+    snprintf(why, LEASE_REASON_BYTES, "%s/%s cannot be used as a lease: %s; ask %s%s to remove it",
+             folder->path, name,
              error == ELOOP    ? "it is a link"
              : error == EISDIR ? "it is a folder"
-             : error == EPERM  ? "it is no plain file, or has a second name"
+             : error == EPERM  ? "it is not a regular file, or it has a second name (a hard link)"
                                : strerror(error),
              owner, holder.uid == 0 ? "" : " or root");
     return LEASE_SPOILED;

@@ -14,7 +14,7 @@
 
 #define KERNELS_MAX 16
 #define TITLE_BYTES 160
-/* How long the end waits for a device or driver that does not answer. */
+/* How long the command waits, at its end, for a device or driver that does not answer. */
 #define PATIENCE_NS 2000000000u
 
 enum {
@@ -174,7 +174,7 @@ static void tell_interrupt(const struct map *map, const char *name, const char *
     struct muster_file_report report = { .size = sizeof report };
     bool is_stream = muster_file_report(map_file(map, true), &report, NULL) == MUSTER_OK &&
                      strcmp(report.engine, "pipe") == 0;
-    message_error("ended by %s; %s%s", name, is_stream ? "what was written is a part" : out,
+    message_error("ended by %s; %s%s", name, is_stream ? "the output is incomplete" : out,
                   is_stream ? "" : " is as it was before");
 }
 
@@ -275,8 +275,9 @@ static enum exit_code run_on_devices(const struct map_options *asked,
     if (muster_open(&m, &opening, &error) != MUSTER_OK)
         return refuse(MAP_DEVICES, &error);
     enum exit_code code = run_job(m, asked, values, interrupt, out);
+    /* The fix would be to restart the process, which ends anyway. */
     if (muster_close(m, &error) != MUSTER_OK)
-        message_library(NULL, &error);
+        message_error("%s", error.text);
     return code;
 }
 
@@ -353,8 +354,8 @@ const struct command command_map = {
         "The items of a video are its bytes, and a unit has whole frames.\n"
         "\n"
         "The output appears when it is whole, or not at all, unless it is a pipe or /dev/stdout.\n"
-        "A device that does not answer is left out, and told of; the end waits for it two "
-        "seconds.\n"
+        "If a device does not answer, other devices do its work and a message names it. The\n"
+        "command waits at most two seconds for it at the end, and after SIGINT or SIGTERM.\n"
         "\n"
         "Exit status: 0 done, 1 failed, 2 wrong usage, kernel or input, 3 no eligible device; "
         "ended\n"

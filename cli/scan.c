@@ -346,8 +346,9 @@ static enum exit_code run_on_devices(struct printing *printing, struct words *wo
     if (muster_open(&m, &opening, &error) != MUSTER_OK)
         return refuse(&error);
     enum exit_code code = run_job(m, printing, words);
+    /* The fix would be to restart the process, which ends anyway. */
     if (muster_close(m, &error) != MUSTER_OK)
-        message_library(NULL, &error);
+        message_error("%s", error.text);
     return code;
 }
 

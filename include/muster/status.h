@@ -54,7 +54,7 @@ typedef int muster_status;
     X(MUSTER_E_DEVICE_LOST, -200, "the device is lost")                                            \
     X(MUSTER_E_DEVICE_HUNG, -201, "the device does not answer")                                    \
     X(MUSTER_E_INTERNAL, -300, "Muster broke an invariant of its own")                             \
-    X(MUSTER_E_FORKED, -301, "the runtime belongs to the process that forked this one")
+    X(MUSTER_E_FORKED, -301, "the runtime belongs to the parent process")
 
 enum muster_status_code {
 #define MUSTER_STATUS_ENUM(name, code, message) name = code,

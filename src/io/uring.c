@@ -247,7 +247,7 @@ static void be_stuck_locked(struct io_file *file)
 {
     if (!file->uring.is_stuck)
         snprintf(file->why, sizeof file->why,
-                 "io_uring got no thread of the kernel's, as under a limit on threads");
+                 "the kernel refused io_uring a thread; a limit on threads may be the reason");
     file->uring.is_stuck = true;
 }
 

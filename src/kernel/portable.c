@@ -9,7 +9,7 @@ struct checking {
     struct muster_error *err;
 };
 
-#define PLAIN "write it in plain C; docs/kernels.md says what the portable form is"
+#define PLAIN "leave it out; docs/kernels.md lists what the portable form refuses"
 
 static muster_status refuse(const struct checking *checking, size_t line, const char *text,
                             size_t bytes, const char *what, const char *fix)

@@ -234,7 +234,7 @@ static muster_status refuse_kind(const struct platform_aside *file, struct muste
 {
     return muster_error_fill(err, MUSTER_E_IO, 0,
                              "choose a file, or write through a function of your own",
-                             "%s is no file that can be replaced", file->path);
+                             "%s is not a regular file and cannot be replaced", file->path);
 }
 
 /* Writes in place: through `descriptor` if that is not -1. */

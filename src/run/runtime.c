@@ -41,8 +41,8 @@ static void services_log(const struct muster_services *services, enum muster_log
 }
 
 /*
- * The caller's allocator is his again once the runtime is closed, also when threads that were away
- * come back to what is left of it.
+ * Once the runtime is closed it does not call the caller's allocator any more, also when threads
+ * that were given up come back.
  */
 static bool may_ask_allocator(const struct muster *m)
 {
@@ -78,12 +78,12 @@ muster_status run_bad_argument(struct muster_error *err, const char *function, c
 muster_status run_say_forked(struct muster_error *err)
 {
     return muster_error_fill(err, MUSTER_E_FORKED, 0, "open a runtime in the child, after fork()",
-                             "the runtime was opened by a process that has forked this one");
+                             "the runtime was opened by the parent process, before fork()");
 }
 
 muster_status run_say_stuck(struct muster_error *err, const char *function)
 {
-    return muster_error_fill(err, MUSTER_E_ORDER, 0, "call it when that has returned",
+    return muster_error_fill(err, MUSTER_E_ORDER, 0, "call it after that has returned",
                              "%s would wait for the task, kernel or callback that calls it",
                              function);
 }
@@ -111,14 +111,14 @@ muster_status run_check_size(const void *given, size_t size, size_t known, size_
 {
     const unsigned char *bytes = given;
     if (size < least || size > STRUCT_BYTES_MAX)
-        return muster_error_fill(err, MUSTER_E_INVALID, 0, "set `size` to sizeof the struct",
-                                 "%s says that it has %zu bytes; this library's has %zu", what,
-                                 size, known);
+        return muster_error_fill(
+            err, MUSTER_E_INVALID, 0, "set `size` to sizeof the struct",
+            "the size of %s is set to %zu; this library's struct has %zu bytes", what, size, known);
     for (size_t i = known; i < size; i++)
         if (bytes[i] != 0)
             return muster_error_fill(
                 err, MUSTER_E_VERSION, 0, "use a newer libmuster, or do not set the field",
-                "%s has a field set that version %s does not know", what, MUSTER_VERSION_STRING);
+                "%s has a field set that is unknown to version %s", what, MUSTER_VERSION_STRING);
     return MUSTER_OK;
 }
 
@@ -295,15 +295,14 @@ no_texts:
     return status;
 }
 
-static const char restart_fix[] =
-    "its memory and threads stay with the process; restart it to get them back";
+static const char restart_fix[] = "restart the process to get its memory and threads back";
 
-/* What a hung device holds, for the one who closes. */
+/* Tells the caller of muster_close what a hung device still holds. */
 static void name_hung(const struct run_device *device, struct muster_error *err)
 {
     muster_error_fill(err, MUSTER_E_DEVICE_HUNG, 0, restart_fix,
-                      "%s did not finish %llu units and %llu bytes of copies; abandoned with %u "
-                      "blocks of %llu bytes",
+                      "%s has not finished its work (units: %llu, bytes being copied: %llu); its "
+                      "memory is abandoned (blocks: %u, bytes: %llu)",
                       device->info.id, (unsigned long long)device->items.depth,
                       (unsigned long long)device->bytes_in_flight, device->block_count,
                       (unsigned long long)device->budget.used);
@@ -363,8 +362,8 @@ static void end_work(struct muster *m, struct jobs_lost *lost)
 }
 
 /*
- * All that calls drivers, which may never return: a thread does it, and the one who closes waits for
- * that thread as long as it may.
+ * The part of closing that calls drivers, which may never return. A thread of its own does it, and
+ * muster_close waits for that thread until the deadline.
  */
 struct closing {
     struct muster *m;
@@ -393,17 +392,17 @@ static void close_drivers(struct closing *closing)
         struct run_device *device = m->devices[--m->device_count];
         if (device_destroy(device) == MUSTER_OK || closing->status != MUSTER_OK)
             continue;
-        closing->status = muster_error_fill(err, MUSTER_E_DEVICE_HUNG, 0, restart_fix,
-                                            "%s still runs what cannot be stopped; it is abandoned",
-                                            device->info.id);
+        closing->status = muster_error_fill(
+            err, MUSTER_E_DEVICE_HUNG, 0, restart_fix,
+            "%s still runs work that cannot be stopped; the device is abandoned", device->info.id);
         run_error_device(err, device);
     }
     closing->is_complete = backends_unload(m);
 }
 
 /*
- * Where threads are away and may come back to the runtime nothing is given back. What was given to
- * devices is waited for all the same, and how it ended is told.
+ * Threads that were given up may still come back to the runtime, so nothing is freed. Work that was
+ * given to devices is waited for all the same, and its results are written.
  */
 static void finish_work(struct closing *closing)
 {

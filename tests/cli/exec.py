@@ -228,7 +228,7 @@ def mischief(check, room):
         out.write("mine")
     spoiled = os.path.join(leases, "sim:0.lease")
     for what, make, words in [("a link", os.symlink, "it is a link"), ("a second name", os.link, "second name"),
-                              ("a pipe", lambda _, to: os.mkfifo(to), "no plain file"),
+                              ("a pipe", lambda _, to: os.mkfifo(to), "not a regular file"),
                               ("a folder", lambda _, to: os.mkdir(to), "it is a folder")]:
         if os.path.exists(spoiled):
             os.remove(spoiled)
@@ -246,7 +246,7 @@ def mischief(check, room):
         check.equal(f"{what}: the other one is waited for", (waiting.returncode, out), (0, "sim:1\n"))
         holder, _ = room.hold("--device", "sim:1")
         check.refused(f"{what}: and the other is leased", room.run("--wait", "0", "--device", "sim:0,sim:1", "--", "true"), 3,
-                      "sim:1 leased", "sim:0 refused: ", words, "removed by")
+                      "sim:1 leased", "sim:0 refused: ", words, "to remove it")
         holder.communicate("")
         check.equal(f"{what}: the list goes on", room.run("--list").code, 0)
         with open(mine) as text:
@@ -311,7 +311,7 @@ def users(check, room):
     os.chown(file, 54321, 54321)
     os.chmod(file, 0)
     run = room.run("--device", "sim:0", "--", "true", environment=environment, **nobody)
-    check.refused("mode 000", run, 3, f"{file} cannot be used as a lease: Permission denied; have it removed by 54321 or root")
+    check.refused("mode 000", run, 3, f"{file} cannot be used as a lease: Permission denied; ask 54321 or root to remove it")
     run = room.run("--backend", "sim", "--", "sh", "-c", "echo $MUSTER_LEASE", environment=environment, **nobody)
     check.equal("mode 000: the next device", (run.code, run.out), (0, "sim:1\n"))
 

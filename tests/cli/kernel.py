@@ -107,7 +107,7 @@ def places(check, folder, environment):
     build = ["kernel", "build", SAXPY, "--no-cuda", "--no-object", "-o"]
     pipe, link, target = (os.path.join(folder, name) for name in ["pipe", "link", "target"])
     os.mkfifo(pipe)
-    check.refused("a pipe", check.run(*build, pipe, environment=environment), 1, "no file that can be replaced")
+    check.refused("a pipe", check.run(*build, pipe, environment=environment), 1, "is not a regular file and cannot be replaced")
     check.true("it is still one", stat.S_ISFIFO(os.stat(pipe).st_mode))
     os.symlink(target, link)
     write(folder, "target", "before")
