@@ -1,15 +1,15 @@
 /*
- * What a job is made of, for the files that share it: job.c, which decides, and job_check.c, which
- * checks that what was decided fits together. Nobody else looks inside.
+ * The inside of a job. Only job.c, which decides, and job_check.c, which checks that the state is
+ * consistent, may include this.
  */
 #ifndef CORE_JOB_STATE_H
 #define CORE_JOB_STATE_H
 
 #include "core/job.h"
 
-/* How many times as long as others a unit may take in the end: device after device may hang. */
+/* The largest `patience` of a unit; it grows with each device that hangs on the unit. */
 #define PATIENCE_MAX 16.0
-/* Failure domains that a unit may take down, alone, before it is the unit's fault. */
+/* A unit that has run alone on so many failure domains that were then lost has failed itself. */
 #define DOMAINS_TAKEN_MAX 2
 
 enum unit_state {

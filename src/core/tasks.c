@@ -131,7 +131,7 @@ static struct tasks_list *ready_list(struct tasks *tasks, uint32_t task)
     return tasks->entries[task].is_aside ? &tasks->aside : &tasks->ready;
 }
 
-/* A released task that waits for nobody is ready. One that is not released may follow more. */
+/* A released task without unfinished predecessors is ready. Others may still get predecessors. */
 static void make_ready_if_due(struct tasks *tasks, uint32_t task)
 {
     struct tasks_entry *entry = &tasks->entries[task];

@@ -68,7 +68,7 @@ bool tasks_follow(struct tasks *tasks, uint32_t task, uint32_t before);
  * Nothing happens if `before` has ended. A released task is then withdrawn.
  */
 void tasks_unfollow(struct tasks *tasks, uint32_t task, uint32_t before);
-/* All its edges are there: it is ready if it waits for nobody. */
+/* The task gets no more predecessors; it is ready if all it has have ended. */
 void tasks_release(struct tasks *tasks, uint32_t task);
 /*
  * A task that follows nobody, and that nobody follows or has taken, is not submitted after all. The

@@ -1,8 +1,8 @@
 /*
- * What the portable form allows before anybody asks what it means: no way for a source to have a
- * compiler read another file or the assembler's own language, however it is spelled. Compilers undo
- * trigraphs, digraphs and spliced words in different ways, so those are refused rather than
- * understood; what is left reads the same to every compiler and to the scanner.
+ * Checks the text of a portable kernel before any compiler sees it. It refuses every spelling that
+ * makes a compiler read another file or pass text to the assembler. Compilers disagree about
+ * trigraphs, digraphs and words split over lines, so these are refused too: every compiler and the
+ * scanner then see the same words.
  */
 #ifndef KERNEL_PORTABLE_H
 #define KERNEL_PORTABLE_H
@@ -13,11 +13,11 @@
 
 #define KERNEL_PRELUDE_NAME "muster_kernel.h"
 
-/* MUSTER_E_PARSE with the place ("FILE:LINE"), what stands there and what to write instead. */
+/* MUSTER_E_PARSE: `err` has the place ("FILE:LINE"), the refused text and what to do. */
 muster_status portable_check(const char *code, size_t bytes, const char *file,
                              struct muster_error *err);
 
-/* Whether the directive includes something. In a source that was checked it is the prelude. */
+/* Whether the directive is an #include. In a source that passed portable_check it names the prelude. */
 bool portable_is_include(const struct word *directive);
 
 #endif

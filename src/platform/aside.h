@@ -1,7 +1,7 @@
 /*
- * A file that is written aside and put in its place when it is whole: a failure leaves what was
- * there before, and nothing half done beside it. It has no name until then where the file system
- * allows that, so that a process that is killed leaves nothing behind.
+ * Writes a file under no name, or a temporary one, and gives it its name when it is whole. After a
+ * failure the old file is unchanged and no temporary file is left. Where the file system allows
+ * files without a name (O_TMPFILE), a killed process leaves nothing either.
  *
  * A file that is replaced keeps its permissions (no set-user-ID, set-group-ID or sticky bit), and
  * its owner and group where the process may give files away. Where it may not, nobody gets more
@@ -22,7 +22,7 @@
 /* How to open it: any of these, or 0. */
 enum {
     PLATFORM_ASIDE_OVER =
-        1, /* a link, which others may have put there, is replaced, not followed */
+        1, /* a link, which another user may have made, is replaced, not followed */
     PLATFORM_ASIDE_PIPES = 2 /* pipes and sockets are written in place; else they are refused */
 };
 
@@ -32,7 +32,7 @@ struct platform_aside {
     int folder;                   /* owns: where it gets its name; -1: it is written in place */
     char name[NAME_MAX + 1];      /* that name */
     char temporary[NAME_MAX + 1]; /* what it is called meanwhile; "": it has no name */
-    bool must_sync; /* set by the owner: commit waits until the disk has it, and its name */
+    bool must_sync; /* set by the caller: commit waits until file and name are on the disk */
     struct platform_temporary thing;
 };
 
@@ -44,7 +44,7 @@ muster_status platform_aside_open(struct platform_aside *file, const char *path,
                                   struct muster_error *err);
 muster_status platform_aside_write(struct platform_aside *file, const void *bytes, size_t count,
                                    struct muster_error *err);
-/* Puts it in its place; on failure it is discarded. */
+/* Gives the file its name; on failure discards it. */
 muster_status platform_aside_commit(struct platform_aside *file, struct muster_error *err);
 void platform_aside_discard(struct platform_aside *file);
 

@@ -1,6 +1,6 @@
 /*
- * Telling a process from the one that forked it, at no cost for those who never fork: the handler
- * that counts is run by fork() itself.
+ * Tells a child process from its parent. fork() itself runs the handler that counts, so a process
+ * that never forks pays nothing.
  */
 #ifndef PLATFORM_FORK_H
 #define PLATFORM_FORK_H
@@ -8,13 +8,13 @@
 #include <muster/status.h>
 #include <stdatomic.h>
 
-/* Written by fork() in the child, before anything else runs there; relaxed: by its only thread. */
+/* Written by the handler in the child, which has one thread then: relaxed is enough. */
 extern _Atomic uint32_t platform_fork_count;
 
-/* Counts from now on; for the first caller, others have nothing to do. */
+/* Installs the handler, once for the process; later calls do nothing. */
 muster_status platform_forks_watch(struct muster_error *err);
 
-/* Changes with each fork() between this process and the one that first watched. */
+/* How many forks lie between this process and the one that installed the handler. */
 static inline uint32_t platform_forks(void)
 {
     return atomic_load_explicit(&platform_fork_count, memory_order_relaxed);

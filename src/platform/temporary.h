@@ -1,10 +1,11 @@
 /*
- * What must not outlive the process: temporary files and folders, and programs that it runs. A
- * process that dies of a signal calls platform_temporary_sweep first, and nothing is left behind.
+ * A list of what must not outlive the process: temporary files and folders, and the programs that
+ * it runs. A process that is about to die of a signal calls platform_temporary_sweep, which removes
+ * and kills all of them.
  *
- * Each such thing is in a list, from before it is made until it is gone. The thread that makes or
- * changes one blocks its signals meanwhile, so that a signal handler never waits for the thread it
- * interrupted.
+ * A thing enters the list before it is made and leaves it after it is gone. A thread blocks its
+ * signals while it makes or changes a thing, so that a signal handler never waits for the thread
+ * that it interrupted.
  */
 #ifndef PLATFORM_TEMPORARY_H
 #define PLATFORM_TEMPORARY_H
@@ -19,8 +20,8 @@ struct platform_temporary {
     enum platform_temporary_kind kind;
     int folder;       /* a file: the folder it is in, borrowed */
     const char *name; /* a file: its name in there; a folder: its path; borrowed */
-    int program;      /* the leader of its group of processes */
-    int output;       /* a pipe that all of them hold open; borrowed */
+    int program;      /* a program: the leader of its process group */
+    int output;       /* a program: a pipe that all processes of the group hold open; borrowed */
     /* Private. */
     struct platform_temporary *next, *previous;
     _Atomic int state;
@@ -28,23 +29,24 @@ struct platform_temporary {
 };
 
 /*
- * The caller is about to make the thing, or to change what becomes of it. The fields above describe
- * it by platform_temporary_end at the latest. False: the process is about to die, errno is
- * ECANCELED, and nothing may be made.
+ * Call it before making the thing, renaming it or keeping it. The caller fills the fields above
+ * before platform_temporary_end. False, with errno ECANCELED: the process is about to die, and the
+ * caller must make nothing.
  */
 bool platform_temporary_begin(struct platform_temporary *thing);
 
-/* The change is over. `is_there`: the thing exists; else it is forgotten. Keeps errno. */
+/* Ends the change; without `is_there` the thing does not exist and leaves the list. Keeps errno. */
 void platform_temporary_end(struct platform_temporary *thing, bool is_there);
 
-/* The thing is gone, or no longer temporary. Nothing if it is not in the list. Keeps errno. */
+/* Takes the thing off the list, if it is there: it is gone, or not temporary now. Keeps errno. */
 void platform_temporary_forget(struct platform_temporary *thing);
 
 /* Removes the files in a folder, which has no folders in it, and the folder. Async-signal-safe. */
 void platform_temporary_remove_folder(const char *path);
 
 /*
- * Kills the programs, and removes files and folders. Nothing is made from now on. Async-signal-safe.
+ * Kills the programs and removes the files and folders. From now on platform_temporary_begin gives
+ * false. Async-signal-safe.
  */
 void platform_temporary_sweep(void);
 

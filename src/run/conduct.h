@@ -67,9 +67,9 @@ struct lane_slot {
 enum thread_state { THREAD_NONE, THREAD_INSIDE, THREAD_LEFT };
 
 /*
- * A thread of a job. It is away while it is in a driver's call or in the user's code: that may never
- * return, so nobody waits for such a thread beyond `close_ns`. Then it is given up: the job ends
- * without it, and all that it may touch stays until it has left.
+ * A thread of a job. `is_away`: the thread is inside a driver call or user code, which may never
+ * return, so the job's end waits for it at most `close_ns`. After that `is_given_up` is set: the
+ * job ends without the thread, and everything that the thread may touch stays until it has left.
  */
 struct job_thread {
     struct platform_thread thread;
@@ -174,7 +174,7 @@ struct muster_job {
     uint32_t lane_threads;            /* of them, lanes */
     bool is_known;                    /* muster_start has given it out: the sink may cancel it */
     bool must_leave, is_over;
-    bool is_ending;      /* a thread sees the lanes out: the conductor, or who waits in its stead */
+    bool is_ending;      /* a thread waits for the lanes: the conductor, or muster_job_wait */
     bool is_abandoned;   /* the runtime closes: lanes leave, whatever their devices still do */
     bool is_unwanted;    /* destroyed by its own callback: goes when it is over */
     uint64_t give_up_ns; /* when threads that are away are given up; UINT64_MAX: the job runs */

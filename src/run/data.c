@@ -146,7 +146,7 @@ static bool has_failed_locked(struct muster *m, struct run_copy *copy)
     return failed && block->holder == HOLDER_NONE;
 }
 
-/* Who is given a copy will use it: until then it is not dropped to make room. */
+/* The caller will use the copy on this stream; until then it is not dropped to make room. */
 static void ask_locked(struct muster *m, const struct run_copy *copy, muster_stream stream)
 {
     struct run_block *block = block_of_locked(m, copy);

@@ -28,7 +28,7 @@
 #define LINE_UNITS_WAITING 3u
 /* A look at threads that will leave by themselves, where nobody says that they went away. */
 #define LOOK_AGAIN_NS 1000000u
-/* Closing gives a thread that is away so long to show that it is so for a moment only. */
+/* muster_close waits so long for a thread that is away, in case it returns at once. */
 #define ABANDON_GRACE_NS 100000000u
 
 void job_note_locked(struct muster_job *job, const struct muster_error *error)

@@ -97,8 +97,8 @@ static void let_go_locked(struct operation_run *run)
 }
 
 /*
- * A stream that waits for what failed fails too. Only whoever reads what was to be written must: to
- * others it matters that it is over.
+ * A stream that waits for an event of a failed stream fails too. So only a use that reads what the
+ * failed stream should have written waits; other uses only need the failed work to be over.
  */
 static bool must_wait_for(const struct run_block *block, const struct run_event *event,
                           enum muster_access access)

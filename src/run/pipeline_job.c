@@ -295,7 +295,7 @@ muster_status pipeline_deliver(struct muster_job *job, uint32_t buffer, struct m
     for (uint64_t begin = range.begin; begin < range.end && status == MUSTER_OK; part++) {
         uint64_t end = begin + least(job->part_items, range.end - begin);
         status = deliver_part(job, buffer, part, (struct muster_range){ begin, end });
-        /* The job did not wait for the sink: the caller's array is his again. */
+        /* The job has ended without the sink, so the array belongs to the caller again. */
         if (thread_is_given_up(&job->conductor))
             return status;
         begin = end;

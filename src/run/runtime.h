@@ -267,8 +267,9 @@ static inline uint64_t run_count(_Atomic uint64_t *count, uint64_t amount)
 }
 
 /*
- * Whether the runtime was closed without the calling thread, which was away: it touches nothing any
- * more but its own job, and leaves. Relaxed: a thread that is just coming back may miss it.
+ * Whether the runtime was closed without the calling thread, which had been given up. Such a thread
+ * touches nothing but its own job, and leaves. Relaxed: a thread that is just returning may miss
+ * it.
  */
 static inline bool run_is_abandoned(const struct muster *m)
 {
@@ -286,8 +287,8 @@ static inline void run_unlock(struct muster *m)
 }
 
 /*
- * Whether the runtime is another process's: its threads are not here, and its locks may be held by
- * nobody. Whoever is called by the user asks before anything else.
+ * Whether the runtime is the parent process's: its threads do not exist here, and its locks may be
+ * locked for ever. Every public function checks this before anything else.
  */
 static inline bool run_is_forked(const struct muster *m)
 {
@@ -569,8 +570,8 @@ void tasks_count(struct muster *m, uint64_t *submitted, uint64_t *ended);
 /* Runs what was submitted to its end. What a device has not finished by then is left to it. */
 void tasks_drain(struct muster *m);
 /*
- * The same, and ends the threads. Gives how many lanes a thread is inside the driver of, and does not
- * come out: it was given up, and will come back to the runtime if ever. `what` names the first.
+ * The same, and ends the threads. Gives the number of lanes with a thread that has not returned
+ * from the driver: it was given up, and may still come back to the runtime. `what` names the first.
  */
 uint32_t tasks_destroy(struct muster *m, struct muster_error *what);
 /* After all devices had their time: hung ones keep no kernel from going any more. */

@@ -1124,8 +1124,8 @@ static bool find_lane_locked(struct task_pool *pool, const muster_task *tasks, s
 
 /*
  * Looks at the devices, all the time at first and then after pauses. `*since_ns` is when it began, 0
- * at first. False after the deadline. A driver that is asked may not answer, so one who promises to
- * be back in time leaves that to the lanes' threads, also if a task's time-out may end the wait.
+ * at first. False after the deadline. A driver call may not return, so a caller with a
+ * time-out, or that waits for a task with one, leaves the calls to the lanes' threads.
  */
 static bool await_devices_locked(struct task_pool *pool, const muster_task *tasks, size_t count,
                                  size_t first, uint64_t deadline_ns, uint64_t *since_ns)

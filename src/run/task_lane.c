@@ -8,13 +8,14 @@
  * uses where they are; many tasks of one kernel are one launch of the backend's, without flights.
  * Heavy: arrays are copied there and back, through the same calls that users make.
  *
- * A driver's call may never return, so no lock is held across one. Whoever gives or looks visits the
- * lane: it claims a stream, lets go of the lock, calls the driver, and comes back. A thread calls the
- * driver itself only for tasks that it submits, or that it waits for without a time-out; others post
- * tasks to the lane, and the lane's thread, which touches no other lane, gives them and looks. The
- * pool's guard calls no driver. It finds visits that last while a task is overdue. Then the lane is
- * given up: its tasks end or move, also those that the visit has in hand, and the visit is disowned.
- * Its thread, if it ever comes back, finds that out and leaves without touching them.
+ * A driver call may never return, so no lock is held across one. A thread that gives tasks to a
+ * stream, or asks it for ends, makes a *visit*: it claims the stream, unlocks, calls the driver,
+ * and locks again. A thread calls the driver itself only for tasks that it submits, or that it
+ * waits for without a time-out. All other threads post tasks to the lane; the lane's own thread,
+ * which visits no other lane, gives them to the device and asks for ends. The pool's guard calls no
+ * driver. It looks for visits that last while a task is overdue, and then gives up the lane: the
+ * lane's tasks, also those that the visit holds, end or move to another device, and the visit is
+ * disowned. If its thread ever returns, it finds that out and leaves without touching them.
  */
 #include "base/allocator.h"
 #include "base/invariant.h"

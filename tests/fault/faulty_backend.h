@@ -7,9 +7,9 @@
  * it was doing has stopped when it first says so. Where an answer says that work is over, it is: a
  * failure is made up, never the end of work that still runs.
  *
- * A call can also be blocked, as in a driver that does not answer: it does not return until the test
- * lets it go, and only then reaches the wrapped backend, with what it was given. So whatever a
- * blocked call was given must still be there when it is let go, which AddressSanitizer checks.
+ * A call can also be blocked, as in a driver that does not answer. It returns when the test releases
+ * it, and only then reaches the wrapped backend, with its original arguments. So everything that the
+ * arguments point to must still exist then, which AddressSanitizer checks.
  *
  * There is one in a process at a time, since most slots have no place for a pointer of ours.
  */
