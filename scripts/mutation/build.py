@@ -1,4 +1,4 @@
-"""A preset's build folder, and how a broken file gets into a program of it without anything else being built anew."""
+"""The build folder of a preset. Links a program of it with one broken file, and builds nothing else."""
 import functools
 import json
 import os
@@ -15,17 +15,17 @@ LIBRARY = re.compile(r" (libmuster\.a|libmuster\.so[.0-9]*) ")
 
 
 class Mistake(Exception):
-    """Something the writer of a mutation, or of the code, has to put right first."""
+    """A problem that the author of a mutation, or of the code, must correct first."""
 
 
 def command(*words):
-    """Runs quietly; returns whether it went well, and what it said."""
+    """Runs it without printing; returns whether it succeeded, and its output."""
     done = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     return done.returncode == 0, done.stdout
 
 
 def script_of(mutation):
-    """The script, for a test of the command, which is given the command; else None."""
+    """The script of tests/cli, for a test of the command; else None."""
     kind, _, name = mutation["test"].partition("_")
     path = ROOT / "tests" / "cli" / f"{name}.py"
     return path if kind == "cli" and path.is_file() else None

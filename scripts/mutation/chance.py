@@ -1,4 +1,4 @@
-"""Mutants drawn by chance: where each folder's are drawn from, which tests are to notice them, and what came of it.
+"""Draws mutants by chance, runs the tests of their folder against them, and reports which ones no test noticed.
 
 The draw is the same for the same seed, and hardly changes with the tree: each mutant has a rank that depends on the seed
 and on its own text. A folder's mutants are taken in turn from all kinds, each kind in the order of rank.
@@ -22,13 +22,13 @@ from mutation.operators import KINDS, Source, plain
 FOLDERS = ("base", "core", "model", "platform", "backend", "kernel", "run", "simulate", "io", "observe", "jobs")
 MARKS = ROOT / "tests" / "mutations" / "equivalent" / "marks.json"
 RESULT_SKIPPED = 77
-# A mutant may run wild; a sanitizer's address space has no limit.
+# Limits for a mutant that allocates or writes without end. Sanitizers need an unlimited address space.
 BYTES_MAX_KIB = {"dev": 24 << 20, "clang": 24 << 20}
 FILE_MAX_BLOCKS = 4 << 20
 LIMIT_FACTOR, LIMIT_S = 5, 10
 
-# The tests of a file: the first row that fits. A test whose name holds the file's is one of them too, and is the first to
-# be run; then the quickest.
+# The tests of a file: the first row that fits. A test whose name contains the file's name is added and run first; then the
+# quickest come first.
 TESTS = (
     (r"src/base/", r"unit_(handle|json|names|random|ring|sha256|status|text|scenario|writer|kernel_files|kernel_source|model|"
                    r"runtime|devices|load|sim|bound)|cli_(sim|output|devices|partition|pick|usage|kernel)|fault_allocations"),

@@ -1,7 +1,7 @@
 """Finds every place of a C file where one operator-level mistake can be made, and makes it.
 
-A mutant replaces the text from `begin` to `end` and keeps the number of lines. It may carry a `probe`, what is compiled
-in its place: it holds a check that the compiler makes, and means the same otherwise.
+A mutant replaces the text from `begin` to `end` and keeps the number of lines. It may have a `probe`, the text that
+is compiled instead: the same code with a check by the compiler, for instance that two arguments have the same type.
 """
 import re
 
@@ -38,19 +38,19 @@ KEYWORDS = {"if", "while", "for", "switch", "return", "sizeof", "do", "else", "c
             "continue", "_Alignof", "_Alignas", "__typeof__", "defined"}
 TYPES = {"const", "static", "struct", "union", "enum", "unsigned", "signed", "int", "long", "short", "char", "float",
          "double", "void", "bool", "volatile", "register", "extern", "_Atomic", "_Thread_local", "typedef"}
-# The invariants check the code, and so are no part of what the tests are to check.
+# Invariants check the code themselves; tests need not check them.
 ASSERTIONS = {"INVARIANT", "_Static_assert", "static_assert", "__attribute__"}
-# They are there for tests only; so are functions that nothing else calls.
+# Only tests call these. Functions that nothing else calls are for tests too.
 CHECKS_FOR_TESTS = {"job_check", "tasks_check", "account_check"}
 LOGGING = {"run_log", "muster_error_fill", "invariant_broken"}
-# No caller can tell whether they were called: advice for the system, and what our system's threads leave empty.
+# No caller can tell whether these were called: advice for the system, and destructors that do nothing here.
 UNSEEN = {"posix_fadvise", "madvise", "platform_pages_prefer_large", "platform_thread_yield", "sched_yield",
           "platform_mutex_deinit", "platform_condition_deinit", "pthread_mutex_destroy", "pthread_cond_destroy",
           "pthread_condattr_destroy", "pthread_attr_destroy", "posix_spawnattr_destroy"}
 RELEASES = re.compile(r"(^|_)(wake|signal|broadcast|notify|unpark|kick|release|released|free|unlock|leave|destroy|deinit|"
                       r"close|drop|unref|unreference|unpin|give|give_back|unregister|publish|post|poke|join|discard|"
                       r"remove|unmap|munmap|unlink|reclaim|abandon|end|return)(_|$)")
-# The order of their arguments does not matter, or only for the sign of what they give.
+# The order of their arguments does not matter, or only changes the sign of the result.
 SYMMETRIC = {"least", "most", "min", "max", "smaller", "larger", "strcmp", "memcmp", "strncmp", "fmin", "fmax",
              "__builtin_add_overflow", "__builtin_mul_overflow", "allocator_take", "allocator_give", "total_of"}
 MESSAGE = re.compile(r'"[^"]*[A-Za-z%)\],;:] [^"]*"')
