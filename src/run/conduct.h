@@ -170,6 +170,7 @@ struct muster_job {
     uint64_t failed_items;
     struct muster_error first_failed; /* the first of them that was delivered */
     uint32_t outstanding;             /* slots that a device may still be working in */
+    uint32_t users;                   /* who wait for it without owning it: it is not freed */
     uint32_t threads;                 /* that have not left, whether given up or not */
     uint32_t lane_threads;            /* of them, lanes */
     bool is_known;                    /* muster_start has given it out: the sink may cancel it */

@@ -870,6 +870,13 @@ static void begin_patience_locked(struct muster_job *job)
     job_wake_locked(job);
 }
 
+static void cancel_locked(struct muster_job *job)
+{
+    job_cancel(job->core);
+    begin_patience_locked(job);
+    job_wake_locked(job);
+}
+
 /* When to look again, if all that is awaited comes back by itself, and soon. */
 static uint64_t next_look_ns(const struct muster_job *job, uint64_t now_ns)
 {
@@ -1233,8 +1240,7 @@ static void tear_down(struct muster_job *job)
 static void stop(struct muster_job *job)
 {
     run_lock(job->m);
-    job_cancel(job->core);
-    begin_patience_locked(job);
+    cancel_locked(job);
     while (are_awaited_locked(job))
         look_or_wait_locked(job);
     run_unlock(job->m);
@@ -1296,6 +1302,8 @@ muster_status muster_start(struct muster *m, const struct muster_job_desc *desc,
     job->next = m->jobs;
     m->jobs = job;
     job->is_known = true;
+    if (m->is_closing)
+        cancel_locked(job);
     job_wake_locked(job);
     run_unlock(m);
     return MUSTER_OK;
@@ -1376,9 +1384,7 @@ void muster_job_cancel(struct muster_job *job)
     if (!job || run_is_forked(job->m))
         return;
     run_lock(job->m);
-    job_cancel(job->core);
-    begin_patience_locked(job);
-    job_wake_locked(job);
+    cancel_locked(job);
     run_unlock(job->m);
 }
 
@@ -1465,6 +1471,8 @@ void muster_job_destroy(struct muster_job *job)
     muster_job_wait(job, NULL, NULL);
     files_leave_job(job);
     run_lock(m);
+    while (job->users > 0)
+        platform_condition_wait(&job->changed, &m->lock, UINT64_MAX);
     struct muster_job **at = &m->jobs;
     while (*at != job)
         at = &(*at)->next;
@@ -1518,16 +1526,35 @@ static void abandon_locked(struct muster_job *job, struct jobs_lost *lost)
     lost->in_user_code += job->threads - job->lane_threads;
 }
 
+void jobs_cancel_all(struct muster *m)
+{
+    run_lock(m);
+    m->is_closing = true;
+    for (struct muster_job *job = m->jobs; job; job = job->next)
+        cancel_locked(job);
+    run_unlock(m);
+}
+
+void jobs_await_all(struct muster *m)
+{
+    run_lock(m);
+    for (struct muster_job *job = m->jobs; job;) {
+        if (job->is_over) {
+            job = job->next;
+            continue;
+        }
+        job->users++;
+        wait_until_over_locked(job);
+        job->users--;
+        job_wake_locked(job);
+        job = m->jobs;
+    }
+    run_unlock(m);
+}
+
 void jobs_destroy_all(struct muster *m, struct jobs_lost *lost)
 {
     *lost = (struct jobs_lost){ .what = { .size = sizeof lost->what } };
-    /* All at once first, so that they end side by side. */
-    run_lock(m);
-    for (struct muster_job *job = m->jobs; job; job = job->next) {
-        job_cancel(job->core);
-        begin_patience_locked(job);
-    }
-    run_unlock(m);
     while (m->jobs)
         muster_job_destroy(m->jobs);
     run_lock(m);

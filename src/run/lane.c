@@ -28,13 +28,10 @@ void lane_unlock(struct run_lane *lane)
 
 static void note_back_locked(struct run_lane *lane)
 {
-    struct run_device *device = lane->device;
     if (!lane->is_stuck)
         return;
     lane->is_stuck = false;
-    device->stuck_calls--;
-    device_view_locked(device);
-    platform_condition_wake_all(&device->m->changed);
+    device_count_stuck_locked(lane->device, -1);
 }
 
 void lane_lock(struct run_lane *lane)
@@ -46,14 +43,10 @@ void lane_lock(struct run_lane *lane)
 
 void lane_note_stuck_locked(struct run_lane *lane)
 {
-    struct run_device *device = lane->device;
     if (lane->is_stuck || !atomic_load_explicit(&lane->thread.is_away, memory_order_relaxed))
         return;
     lane->is_stuck = true;
-    device->stuck_calls++;
-    device_view_locked(device);
-    /* Whoever waits for that thread to let go of something looks again. */
-    platform_condition_wake_all(&device->m->changed);
+    device_count_stuck_locked(lane->device, 1);
 }
 
 /* Setting up. */

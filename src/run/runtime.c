@@ -348,17 +348,27 @@ static bool is_within(const struct muster *m)
     return frame != NULL;
 }
 
-/* Jobs and tasks end. Both may start more of either meanwhile, and use files. */
+static uint64_t count_begun(struct muster *m)
+{
+    uint64_t submitted, ended;
+    tasks_count(m, &submitted, &ended);
+    return submitted + atomic_load_explicit(&m->counts.jobs_started, memory_order_relaxed);
+}
+
+/*
+ * Jobs and tasks end. Both may start more of either meanwhile, and use files. A job goes only when no
+ * user code runs any more, which may be within it: a task that calls muster_for, for instance.
+ */
 static void end_work(struct muster *m, struct jobs_lost *lost)
 {
-    bool is_over;
+    uint64_t begun;
+    jobs_cancel_all(m);
     do {
-        jobs_destroy_all(m, lost);
+        begun = count_begun(m);
         tasks_drain(m);
-        run_lock(m);
-        is_over = !m->jobs;
-        run_unlock(m);
-    } while (!is_over);
+        jobs_await_all(m);
+    } while (count_begun(m) != begun);
+    jobs_destroy_all(m, lost);
 }
 
 /*

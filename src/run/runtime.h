@@ -238,6 +238,7 @@ struct muster {
     bool is_choosing; /* a user's policy is being asked */
 
     struct muster_job *jobs; /* list, owns: those that were not destroyed */
+    bool is_closing;         /* jobs that are started from here on are cancelled at once */
     struct muster_job
         *jobs_left; /* list, owns: destroyed, but a hung device still works for them */
     _Atomic(struct task_pool *) task_pool; /* owns; NULL before the first task */
@@ -391,6 +392,8 @@ muster_status device_note(struct run_device *device, muster_status status,
                           struct muster_error *err);
 muster_status device_note_locked(struct run_device *device, muster_status status,
                                  struct muster_error *err);
+/* So many calls of its driver more, or less, do not return; whoever waits for them looks again. */
+void device_count_stuck_locked(struct run_device *device, int32_t more);
 bool device_allowed(const struct muster *m, const char *id, const char *backend);
 
 /* slices.c */
@@ -521,7 +524,14 @@ struct jobs_lost {
     uint32_t threads, in_user_code;
     struct muster_error what; /* names what jobs have waited for in vain, threads or devices */
 };
-/* Ends and destroys every job. What has not come back within `close_ns` is left to what it does. */
+/* The runtime closes: cancels every job, also those that are started from here on. */
+void jobs_cancel_all(struct muster *m);
+/* Waits until every job is over, and leaves it to whoever has started it. */
+void jobs_await_all(struct muster *m);
+/*
+ * Destroys every job; no user code is within one, unless it was given up. What has not come back
+ * within `close_ns` is left to what it does.
+ */
 void jobs_destroy_all(struct muster *m, struct jobs_lost *lost);
 /* Frees destroyed jobs whose threads have all left. */
 void jobs_free_left(struct muster *m);

@@ -563,6 +563,16 @@ static bool rely_locked(struct task_pool *pool, bool is_for_all, uint64_t deadli
     return in_time;
 }
 
+/*
+ * Waits for an end, in the table or on devices. Not for long: the last may have come while the lock
+ * was not held. With the lock.
+ */
+static void await_any_locked(struct task_pool *pool, bool is_for_all)
+{
+    task_give_ready_locked(pool);
+    rely_locked(pool, is_for_all, platform_clock_ns() + PAUSE_MAX_NS);
+}
+
 static uint32_t count_workers(const struct muster *m)
 {
     if (m->options.cpu_workers > 0)
@@ -572,27 +582,18 @@ static uint32_t count_workers(const struct muster *m)
 }
 
 /*
- * All tasks end, also kernels whose devices do not. Functions may submit more meanwhile, kernels too:
- * it is over when none is open.
+ * All tasks end, also kernels whose devices do not: the guard gives these up, since this thread may
+ * be in a function that waits for one. Functions may submit more meanwhile, kernels too: it is over
+ * when none is open.
  */
 static void drain(struct task_pool *pool)
 {
-    uint64_t since_ns = platform_clock_ns(), patience_ns = pool->m->options.close_ns / 2;
     platform_mutex_lock(&pool->lock);
-    while (pool->tasks.open_count > 0) {
-        if (help_locked(pool))
-            continue;
-        task_give_ready_locked(pool);
-        if (pool->kernels_open == 0) {
-            await_end_locked(pool, true, UINT64_MAX);
-            continue;
-        }
-        platform_mutex_unlock(&pool->lock);
-        lanes_give_up(pool, since_ns, patience_ns);
-        platform_mutex_lock(&pool->lock);
-        if (pool->kernels_open > 0)
-            rely_locked(pool, true, platform_clock_ns() + PAUSE_MAX_NS);
-    }
+    if (pool->drain_ns == 0)
+        pool->drain_ns = platform_clock_ns();
+    while (pool->tasks.open_count > 0)
+        if (!help_locked(pool))
+            await_any_locked(pool, true);
     platform_mutex_unlock(&pool->lock);
 }
 
@@ -803,14 +804,6 @@ static muster_status check_descs(const struct muster_task_desc *descs, size_t co
     return status;
 }
 
-/* Waits for an end, in the table or on devices. With the lock. */
-static void await_any_locked(struct task_pool *pool)
-{
-    task_give_ready_locked(pool);
-    rely_locked(pool, false,
-                pool->kernels_open > 0 ? platform_clock_ns() + PAUSE_MAX_NS : UINT64_MAX);
-}
-
 /*
  * Makes room for `count` tasks: by running some, as long as there is none. What is run for that does
  * not do the same on top of it, without end. A task never waits for room, since the others may wait
@@ -829,7 +822,7 @@ static muster_status make_room_locked(struct task_pool *pool, size_t count,
         if (!has_run && is_in_task())
             break;
         if (!has_run)
-            await_any_locked(pool);
+            await_any_locked(pool, false);
     }
     if (count <= pool->tasks.spare.count)
         return MUSTER_OK;
@@ -874,7 +867,7 @@ static muster_status prepare_kernels_locked(struct task_pool *pool,
         if (status != MUSTER_OK)
             return status;
         if (!help_locked(pool))
-            await_any_locked(pool);
+            await_any_locked(pool, false);
     }
     const struct muster_task_desc *first = desc_at(descs, 0, &copy);
     if (count == 1 && kernel_task_is_known(pool, first, &pool->known))

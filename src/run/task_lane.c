@@ -204,7 +204,7 @@ static bool come_back(struct task_lane *lane, struct visit *visit)
         return true;
     leave(lane, visit);
     run_lock(m);
-    lane->device->stuck_calls--;
+    device_count_stuck_locked(lane->device, -1);
     run_unlock(m);
     platform_mutex_unlock(&lane->lock);
     return false;
@@ -733,7 +733,7 @@ static void end_launch(struct task_lane *lane, struct lane_stream *stream, struc
     if (atomic_load_explicit(&stream->claim, memory_order_relaxed) == CLAIM_DISOWNED) {
         set_claim(stream, CLAIM_NONE);
         run_lock(m);
-        lane->device->stuck_calls--;
+        device_count_stuck_locked(lane->device, -1);
         run_unlock(m);
         platform_mutex_unlock(&lane->lock);
         return;
@@ -1177,7 +1177,7 @@ static void give_up(struct task_lane *lane, struct kernel_task ***tail)
 {
     struct muster *m = lane->pool->m;
     struct kernel_task **spoilt = *tail;
-    uint32_t stuck = 0;
+    int32_t stuck = 0;
     for (struct visit *visit = lane->visits; visit; visit = visit->next) {
         for (uint32_t i = 0; visit->group && i < visit->group->count; i++)
             take_from_hung(visit->group->tasks[i], tail);
@@ -1199,7 +1199,7 @@ static void give_up(struct task_lane *lane, struct kernel_task ***tail)
     **tail = NULL;
     lane->is_given_up = true;
     run_lock(m);
-    lane->device->stuck_calls += stuck;
+    device_count_stuck_locked(lane->device, stuck);
     for (struct kernel_task *task = *spoilt; task; task = task->next) {
         task->is_spoilt = true;
         kernel_hold_locked(task->kernel);
@@ -1340,14 +1340,13 @@ static void check_lane(struct task_lane *lane, uint64_t idle_before_ns)
     settle(lane, chain);
 }
 
-void lanes_give_up(struct task_pool *pool, uint64_t since_ns, uint64_t patience_ns)
+/* When the runtime closes, lanes in which nothing ends for half of its time are given up. */
+static uint64_t idle_before_locked(const struct task_pool *pool)
 {
-    uint64_t now_ns = platform_clock_ns();
-    if (now_ns < since_ns || now_ns - since_ns <= patience_ns)
-        return;
-    for (struct task_lane *lane = atomic_load_explicit(&pool->lane_list, memory_order_acquire);
-         lane; lane = lane->next)
-        check_lane(lane, now_ns - patience_ns);
+    uint64_t now_ns = platform_clock_ns(), patience_ns = pool->m->options.close_ns / 2;
+    bool is_due =
+        pool->drain_ns > 0 && now_ns > pool->drain_ns && now_ns - pool->drain_ns > patience_ns;
+    return is_due ? now_ns - patience_ns : 0;
 }
 
 /* Calls no driver, and so is always there to find a thread that does not come back from one. */
@@ -1370,9 +1369,10 @@ static void guard(void *argument)
         uint64_t for_ns = idle == GUARD_IDLE_MAX ? UINT64_MAX : GUARD_NS;
         platform_condition_wait(&pool->guard_wake, &pool->lock, platform_deadline_ns(for_ns));
         atomic_store_explicit(&pool->guard_is_parked, false, memory_order_relaxed);
+        uint64_t idle_before_ns = idle_before_locked(pool);
         platform_mutex_unlock(&pool->lock);
         for (struct task_lane *lane = list; lane; lane = lane->next)
-            check_lane(lane, 0);
+            check_lane(lane, idle_before_ns);
         platform_mutex_lock(&pool->lock);
     }
     platform_mutex_unlock(&pool->lock);
@@ -1522,10 +1522,10 @@ static bool stop_lane(struct task_lane *lane, uint64_t deadline_ns)
         platform_thread_join(&lane->thread);
     else
         platform_thread_detach(&lane->thread);
-    /* A thread of the user's may be there too. */
+    /* A thread of the user's may be there too. One that was detached may still be on its way out. */
     platform_mutex_lock(&lane->lock);
     struct kernel_task *none = NULL, **tail = &none;
-    bool is_empty = !is_inside(lane);
+    bool is_empty = has_left && !is_inside(lane);
     if (!is_empty)
         give_up(lane, &tail);
     else

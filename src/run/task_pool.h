@@ -124,6 +124,7 @@ struct task_pool {
     bool lanes_must_stop;
     struct platform_thread guard; /* finds lanes' threads that are stuck in a driver */
     struct platform_condition guard_wake;
+    uint64_t drain_ns;            /* since when closing waits for all tasks; 0: it does not */
     _Atomic bool guard_is_parked; /* written with the lock, and read without: see park_locked */
     struct kernel_devices known;  /* of the kernel that was asked for last */
 
@@ -193,8 +194,6 @@ bool lanes_look(struct task_pool *pool, struct task_lane *only);
 void lanes_wake_locked(struct task_pool *pool);
 /* Whether one of them has parked, for whoever has given something without the lock since. */
 bool lanes_are_parked(struct task_pool *pool);
-/* Devices that did not finish anything for so long are given up, after `since_ns` at the earliest. */
-void lanes_give_up(struct task_pool *pool, uint64_t since_ns, uint64_t patience_ns);
 /*
  * Ends the lanes' threads and lets go of the streams. Gives how many lanes somebody is still inside
  * of after the deadline: then nothing may be freed. `what` names the first. Else frees the lanes.

@@ -5,6 +5,8 @@
 #include "backend/cpu/cpu.h"
 #include "support.h"
 
+#include <sched.h>
+
 /* Ends a test that hangs, and no other, however busy the machine is. */
 #define LONG (120 * SECOND)
 #define MANY 64
@@ -963,6 +965,7 @@ struct relay {
     struct muster *m;
     struct muster_kernel *kernel;
     unsigned left, ended;
+    _Atomic bool is_inside; /* its sink has begun */
     muster_status worst;
 };
 
@@ -1039,6 +1042,132 @@ static void closing_ends_jobs_that_tasks_start_meanwhile(void)
         CHECK_EQUAL(1 - relay.left, relay.ended);
         CHECK_STATUS(MUSTER_OK, relay.worst);
     }
+}
+
+/* Tasks that are in the middle of a call when the runtime closes, or make it while it does. */
+
+static muster_status wait_for_kernel(void *user)
+{
+    struct relay *relay = user;
+    struct muster_task_desc desc = task_of(relay->kernel, NULL, 0, "sim:0");
+    muster_task task;
+    relay->worst = muster_submit(relay->m, &desc, 1, &task, NULL);
+    if (relay->worst == MUSTER_OK)
+        relay->worst = muster_wait(relay->m, &task, 1, UINT64_MAX, NULL);
+    relay->ended++;
+    return MUSTER_OK;
+}
+
+/* As a kernel of a device that hangs ends, so does a task that waits for it, whoever runs that. */
+static void closing_ends_a_task_that_waits_for_a_hung_device(void)
+{
+    for (int is_awaited = 0; is_awaited < 2; is_awaited++) {
+        struct muster_options options = MUSTER_OPTIONS_INIT;
+        options.sim = SIM_TWO("{\"kind\": \"hang\", \"at_ms\": 0}");
+        options.close_ns = 100 * MS;
+        struct muster *m = open_with(options);
+        struct relay relay = { .m = m, .kernel = kernel_of(m, do_nothing) };
+        struct muster_task_desc desc = { .size = sizeof desc, .fn = wait_for_kernel };
+        desc.user = &relay;
+        desc.is_awaited = is_awaited;
+        submit(m, desc);
+        CHECK_STATUS(MUSTER_E_DEVICE_HUNG, muster_close(m, &problem));
+        CHECK_EQUAL(1, relay.ended);
+        CHECK_STATUS(MUSTER_E_DEVICE_HUNG, relay.worst);
+    }
+}
+
+/* A job from start to end within a task, on a device or on all. */
+struct inner_job {
+    struct muster *m;
+    struct muster_kernel *kernel;
+    const char *devices;
+    _Atomic bool has_begun;
+    muster_status status;
+};
+
+static muster_status run_inner_job(void *user)
+{
+    struct inner_job *inner = user;
+    struct muster_run_options options = { .size = sizeof options, .devices = inner->devices };
+    atomic_store(&inner->has_begun, true);
+    inner->status = muster_for(inner->m, inner->kernel, 1000, NULL, 0, &options, NULL, NULL);
+    return MUSTER_OK;
+}
+
+/* A job belongs to the task that is within it: closing cancels it, and leaves it to that task. */
+static void closing_waits_for_a_task_within_a_job(void)
+{
+    static muster_device devices[MUSTER_JOB_DEVICES_MAX];
+    for (unsigned round = 0; round < 30; round++) {
+        struct muster *m = open_plain();
+        struct muster_kernel *kernel = kernel_of(m, do_nothing);
+        struct inner_job inner[4];
+        size_t device_count;
+        /* Here, not in a task: a driver may leave its thread a stack for signals, which asan unmaps. */
+        MUST(muster_device_list(m, devices, COUNT_OF(devices), &device_count, &problem));
+        for (size_t i = 0; i < COUNT_OF(inner); i++) {
+            inner[i] = (struct inner_job){ .m = m, .kernel = kernel, .status = MUSTER_E_INTERNAL };
+            submit(m, (struct muster_task_desc){ .size = sizeof(struct muster_task_desc),
+                                                 .fn = run_inner_job,
+                                                 .user = &inner[i] });
+        }
+        while (round % 2 == 0 && !atomic_load(&inner[0].has_begun))
+            sched_yield();
+        MUST(muster_close(m, &problem));
+        for (size_t i = 0; i < COUNT_OF(inner); i++)
+            CHECK(inner[i].status == MUSTER_OK || inner[i].status == MUSTER_E_CANCELLED);
+    }
+}
+
+/* Nor does a job that a task begins when the runtime closes hold that, if its device hangs. */
+static void closing_ends_a_task_within_a_job_of_a_hung_device(void)
+{
+    struct muster_options options = MUSTER_OPTIONS_INIT;
+    options.sim = SIM_TWO("{\"kind\": \"hang\", \"at_ms\": 0}");
+    options.close_ns = 100 * MS;
+    struct muster *m = open_with(options);
+    struct inner_job inner = { .m = m, .kernel = kernel_of(m, do_nothing), .devices = "sim:0" };
+    struct muster_task_desc desc = { .size = sizeof desc, .fn = run_inner_job, .user = &inner };
+    desc.is_awaited = 1;
+    submit(m, desc);
+    muster_status status = muster_close(m, &problem);
+    /* It may have been cancelled before the device had any of it. */
+    CHECK(status == MUSTER_OK || status == MUSTER_E_DEVICE_HUNG);
+    CHECK(inner.status == MUSTER_E_CANCELLED || inner.status == MUSTER_E_DEVICE_HUNG);
+}
+
+/* A sink that returns when the runtime closes, and submits what starts a job then. */
+static muster_status submit_last(void *user, const struct muster_result *result)
+{
+    (void)result;
+    struct relay *relay = user;
+    struct muster_task_desc desc = { .size = sizeof desc, .fn = start_job, .user = relay };
+    muster_status status = MUSTER_OK;
+    atomic_store(&relay->is_inside, true);
+    /* From then on jobs are cancelled. */
+    while (status == MUSTER_OK)
+        status = muster_for(relay->m, relay->kernel, 1, NULL, 0, NULL, NULL, NULL);
+    relay->worst = status;
+    desc.is_awaited = 1;
+    return muster_submit(relay->m, &desc, 1, NULL, NULL);
+}
+
+static void closing_ends_jobs_that_start_last(void)
+{
+    struct muster *m = open_plain();
+    struct relay relay = { .m = m, .kernel = kernel_of(m, do_nothing), .left = 1 };
+    struct muster_job *job;
+    struct muster_job_desc desc = { .size = sizeof desc,
+                                    .kernel = relay.kernel,
+                                    .items = 1,
+                                    .sink = submit_last,
+                                    .sink_user = &relay };
+    MUST(muster_start(m, &desc, &job, &problem));
+    while (!atomic_load(&relay.is_inside))
+        sched_yield();
+    MUST(muster_close(m, &problem));
+    CHECK_STATUS(MUSTER_E_CANCELLED, relay.worst);
 }
 
 static void closing_leaves_a_hung_device(void)
@@ -1155,6 +1284,10 @@ int main(int argc, char **argv)
         TEST(closing_waits_for_what_runs),
         TEST(closing_runs_what_tasks_submit_meanwhile),
         TEST(closing_ends_jobs_that_tasks_start_meanwhile),
+        TEST(closing_ends_a_task_that_waits_for_a_hung_device),
+        TEST(closing_waits_for_a_task_within_a_job),
+        TEST(closing_ends_a_task_within_a_job_of_a_hung_device),
+        TEST(closing_ends_jobs_that_start_last),
         TEST(closing_leaves_a_hung_device),
         TEST(running_out_of_memory_loses_nothing),
     };
