@@ -324,17 +324,22 @@ static muster_status drain_devices(struct muster *m, uint64_t deadline_ns, struc
     muster_status result = MUSTER_OK;
     for (uint32_t i = 0; i < m->device_count; i++) {
         struct run_device *device = m->devices[i];
+        /* With the lock: threads that were given up may come back at any time. */
+        run_lock(m);
         /* A driver that does not return from a call is not asked again. */
-        device->is_hung = device->is_hung || device->stuck_calls > 0;
-        for (uint32_t slot = 0; slot < device->stream_count && !device->is_hung; slot++) {
-            /* Finished, well or not; any other answer leaves open whether it still runs. */
-            device->is_hung = !run_is_over(
-                drain_stream(&device->streams[slot], device->had_its_time ? 0 : deadline_ns));
-        }
-        if (device->is_hung && result == MUSTER_OK) {
+        bool is_hung = device->is_hung || device->stuck_calls > 0;
+        uint64_t until_ns = device->had_its_time ? 0 : deadline_ns;
+        run_unlock(m);
+        /* Finished, well or not; any other answer leaves open whether it still runs. */
+        for (uint32_t slot = 0; slot < device->stream_count && !is_hung; slot++)
+            is_hung = !run_is_over(drain_stream(&device->streams[slot], until_ns));
+        run_lock(m);
+        device->is_hung = is_hung;
+        if (is_hung && result == MUSTER_OK) {
             name_hung(device, err);
             result = MUSTER_E_DEVICE_HUNG;
         }
+        run_unlock(m);
     }
     return result;
 }

@@ -1163,6 +1163,9 @@ static void closing_ends_jobs_that_start_last(void)
                                     .items = 1,
                                     .sink = submit_last,
                                     .sink_user = &relay };
+    /* Threads that run tasks are parked when the last one comes, and it is left to the end. */
+    submit(m, task_of(relay.kernel, NULL, 0, "cpu:0"));
+    MUST(muster_wait(m, NULL, 0, LONG, &problem));
     MUST(muster_start(m, &desc, &job, &problem));
     while (!atomic_load(&relay.is_inside))
         sched_yield();
