@@ -31,8 +31,8 @@
 #define LOOK_NS 50000u
 #define PAUSE_PART 16u
 #define PAUSE_MAX_NS 1000000u
-/* How long closing waits for a thread to come out of a driver when all tasks have ended. */
-#define STUCK_GRACE_NS 100000000u
+/* How long closing waits at least for a thread to come out of a driver when all tasks have ended. */
+#define STUCK_LEAST_NS 100000000u
 
 /* A task between the table and whoever runs it. */
 struct running {
@@ -610,7 +610,10 @@ static uint32_t stop_pool(struct task_pool *pool, struct muster_error *what)
     platform_mutex_unlock(&pool->lock);
     for (uint32_t i = 0; i < pool->started; i++)
         platform_thread_join(&pool->workers[i].thread);
-    uint32_t stuck = lanes_stop(pool, platform_deadline_ns(STUCK_GRACE_NS), what);
+    /* A lane that was given up had its time; any other may only be short of a core. */
+    uint64_t close_ns = pool->m->options.close_ns;
+    uint64_t patience_ns = close_ns > STUCK_LEAST_NS ? close_ns : STUCK_LEAST_NS;
+    uint32_t stuck = lanes_stop(pool, platform_deadline_ns(patience_ns), what);
     INVARIANT(pool->tasks.open_count == 0);
     return stuck;
 }
