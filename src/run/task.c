@@ -1155,6 +1155,9 @@ static bool await_devices_locked(struct task_pool *pool, const muster_task *task
     uint64_t pause_ns =
         waited_ns / PAUSE_PART < PAUSE_MAX_NS ? waited_ns / PAUSE_PART : PAUSE_MAX_NS;
     uint64_t until_ns = now_ns + pause_ns < deadline_ns ? now_ns + pause_ns : deadline_ns;
+    /* This thread may be the guard, which tells how a task ended. */
+    if (is_in_task())
+        lanes_check_locked(pool);
     if (may_look)
         await_end_locked(pool, count == 0, until_ns);
     else

@@ -1349,6 +1349,16 @@ static uint64_t idle_before_locked(const struct task_pool *pool)
     return is_due ? now_ns - patience_ns : 0;
 }
 
+void lanes_check_locked(struct task_pool *pool)
+{
+    uint64_t idle_before_ns = idle_before_locked(pool);
+    platform_mutex_unlock(&pool->lock);
+    for (struct task_lane *lane = atomic_load_explicit(&pool->lane_list, memory_order_acquire);
+         lane; lane = lane->next)
+        check_lane(lane, idle_before_ns);
+    platform_mutex_lock(&pool->lock);
+}
+
 /* Calls no driver, and so is always there to find a thread that does not come back from one. */
 static void guard(void *argument)
 {
@@ -1369,11 +1379,7 @@ static void guard(void *argument)
         uint64_t for_ns = idle == GUARD_IDLE_MAX ? UINT64_MAX : GUARD_NS;
         platform_condition_wait(&pool->guard_wake, &pool->lock, platform_deadline_ns(for_ns));
         atomic_store_explicit(&pool->guard_is_parked, false, memory_order_relaxed);
-        uint64_t idle_before_ns = idle_before_locked(pool);
-        platform_mutex_unlock(&pool->lock);
-        for (struct task_lane *lane = list; lane; lane = lane->next)
-            check_lane(lane, idle_before_ns);
-        platform_mutex_lock(&pool->lock);
+        lanes_check_locked(pool);
     }
     platform_mutex_unlock(&pool->lock);
 }

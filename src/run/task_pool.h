@@ -194,6 +194,8 @@ bool lanes_look(struct task_pool *pool, struct task_lane *only);
 void lanes_wake_locked(struct task_pool *pool);
 /* Whether one of them has parked, for whoever has given something without the lock since. */
 bool lanes_are_parked(struct task_pool *pool);
+/* Gives up lanes whose tasks are overdue. With the lock, not held meanwhile. Calls no driver. */
+void lanes_check_locked(struct task_pool *pool);
 /*
  * Ends the lanes' threads and lets go of the streams. Gives how many lanes somebody is still inside
  * of after the deadline: then nothing may be freed. `what` names the first. Else frees the lanes.

@@ -1077,6 +1077,40 @@ static void closing_ends_a_task_that_waits_for_a_hung_device(void)
     }
 }
 
+/* Two devices that hang, the second too while the end of a task of the first is told. */
+#define SIM_BOTH_HANG                                                                              \
+    "[{\"count\": 2, \"items_per_s\": 1e8, \"launch_ns\": 2000, \"memory\": \"64MiB\", "           \
+    "\"faults\": [{\"kind\": \"hang\", \"at_ms\": 0}]}]"
+
+static void wait_for_second(void *user, muster_task task, muster_status status)
+{
+    (void)task, (void)status;
+    struct relay *relay = user;
+    struct muster_task_desc desc = task_of(relay->kernel, NULL, 0, "sim:1");
+    muster_task second;
+    relay->worst = muster_submit(relay->m, &desc, 1, &second, NULL);
+    if (relay->worst == MUSTER_OK)
+        relay->worst = muster_wait(relay->m, &second, 1, UINT64_MAX, NULL);
+    relay->ended++;
+}
+
+/* Whoever gives a lane up tells its tasks' users, who may wait for another that is to be given up. */
+static void closing_ends_a_callback_that_waits_for_a_hung_device(void)
+{
+    struct muster_options options = MUSTER_OPTIONS_INIT;
+    options.sim = SIM_BOTH_HANG;
+    options.close_ns = 100 * MS;
+    struct muster *m = open_with(options);
+    struct relay relay = { .m = m, .kernel = kernel_of(m, do_nothing) };
+    struct muster_task_desc desc = task_of(relay.kernel, NULL, 0, "sim:0");
+    desc.done = wait_for_second;
+    desc.user = &relay;
+    submit(m, desc);
+    CHECK_STATUS(MUSTER_E_DEVICE_HUNG, muster_close(m, &problem));
+    CHECK_EQUAL(1, relay.ended);
+    CHECK_STATUS(MUSTER_E_DEVICE_HUNG, relay.worst);
+}
+
 /* A job from start to end within a task, on a device or on all. */
 struct inner_job {
     struct muster *m;
@@ -1288,6 +1322,7 @@ int main(int argc, char **argv)
         TEST(closing_runs_what_tasks_submit_meanwhile),
         TEST(closing_ends_jobs_that_tasks_start_meanwhile),
         TEST(closing_ends_a_task_that_waits_for_a_hung_device),
+        TEST(closing_ends_a_callback_that_waits_for_a_hung_device),
         TEST(closing_waits_for_a_task_within_a_job),
         TEST(closing_ends_a_task_within_a_job_of_a_hung_device),
         TEST(closing_ends_jobs_that_start_last),
