@@ -95,7 +95,8 @@ MUSTER_API muster_status muster_open(struct muster **out, const struct muster_op
                                      struct muster_error *err);
 
 /*
- * Closes the runtime and frees all of it: streams, blocks, pinned memory, data. Waits for
+ * Closes the runtime and frees all of it: streams, blocks, pinned memory, data. Cancels its jobs, also
+ * those that tasks and callbacks start from then on; these may go on using their own. Waits for
  * unfinished work of healthy devices, and for sources, sinks and host stages of jobs, up to
  * `close_ns`, and for tasks as long as they take; then as long again, at least a second, for
  * drivers to close. MUSTER_E_DEVICE_HUNG: a device, a driver call or a callback has not returned,
