@@ -473,6 +473,10 @@ static muster_status find_devices(struct muster_job *job, struct muster_error *e
         job->lane_count++;
     }
     const struct run_device *unable = job->lane_count == 0 ? find_unable_locked(job) : NULL;
+    char stuck[sizeof job->lane_ids[0]] = "";
+    for (uint32_t i = 0; i < m->device_count; i++)
+        if (m->devices[i]->stuck_calls > 0)
+            memcpy(stuck, m->devices[i]->info.id, sizeof stuck);
     run_unlock(m);
     if (status != MUSTER_OK || job->lane_count > 0)
         return status;
@@ -485,6 +489,10 @@ static muster_status find_devices(struct muster_job *job, struct muster_error *e
         return muster_error_fill(err, MUSTER_E_NO_DEVICE, 0, problem.fix,
                                  "no device can run the job: %s", problem.text);
     }
+    if (*stuck)
+        return muster_error_fill(
+            err, MUSTER_E_NO_DEVICE, 0, "try again when the driver answers, or restart the process",
+            "no device can run the job: the driver of %s does not answer", stuck);
     return muster_error_fill(
         err, MUSTER_E_NO_DEVICE, 0, "look at `muster devices`", "no device can run the job: %s",
         job->desc.options.devices ? job->desc.options.devices : "all were asked");

@@ -390,6 +390,10 @@ static void a_job_ends_though_its_memory_is_not_taken_back(void)
         CHECK_STATUS(MUSTER_E_DEVICE_HUNG, muster_job_wait(job, &report, &problem));
         CHECK_EQUAL(ITEMS, report.delivered);
         check_account(&account, ITEMS);
+        /* Until its driver answers the device is given nothing, and the error says so. */
+        struct muster_job *next;
+        CHECK_STATUS(MUSTER_E_NO_DEVICE, muster_start(m, &desc, &next, &problem));
+        CHECK_CONTAINS("the driver of faulty:0 does not answer", problem.text);
         if (i == 0) {
             muster_job_destroy(job);
             faulty_unblock(MUSTER_OK);

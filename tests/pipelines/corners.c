@@ -258,7 +258,9 @@ static void come_back(bool is_gated)
     CHECK_STATUS(MUSTER_E_DEVICE_HUNG, run(m, &desc, &report));
     desc.options.timeout_ns = 0;
     muster_status status = run(m, &desc, &report);
-    for (int ms = 0; ms < 3000 && status == MUSTER_E_CAPACITY; ms++) {
+    /* Until it is back it is given nothing, or its streams are still out. */
+    for (int ms = 0; ms < 30000 && (status == MUSTER_E_CAPACITY || status == MUSTER_E_NO_DEVICE);
+         ms++) {
         sleep_ms(1);
         status = run(m, &desc, &report);
     }
