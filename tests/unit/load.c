@@ -130,13 +130,17 @@ static void measure(double *items_per_s, double *bytes_per_s)
     MUST(muster_close(m, &problem));
 }
 
-/* Its rate is what is shown, not twice or half. A busy machine may make it slower, never faster. */
+/*
+ * Its rate is what is shown, not twice or half. A busy machine may make it look slower, or faster where
+ * a simulated device was held up and makes up for it; a figure that is wrong is wrong in every run.
+ */
 static void throughput_is_the_rate_of_the_device(void)
 {
     double items_per_s = 0, bytes_per_s = 0;
-    for (int tries = 0; tries < 20 && (items_per_s < 0.7e6 || bytes_per_s < 0.5e8); tries++) {
+    for (int tries = 0; tries < 20; tries++) {
         measure(&items_per_s, &bytes_per_s);
-        if (items_per_s > 2.1e6 || bytes_per_s > 1.1e8)
+        if (items_per_s >= 0.7e6 && items_per_s <= 2.1e6 && bytes_per_s >= 0.5e8 &&
+            bytes_per_s <= 1.1e8)
             break;
     }
     if (items_per_s < 0.7e6 || items_per_s > 2.1e6)
