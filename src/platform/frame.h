@@ -13,7 +13,7 @@ enum platform_frame_kind { FRAME_TASK, FRAME_JOB, FRAME_KERNEL, FRAME_POLICY };
 struct platform_frame {
     enum platform_frame_kind kind;
     const void *runtime; /* the runtime that called the user code; NULL: unknown */
-    const void *object;  /* of a job: the job; of a task: chosen by run/task.c */
+    const void *object;  /* of a job: the job; of a task: chosen by run/task/task.c */
     const struct platform_frame *outer;
 };
 

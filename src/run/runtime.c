@@ -2,7 +2,7 @@
  * Opening and closing a runtime. What is destroyed when is written down in docs/architecture.md;
  * the order here is that one.
  */
-#include "run/pipeline.h"
+#include "run/job/pipeline.h"
 
 #include "backend/sim/sim.h"
 #include "base/allocator.h"

@@ -3,7 +3,7 @@
  * and the totals. The places that tell are one line each; while nothing is recorded they read one
  * flag.
  */
-#include "run/conduct.h"
+#include "run/job/conduct.h"
 
 #include "platform/aside.h"
 

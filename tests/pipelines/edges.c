@@ -9,7 +9,7 @@
  *     pipeline_edges --run SHAPE gates|plain EDGE        EDGE "none": nothing is taken away
  */
 #include "machine.h"
-#include "run/pipeline.h"
+#include "run/job/pipeline.h"
 #include "shapes.h"
 #include "slow.h"
 

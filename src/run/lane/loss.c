@@ -8,7 +8,7 @@
  * Timing events before and behind the kernel and at the end give two lengths by its clock, which
  * are counted back from when the host heard of the end. Lanes that copy nothing are not timed.
  */
-#include "run/conduct.h"
+#include "run/job/conduct.h"
 
 #include "base/allocator.h"
 

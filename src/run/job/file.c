@@ -5,7 +5,7 @@
 #include "base/allocator.h"
 #include "io/io.h"
 #include "platform/machine.h"
-#include "run/conduct.h"
+#include "run/job/conduct.h"
 
 #include <muster/file.h>
 #include <string.h>

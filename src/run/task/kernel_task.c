@@ -4,7 +4,7 @@
  */
 #include "base/allocator.h"
 #include "base/invariant.h"
-#include "run/task_pool.h"
+#include "run/task/task_pool.h"
 
 #include <stdio.h>
 #include <string.h>

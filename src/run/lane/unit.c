@@ -1,7 +1,7 @@
 /*
  * What a stage's callback can do with the unit it is given, and stages that are a kernel alone.
  */
-#include "run/pipeline.h"
+#include "run/job/pipeline.h"
 
 #include <string.h>
 

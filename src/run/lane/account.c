@@ -6,7 +6,7 @@
  * given to it, to the beginning of the step; it is put down to the wait whose producer was the last to
  * end. All times are on the host's clock: it is known when one event, the base, was on the device.
  */
-#include "run/pipeline.h"
+#include "run/job/pipeline.h"
 
 #include "base/allocator.h"
 

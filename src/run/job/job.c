@@ -5,7 +5,7 @@
 #include "base/allocator.h"
 #include "base/invariant.h"
 #include "platform/machine.h"
-#include "run/pipeline.h"
+#include "run/job/pipeline.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -14,7 +14,7 @@
 #define RUN_PIPELINE_H
 
 #include "core/pipeline.h"
-#include "run/conduct.h"
+#include "run/job/conduct.h"
 
 #define NAME_BYTES 32
 

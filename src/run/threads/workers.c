@@ -3,7 +3,7 @@
  * are the user's code and may never return, so nobody joins a thread that has not left by itself.
  */
 #include "base/allocator.h"
-#include "run/pipeline.h"
+#include "run/job/pipeline.h"
 
 #define WORKERS_MAX 16
 

@@ -3,7 +3,7 @@
  * enqueued when the edges into them allow it, units oldest first; what is over is looked for by
  * asking the device, quickly at first and then at intervals that go by how long units take.
  */
-#include "run/pipeline.h"
+#include "run/job/pipeline.h"
 
 #include "base/allocator.h"
 #include "base/invariant.h"

@@ -2,7 +2,7 @@
  * Jobs with a pipeline: what they are checked for, how large their units are, and how results that
  * hold several of the caller's units reach his sink one by one.
  */
-#include "run/pipeline.h"
+#include "run/job/pipeline.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -16,7 +16,7 @@
 #include "base/allocator.h"
 #include "base/invariant.h"
 #include "platform/machine.h"
-#include "run/task_pool.h"
+#include "run/task/task_pool.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * it takes units from the core, gives each to a stream as copies in, a launch and copies out, and
  * hands what finished back. A host call at the end of a unit's work wakes it.
  */
-#include "run/pipeline.h"
+#include "run/job/pipeline.h"
 
 #include "base/allocator.h"
 #include "base/invariant.h"

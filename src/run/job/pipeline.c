@@ -1,7 +1,7 @@
 /*
  * Pipelines: checking what is declared, the plans for each way of running it, and printing.
  */
-#include "run/pipeline.h"
+#include "run/job/pipeline.h"
 
 #include "base/allocator.h"
 

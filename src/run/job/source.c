@@ -4,7 +4,7 @@
  * as much as the ring holds and no further, each item is asked for once, and a unit can be run again.
  */
 #include "platform/machine.h"
-#include "run/pipeline.h"
+#include "run/job/pipeline.h"
 
 #include <string.h>
 
