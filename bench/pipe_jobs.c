@@ -1,6 +1,6 @@
 /*
- * Two jobs at once on one device: each runs the pipeline of words.h over as many words as the other,
- * started together. Held against one job alone that does all of them, and against a raw program with
+ * Two jobs at once on one device: each runs the pipeline of words.h, or the same as a job with a kernel,
+ * over as many words as the other, started together. Held against one job alone that does all of them, and against a raw program with
  * two threads (limit.h), in turn and in the same run.
  *
  *     pipe_jobs [--device ID] [--bytes N] [--unit N] [--slots N] [--repetitions N] [--json FILE]
@@ -20,6 +20,9 @@ static struct options {
     uint64_t bytes, unit; /* unit 0: all sizes */
     uint32_t slots;
 } options = { .device = "cuda:0", .bytes = UINT64_C(2) << 30, .slots = 4 };
+
+/* What two jobs reach of one alone. */
+#define TARGET 0.95
 
 enum figure { TWO, ALONE, RAW_TWO, OF_ALONE, OF_RAW, SHARE, CORES, RAW_CORES, FIGURES };
 static const char *const figure_keys[FIGURES] = { "ours",      "alone",  "raw",   "ratio_alone",
@@ -53,13 +56,14 @@ static double run_two(const struct words_plan *plan, double *slower, double *cor
     return (double)plan->bytes * 1e9 / (double)(end_ns - begin_ns);
 }
 
-static void measure(uint64_t unit)
+static void measure(uint64_t unit, bool is_kernel_job)
 {
     static double values[FIGURES][REPETITIONS_MAX];
     struct sample samples[FIGURES];
     struct words_plan plan = { .in = in,
                                .bytes = options.bytes / (2 * unit) * (2 * unit),
-                               .unit = unit };
+                               .unit = unit,
+                               .is_kernel_job = is_kernel_job };
     for (int i = -1; i < bench.repetitions; i++) { /* the first is to warm up */
         struct words_run run;
         int at = i < 0 ? 0 : i;
@@ -73,15 +77,21 @@ static void measure(uint64_t unit)
     }
     for (int i = 0; i < FIGURES; i++)
         samples[i] = summarise(values[i], bench.repetitions);
-    printf("%6llu KiB  %6.1f (%.1f-%.1f)  %6.1f (%.1f-%.1f)  %6.1f (%.1f-%.1f)  %9.3f  %7.3f  "
-           "%6.3f  %5.1f  %4.1f\n",
-           (unsigned long long)(unit >> 10), samples[TWO].median, samples[TWO].least,
-           samples[TWO].greatest, samples[ALONE].median, samples[ALONE].least,
-           samples[ALONE].greatest, samples[RAW_TWO].median, samples[RAW_TWO].least,
-           samples[RAW_TWO].greatest, samples[OF_ALONE].median, samples[OF_RAW].median,
-           samples[SHARE].median, samples[CORES].median, samples[RAW_CORES].median);
+    const char *judged = limit.is_cuda ? verdict(samples[OF_ALONE].median >= TARGET) : "no target";
+    printf("%-8s %6llu KiB  %6.1f (%.1f-%.1f)  %6.1f (%.1f-%.1f)  %6.1f (%.1f-%.1f)  %9.3f  %-9s  "
+           "%7.3f  %6.3f  %5.1f  %4.1f\n",
+           is_kernel_job ? "kernel" : "pipeline", (unsigned long long)(unit >> 10),
+           samples[TWO].median, samples[TWO].least, samples[TWO].greatest, samples[ALONE].median,
+           samples[ALONE].least, samples[ALONE].greatest, samples[RAW_TWO].median,
+           samples[RAW_TWO].least, samples[RAW_TWO].greatest, samples[OF_ALONE].median, judged,
+           samples[OF_RAW].median, samples[SHARE].median, samples[CORES].median,
+           samples[RAW_CORES].median);
     row_begin(&bench, "two jobs");
+    row_text(&bench, "kind", is_kernel_job ? "kernel" : "pipeline");
     row_number(&bench, "unit_bytes", (double)unit);
+    if (limit.is_cuda)
+        row_number(&bench, "target", TARGET);
+    row_text(&bench, "verdict", judged);
     for (int i = 0; i < FIGURES; i++)
         row_sample(&bench, figure_keys[i], samples[i]);
     row_end(&bench);
@@ -132,15 +142,18 @@ int main(int argc, char **argv)
     printf(
         "two jobs at once on %s, pinned, %llu MiB together, %u slots each; GB/s each way, median "
         "(least-greatest) of %d\n"
-        "      unit  ours, both          ours, one alone     raw, two threads    of alone   "
-        "of raw  slower  cores  raw\n",
+        "jobs           unit  ours, both          ours, one alone     raw, two threads    of alone "
+        " "
+        "target      of raw  slower  cores  raw\n",
         options.device, (unsigned long long)(options.bytes >> 20), options.slots,
         bench.repetitions);
-    for (int size = 0; size < SIZES; size++)
-        if (options.unit == 0)
-            measure(sizes[size]);
-    if (options.unit > 0)
-        measure(options.unit);
+    for (int is_kernel_job = 0; is_kernel_job < 2; is_kernel_job++) {
+        for (int size = 0; size < SIZES; size++)
+            if (options.unit == 0)
+                measure(sizes[size], is_kernel_job);
+        if (options.unit > 0)
+            measure(options.unit, is_kernel_job);
+    }
     printf("slower: the rate of the slower job, of the mean of both\n");
     for (int i = 0; i < 2; i++)
         limit_lane_close(&lanes[i]);

@@ -36,6 +36,7 @@ struct words_run {
     struct muster_job *job;
     struct muster_report report;
     uint64_t next, wrong; /* the item that is due; units that were not as they should be */
+    uint64_t called_ns;   /* when muster_start was called */
     uint64_t units, first_ns, last_ns; /* of deliveries */
     double first_cpu_ns, last_cpu_ns;
     uint64_t items;
@@ -204,6 +205,7 @@ static inline void words_start(struct words_run *run, struct words *words,
         desc.input = plan->in;
         desc.source = plan->in ? NULL : words_source;
     }
+    run->called_ns = clock_ns();
     if (muster_start(words->m, &desc, &run->job, &words_problem) != MUSTER_OK)
         stop(words->bench, words_problem.text);
 }
@@ -225,6 +227,12 @@ static inline void words_end(struct words_run *run)
 static inline uint64_t words_begin_ns(const struct words_run *run)
 {
     return run->last_ns - (run->report.makespan_ns - run->report.startup_ns);
+}
+
+/* From the call to the first unit. */
+static inline double words_startup_ms(const struct words_run *run)
+{
+    return (double)(words_begin_ns(run) - run->called_ns) / 1e6;
 }
 
 static inline double words_rate(const struct words_run *run)
