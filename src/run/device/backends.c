@@ -2,7 +2,7 @@
  * The runtime's backends: built in, given and loaded; and probing them, once each, when a device of
  * theirs is first wanted.
  */
-#include "run/runtime.h"
+#include "run/device/device.h"
 
 #include "backend/registry.h"
 #include "base/allocator.h"

@@ -1,7 +1,11 @@
 /*
  * The runtime's devices: making and cutting them, finding them, what they are, how they are.
  */
-#include "run/runtime.h"
+#include "run/device/stream.h"
+#include "run/memory/kernel.h"
+#include "run/memory/memory.h"
+#include "run/task/tasks.h"
+#include "run/trace.h"
 
 #include "base/allocator.h"
 #include "base/invariant.h"

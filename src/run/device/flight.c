@@ -3,7 +3,7 @@
  * counted as given when it is given and as finished when somebody first sees that it is: when its
  * stream is waited for or queried, when load is asked for, a stream acquired, or a flight needed.
  */
-#include "run/runtime.h"
+#include "run/device/stream.h"
 
 #include "base/allocator.h"
 #include "base/invariant.h"

@@ -3,7 +3,7 @@
  * asks, looks every poll_ns while somebody keeps asking, and sleeps for good when nobody does. A
  * driver that does not answer holds up the poller and nobody else.
  */
-#include "run/runtime.h"
+#include "run/device/device.h"
 
 #include "base/allocator.h"
 

@@ -3,7 +3,7 @@
  * MUSTER_SLICES. "cuda:0=16,32,84;sim:1=2/6" - entries separated by semicolons, sizes by commas or
  * slashes.
  */
-#include "run/runtime.h"
+#include "run/device/device.h"
 
 #include <stdio.h>
 #include <string.h>

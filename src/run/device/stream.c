@@ -2,7 +2,8 @@
  * The stream pools, one for each device: handles with generations over driver streams that are
  * opened when first wanted and then kept for the next who asks.
  */
-#include "run/runtime.h"
+#include "run/device/stream.h"
+#include "run/memory/memory.h"
 
 #include "base/allocator.h"
 #include "base/invariant.h"

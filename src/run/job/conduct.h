@@ -13,7 +13,13 @@
 
 #include "base/invariant.h"
 #include "core/job.h"
-#include "run/runtime.h"
+#include "run/job/jobs.h"
+#include "run/memory/kernel.h"
+#include "run/memory/memory.h"
+#include "run/place/place.h"
+#include "run/task/tasks.h"
+#include "run/threads/threads.h"
+#include "run/trace.h"
 
 /* Timing events around a unit's kernel: before it, behind it, and at the end of the unit. */
 #define TIMING_MARKS 3u

@@ -2,7 +2,7 @@
  * Blocks: device memory with a tracker, counted against the device's budget from before the driver
  * is asked until the device has really finished with it.
  */
-#include "run/runtime.h"
+#include "run/memory/memory.h"
 
 #include "base/allocator.h"
 #include "base/invariant.h"

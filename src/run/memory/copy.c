@@ -1,7 +1,7 @@
 /*
  * Copies and fills on tracked blocks.
  */
-#include "run/runtime.h"
+#include "run/memory/memory.h"
 
 /* Whether [offset, offset + bytes) lies in the block. */
 static muster_status check_range(const struct muster_memory *memory, uint64_t offset,

@@ -3,7 +3,8 @@
  * writes. Copies that nobody uses are dropped when room is needed; on devices that work on host
  * memory itself the "copy" is that memory.
  */
-#include "run/runtime.h"
+#include "run/memory/memory.h"
+#include "run/trace.h"
 
 #include "base/allocator.h"
 #include "base/invariant.h"

@@ -3,7 +3,7 @@
  * pieces share slabs of one size class, since registering costs far more than allocating; large
  * ones are mapped by themselves.
  */
-#include "run/runtime.h"
+#include "run/memory/memory.h"
 
 #include "base/allocator.h"
 #include "base/invariant.h"

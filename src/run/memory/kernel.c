@@ -1,7 +1,8 @@
 /*
  * Kernels: their forms, what each device has made of them, and launching them.
  */
-#include "run/runtime.h"
+#include "run/memory/kernel.h"
+#include "run/memory/memory.h"
 
 #include "base/allocator.h"
 #include "kernel/build.h"

@@ -3,7 +3,7 @@
  * record, let go. Between begin and end the blocks are held, so that two threads that use one block
  * on two streams see each other's use.
  */
-#include "run/runtime.h"
+#include "run/memory/memory.h"
 
 #include "base/invariant.h"
 

@@ -2,7 +2,9 @@
  * Picking a device: the hints as the core wants them, choice and reservation under one lock, users'
  * policies on a snapshot with no lock held, and the ring of what was decided.
  */
-#include "run/runtime.h"
+#include "run/device/device.h"
+#include "run/place/place.h"
+#include "run/trace.h"
 
 #include "base/allocator.h"
 #include "base/invariant.h"

@@ -3,7 +3,7 @@
  * can. Whoever has much to copy does his part himself, piece by piece, and is joined by those that
  * are idle; so a copy never waits for another's.
  */
-#include "run/runtime.h"
+#include "run/threads/threads.h"
 
 #include "base/allocator.h"
 #include "platform/machine.h"

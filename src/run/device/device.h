@@ -1,0 +1,155 @@
+/*
+ * Devices and the backends they are of: opening, cutting, finding and asking them, and what is known
+ * of each. What they are given to do is in run/device/stream.h.
+ */
+#ifndef RUN_DEVICE_H
+#define RUN_DEVICE_H
+
+#include "core/budget.h"
+#include "core/placement.h"
+#include "core/throughput.h"
+#include "platform/library.h"
+#include "run/runtime.h"
+
+enum probe_state { PROBE_NOT_YET, PROBE_RUNNING, PROBE_DONE };
+
+struct run_backend {
+    struct muster_backend table;     /* completed */
+    struct platform_library library; /* owns, if it was loaded */
+    char path[128];
+    void *state; /* owns; NULL unless the probe found the backend usable */
+    enum probe_state probe;
+    uint32_t device_count;
+    uint32_t first_domain; /* the backend's domains count from here */
+    bool is_built_in;
+    uint32_t hidden_count; /* devices that another backend has too */
+    char hidden[128];      /* which and why, for people */
+    bool is_abandoned;     /* a device of it hangs and was not closed: neither is the backend */
+    struct muster_error error;
+};
+
+struct run_device {
+    struct muster *m;
+    struct run_backend *backend;
+    void *state; /* owns */
+    struct muster_device_info info;
+    uint32_t index;
+    bool is_sliced;            /* has left the pool */
+    bool is_closing;           /* being cut: refuses everything new */
+    struct run_device *parent; /* of a slice */
+    uint32_t slices_open;
+    bool has_hung_slice; /* one that could not be closed: nor can this */
+    enum muster_health health;
+    bool is_hung; /* what it does cannot be waited for: its memory is left alone */
+    /* Calls of its driver that do not return. Until they do it is asked and given nothing more. */
+    uint32_t stuck_calls;
+    bool had_its_time; /* jobs have waited for it in vain already: closing does not once more */
+    uint32_t pins;     /* calls under way that hold no stream */
+    struct budget budget;
+    struct run_stream *streams; /* owns; slot 0 is the default stream */
+    uint32_t stream_count;
+    uint32_t streams_acquired;
+    uint32_t block_count;
+    struct run_event *free_events;
+    struct flight *free_flights;
+    struct timing_mark *marks, *free_marks; /* owns all; those that no slot has */
+    struct zombie *zombies;
+    struct slab *slabs;       /* pinned host memory, owns */
+    struct built *built_left; /* owns: of destroyed kernels, what it may run as long as it hangs */
+    bool reclaiming;          /* somebody looks at its zombies */
+    uint64_t dispatched, completed, failed, bytes_in_flight;
+    uint64_t queued_items;   /* of units given and not finished */
+    uint32_t streams_active; /* streams with flights */
+    uint32_t leases;         /* picks that count against it */
+    struct throughput items, bytes;
+    struct muster_device_sample sample;
+    uint64_t sampled_ns;
+    uint64_t asked_ns; /* when its driver last answered, also with a failure */
+    bool is_late;      /* its driver did not answer in time once: nobody waits for it again */
+};
+
+/* Adds the device's id to an error that a backend filled. */
+void run_error_device(struct muster_error *err, const struct run_device *device);
+
+/* backends.c */
+muster_status backends_load(struct muster *m, struct muster_error *err);
+/* False if a backend was left as it is, since a device of it hangs. */
+bool backends_unload(struct muster *m);
+/* Opens the backend and its devices, if that was not done yet; gives how that went. */
+muster_status backends_probe(struct muster *m, struct run_backend *backend,
+                             struct muster_error *err);
+/*
+ * Around calls that must not overlap within a backend: as a probe does, by turns and with no lock
+ * held.
+ */
+void backends_begin_probe(struct muster *m, struct run_backend *backend);
+void backends_end_probe(struct muster *m, struct run_backend *backend);
+struct run_backend *backends_find(struct muster *m, const char *name, size_t length);
+
+/* device.c */
+/* Fills info.same_as from the devices that are known. */
+void device_find_double(struct run_device *device);
+/* Probes all backends, and checks that each name asked for in the options exists now. */
+muster_status device_probe_all(struct muster *m, struct muster_error *err);
+/* Opens a device that nobody knows of until it is added. */
+muster_status device_create(struct muster *m, struct run_backend *backend, uint32_t index,
+                            struct run_device **out, struct muster_error *err);
+/* Opens slices of a device that nobody knows of yet, all or none. */
+muster_status device_cut(struct run_device *device, const uint32_t *sizes, size_t count,
+                         struct run_device **slices, struct muster_error *err);
+/* All of them or, where there is no room, none. */
+muster_status devices_add(struct muster *m, struct run_device *const *devices, size_t count,
+                          struct muster_error *err);
+/* MUSTER_E_DEVICE_HUNG: something of it still runs, and what it may touch was not freed. */
+muster_status device_destroy(struct run_device *device);
+/* The device of a handle, fit for work or not; on failure `err` is filled. */
+muster_status device_resolve_locked(struct muster *m, muster_device handle, struct run_device **out,
+                                    struct muster_error *err);
+/*
+ * Resolves, checks and keeps a device for the length of a call; every success is followed by
+ * device_unpin.
+ */
+muster_status device_pin(struct muster *m, muster_device handle, struct run_device **out,
+                         struct muster_error *err);
+void device_unpin(struct run_device *device);
+/* Refuses devices that are lost, quarantined or being cut. */
+muster_status device_check_locked(const struct run_device *device, struct muster_error *err);
+muster_device device_handle_locked(const struct run_device *device);
+/* Something a pick looks at has changed. */
+void device_view_locked(struct run_device *device);
+/* All figures of the device as they are known now. */
+void device_load_locked(const struct run_device *device, struct muster_device_load *load);
+/*
+ * A backend call on the device ended so: notes what that says of its health, and puts its id into
+ * `err`. Gives `status` back.
+ */
+muster_status device_note(struct run_device *device, muster_status status,
+                          struct muster_error *err);
+muster_status device_note_locked(struct run_device *device, muster_status status,
+                                 struct muster_error *err);
+/* So many calls of its driver more, or less, do not return; whoever waits for them looks again. */
+void device_count_stuck_locked(struct run_device *device, int32_t more);
+bool device_allowed(const struct muster *m, const char *id, const char *backend);
+
+/* slices.c */
+#define SLICES_OF_DEVICE_MAX 64
+/* That the option can be understood and names backends that there are. */
+muster_status slices_check(struct muster *m, struct muster_error *err);
+/* Whether a device of the backend is to be cut. */
+bool slices_name(const struct muster *m, const char *backend);
+/* Whether the option `devices` names a slice that the device is to be cut into. */
+bool slices_allowed(const struct muster *m, const char *id);
+/* How many slices the device is to be cut into, 0 if it is not; their sizes, with room for all. */
+size_t slices_wanted(const struct muster *m, const char *id, uint32_t *sizes);
+/* That every device of the backend that is to be cut is among those found. */
+muster_status slices_check_found(const struct muster *m, const char *backend, uint32_t count,
+                                 struct muster_error *err);
+
+/* poller.c */
+muster_status poller_create(struct muster *m, struct muster_error *err);
+/* Asks for a fresh sample; waits for the first one, at most a second. */
+muster_status poller_ask(struct run_device *device, struct muster_error *err);
+/* False if it is stuck in a driver call and was abandoned. */
+bool poller_destroy(struct muster *m, uint64_t deadline_ns);
+
+#endif

@@ -1,0 +1,42 @@
+/*
+ * Kernels: the forms that a user gave, and what devices have built of them.
+ */
+#ifndef RUN_KERNEL_H
+#define RUN_KERNEL_H
+
+#include "run/device/device.h"
+
+bool kernel_is_of(const struct muster_kernel *kernel, const struct muster *m);
+/* Whether the kernel has a form that the device can use. Cheap after kernel_find_compilers. */
+bool kernel_has_form(const struct muster_kernel *kernel, const struct run_device *device);
+/*
+ * The kernel's state on the device, built by the first who asks, while others wait. May take long.
+ */
+muster_status kernel_get_built(struct muster_kernel *kernel, struct run_device *device, void **out,
+                               struct muster_error *err);
+/* The same if it is there already, else NULL. */
+void *kernel_state_locked(struct muster_kernel *kernel, const struct run_device *device);
+/* Looks, with no lock held, for what its forms may need on the devices there are. */
+void kernel_find_compilers(const struct muster_kernel *kernel);
+/* Says why not: MUSTER_E_NOT_SUPPORTED. */
+muster_status kernel_explain_no_form(const struct muster_kernel *kernel,
+                                     const struct run_device *device, struct muster_error *err);
+/* Builds it for the device before it is first needed there; how that went is told by the launch. */
+void kernel_prepare(struct muster_kernel *kernel, struct run_device *device);
+/* One argument as the caller gives it: a block, or a value of so many bytes. */
+struct kernel_argument {
+    bool is_block;
+    size_t bytes;
+};
+/* MUSTER_E_INVALID if the kernel's source is known and takes something else. */
+muster_status kernel_check_arguments(const struct muster_kernel *kernel,
+                                     const struct kernel_argument *args, size_t count,
+                                     struct muster_error *err);
+/* A kernel that is held stays, with all that devices have built of it, when its user destroys it. */
+void kernel_hold_locked(struct muster_kernel *kernel);
+void kernel_let_go(struct muster_kernel *kernel);
+void kernels_destroy_all(struct muster *m);
+/* After a hung device was closed: what it might have run until then. */
+void kernels_free_left(struct run_device *device);
+
+#endif

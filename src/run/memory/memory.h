@@ -1,0 +1,118 @@
+/*
+ * Memory of devices and what uses it: blocks, tracked operations on them, data and its resident
+ * copies, and pinned host memory.
+ */
+#ifndef RUN_MEMORY_H
+#define RUN_MEMORY_H
+
+#include "run/device/stream.h"
+
+/* Freed memory that the device may still be using. */
+struct zombie {
+    struct zombie *next;
+    struct muster_memory memory;
+    bool must_free;             /* the backend has not been told yet */
+    struct tracker_marks until; /* references */
+};
+
+enum holder { HOLDER_NONE, HOLDER_OPERATION, HOLDER_USER };
+
+struct run_block {
+    struct run_device *device;
+    uint32_t index; /* in the table */
+    struct muster_memory memory;
+    bool is_declared; /* not ours to free */
+    bool is_copy;     /* a resident copy of data: only for reading, freed through the data */
+    bool is_going;    /* being freed: no new use */
+    uint64_t used_ns; /* a copy: when it was last asked for */
+    /* A copy: streams, a bit each by slot, for which it was asked for and that did not use it since. */
+    uint64_t asked[SLOTS_PER_DEVICE / 64];
+    enum holder holder;    /* who is between its waits and its record */
+    uint64_t holder_token; /* of the stream that holds it */
+    /* A user's: which muster_block_begin, how many blocks it holds, and how this one is used. */
+    uint64_t holder_begin;
+    size_t holder_count;
+    enum muster_access holder_access;
+    struct tracker tracker;
+};
+
+/* Where data stands on a device. */
+struct run_copy {
+    struct run_device *device;
+    muster_block block;
+    bool is_loading;       /* or looked at: others wait until it is known what becomes of it */
+    bool is_loaded;        /* was seen to have arrived; until then its stream may still fail */
+    struct zombie *zombie; /* owns: what the block's memory will become */
+    struct run_copy *next;
+};
+
+struct run_data {
+    const void *host; /* borrowed until destroy */
+    uint64_t bytes;
+    uint32_t index; /* in the table */
+    uint32_t users; /* calls under way */
+    bool is_going;
+    struct run_copy *copies; /* owns */
+};
+
+/* operation.c: one operation on tracked blocks, between begin and end. */
+struct operation_run {
+    struct muster *m;
+    struct run_stream *stream;
+    struct run_event *event;
+    struct flight *flight;
+    struct muster_use uses[MUSTER_USES_MAX]; /* merged: each block once */
+    size_t use_count;
+    struct muster_memory memories[MUSTER_USES_MAX];
+};
+/*
+ * Pins the stream, holds the blocks and makes the stream wait for what conflicts with the uses.
+ * `holder` USER: until muster_block_end. On failure nothing is held.
+ */
+muster_status operation_begin(struct muster *m, muster_stream stream, const struct muster_use *uses,
+                              size_t count, enum holder holder, struct operation_run *run,
+                              struct muster_error *err);
+/* The operation itself was refused: nothing was given to the device. */
+void operation_abandon(struct operation_run *run);
+/* The operation was given: records it. A flight counts it. */
+muster_status operation_end(struct operation_run *run, bool is_unit, uint64_t amount,
+                            struct muster_error *err);
+/* The memory of a used block. */
+const struct muster_memory *operation_memory(const struct operation_run *run, muster_block block);
+
+/* block.c */
+muster_status block_resolve_locked(struct muster *m, muster_block handle, struct run_block **out,
+                                   struct muster_error *err);
+/*
+ * Forgets a block that nobody holds; its memory follows when everything that used it has finished.
+ */
+void block_drop_locked(struct muster *m, struct run_block *block, struct zombie *zombie);
+struct zombie *zombie_take(struct muster *m);
+void zombie_give(struct muster *m, struct zombie *zombie);
+/* Frees what the device has finished with. */
+void zombies_reclaim(struct run_device *device);
+void zombies_destroy(struct run_device *device);
+void blocks_destroy(struct muster *m);
+muster_status block_declare(struct muster *m, struct run_device *device,
+                            struct muster_memory memory, muster_block *out,
+                            struct muster_error *err);
+
+/* data.c */
+/* Drops one resident copy that nobody uses, the one unasked for longest; false if there is none. */
+bool data_evict(struct run_device *device);
+/* The stream has used a block, which counts if that is a copy. */
+void data_used_locked(struct run_block *block, const struct run_stream *stream);
+/* The stream is released: copies that were asked for it and not used are not kept for it. */
+void data_forget_stream_locked(const struct run_stream *stream);
+void data_destroy_all(struct muster *m);
+
+/* host_memory.c */
+/* Whether pinned memory of the device is out. */
+bool host_memory_used_by_locked(const struct run_device *device);
+/*
+ * Before the device is closed, and after: its driver lets go of the memory, then the memory goes.
+ */
+void host_memory_unregister(struct run_device *device);
+void host_memory_unmap(struct run_device *device);
+
+#endif
