@@ -1,6 +1,6 @@
 /*
- * The inside of a job. Only job.c, which decides, and job_check.c, which checks that the state is
- * consistent, may include this.
+ * The inside of a job: its state, and what the files that share it (job.c and job_*.c) ask of each
+ * other. Nobody else may include this.
  */
 #ifndef CORE_JOB_STATE_H
 #define CORE_JOB_STATE_H
@@ -127,7 +127,145 @@ static inline uint64_t whole_grains(const struct job *job, uint64_t items)
     return job->options.grain > 1 ? items - items % job->options.grain : items;
 }
 
+/* What the lane still has to do, by its own speed. */
+static inline double job_lane_backlog_ns(const struct lane *lane)
+{
+    return lane->rate.samples == 0 ? 0
+                                   : lane->held * lane->rate.overhead_ns +
+                                         (double)lane->held_items * lane->rate.item_ns;
+}
+
+static inline struct attempt *job_lane_slots(struct job *job, uint32_t lane)
+{
+    return &job->attempts[(size_t)lane * job->options.depth];
+}
+
+/* Later than begin_ns at any rate: added as whole numbers, a sum of large doubles might not be. */
+static inline uint64_t after_ns(uint64_t begin_ns, double ns)
+{
+    uint64_t at_ns, whole_ns = ns < 1.8e19 ? (uint64_t)ns + 1 : UINT64_MAX;
+    return __builtin_add_overflow(begin_ns, whole_ns, &at_ns) ? UINT64_MAX : at_ns;
+}
+
+static inline void look_by(struct job *job, uint64_t at_ns)
+{
+    if (at_ns < job->look_ns)
+        job->look_ns = at_ns;
+}
+
+static inline double since_ns(uint64_t begin_ns, uint64_t now_ns)
+{
+    return now_ns > begin_ns ? (double)(now_ns - begin_ns) : 0;
+}
+
+/* Units: job_unit.c. */
+
+/*
+ * Ends the job. Nobody needs what is still out, so whatever hangs may be given up earlier: the next
+ * look is due at once.
+ */
+void job_stop(struct job *job, enum job_state state);
+void job_stop_if_over(struct job *job);
+/* A new unit at the end of the range; the caller has made sure that there is room. */
+uint32_t job_unit_make(struct job *job, uint64_t items);
+void job_unit_free(struct job *job, uint32_t index);
+/*
+ * Makes the end of a waiting unit, behind its first items, a unit of its own. That one waits too,
+ * with the same past; the caller has made sure that there is room.
+ */
+void job_unit_split(struct job *job, uint32_t index, uint64_t items);
+/* To be run by whoever asks: into the list, which is in item order, so that the oldest goes first. */
+void job_unit_wait(struct job *job, uint32_t index, uint64_t now_ns);
+void job_unit_retry(struct job *job, uint32_t index, uint64_t now_ns);
+void job_unit_fail(struct job *job, uint32_t index);
+/* The unit is over: its result, or that it has none, can leave. */
+void job_unit_end(struct job *job, uint32_t index);
+/* No further run of it is worth trying. */
+void job_unit_give_up(struct job *job, uint32_t index);
+
+/* Lanes and attempts: job_lane.c. */
+
+void job_lane_set_idle(struct job *job, struct lane *lane, bool is_idle);
+/* Counts the lane's rate anew. The sum is kept, so that a claim does not look at all lanes. */
+void job_lane_count_rate(struct job *job, struct lane *lane);
+struct job_ticket job_attempt_begin(struct job *job, uint32_t lane_index, uint32_t unit_index,
+                                    bool is_copy);
+/* The completion does not count any more; the slot stays occupied. */
+void job_attempt_deactivate(struct job *job, struct attempt *attempt);
+/* Nobody waits for it any more. */
+void job_attempt_abandon(struct job *job, const struct attempt *attempt);
+/* The device has nothing to do with it any more: the slot is free, the ticket stale. */
+void job_attempt_end(struct job *job, struct attempt *attempt);
+struct attempt *job_attempt_find(const struct job *job, struct job_ticket ticket);
+/* Those of the unit's attempts that were not started are taken back, the others will be late. */
+void job_unit_end_runs(struct job *job, const struct unit *unit);
+/* The job is over, and so is the attempt. */
+void job_attempt_cancel(struct job *job, struct attempt *attempt);
+
+/* Time: job_look.c. */
+
+/* Something has begun or changed: nothing that follows from it is overdue before this. */
+void job_look_soon(struct job *job, uint64_t now_ns);
+/*
+ * How long the lane has been at the attempt, or at the one before it if it was not started. While the
+ * user's own code holds it up, that is nothing.
+ */
+double job_attempt_elapsed_ns(const struct job *job, const struct attempt *attempt,
+                              uint64_t now_ns);
+/* How long a unit may wait, or be at its last run, before any idle lane runs it. */
+double job_rerun_ns(const struct job *job);
+/* When the lane should have done all it holds. One that is late is taken to need as long again. */
+double job_lane_rest_ns(const struct job *job, uint32_t lane_index, uint64_t now_ns);
 /* When the lane's oldest started attempt is overdue, UINT64_MAX if it has none. */
 uint64_t job_overdue_ns(const struct job *job, uint32_t lane);
+
+/* Sizes: job_size.c. */
+
+/* When all that there is would be done, if every lane kept to its speed and none was idle. */
+double job_end_after_ns(const struct job *job, const struct lane *lane);
+/*
+ * The adaptive rule: a part of what the lane should still do, so that all lanes end together; at most
+ * what there is.
+ */
+uint64_t job_size_adaptive(const struct job *job, const struct lane *lane, uint64_t left);
+/*
+ * In how many nanoseconds the lane would have done the least it could take, if that is better left to
+ * the fastest lane, which would finish it sooner even after everything else; 0 if it is not. Something
+ * is out then.
+ */
+double job_size_left_to_fastest_ns(const struct job *job, const struct lane *lane, uint64_t left,
+                                   uint64_t now_ns);
+/* Rounded up. */
+uint64_t job_size_up_to_grains(const struct job *job, uint64_t items);
+/* What has arrived and was never claimed, as far as it can be claimed. */
+uint64_t job_size_claimable(const struct job *job);
+/* How many items the lane should be given next, 0 for none. */
+uint64_t job_size_next(const struct job *job, const struct lane *lane, uint64_t now_ns);
+
+/* The tail: job_tail.c. */
+
+/*
+ * Nothing is left to claim: the unit of another lane that this idle one would finish soonest before
+ * it. If there is none yet, the next look is when there may be.
+ */
+uint32_t job_tail_find(struct job *job, uint32_t lane_index, uint64_t now_ns);
+/* Takes a unit that was not started from its lane; true if it was, and is now without an attempt. */
+bool job_tail_take_back(struct job *job, struct unit *unit);
+
+/* Claims: job_claim.c. */
+
+/*
+ * Whether the lane may run a unit that has waited, or been at its last run, for so long: not where it
+ * failed, as long as another lane may come and take it.
+ */
+bool job_unit_may_run(const struct job *job, uint32_t lane, const struct unit *unit,
+                      double waited_ns);
+/* Whether the lane must take nothing new, because it is to run empty for a suspect. */
+bool job_lane_must_drain(struct job *job, const struct lane *lane);
+
+/* Ends: job_finish.c. */
+
+void job_lane_retire(struct job *job, uint32_t lane_index, bool is_loss, bool is_charged,
+                     uint64_t now_ns);
 
 #endif

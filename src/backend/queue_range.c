@@ -1,0 +1,281 @@
+/*
+ * Work over a range - kernels, copies, fills - and how several workers do one together.
+ */
+#include "backend/queue_state.h"
+#include "platform/frame.h"
+
+#include <string.h>
+
+/*
+ * Work that will take longer than this is worth waking other workers for: a wake costs some ten
+ * microseconds.
+ */
+#define SHARE_NS 30000u
+/* Parts that each worker's share is cut into, so that workers finish together. */
+#define PARTS_PER_WORKER 8u
+/* Copies and fills are not cut finer than this. */
+#define COPY_GRAIN_BYTES ((uint64_t)256 << 10)
+
+void queue_range_finish(struct queue_stream *stream, muster_status *result, muster_status status)
+{
+    if (stream->queue->status != MUSTER_OK)
+        status = stream->queue->status;
+    /* A kernel may return any status, also one that would mean a lost device if it were ours. */
+    if (status != MUSTER_OK && result)
+        *result = status;
+    else if (status != MUSTER_OK)
+        queue_stream_fail(stream, status);
+    queue_stream_step(stream);
+}
+
+/* Parts. */
+
+static void share(struct queue *queue, struct shared_range *shared)
+{
+    lock(queue);
+    shared->next = queue->shared;
+    queue->shared = shared;
+    if (queue->workers_idle > 0)
+        platform_condition_wake_all(&queue->work);
+    unlock(queue);
+}
+
+static void join(struct queue *queue, struct shared_range *shared)
+{
+    lock(queue);
+    struct shared_range **at = &queue->shared;
+    while (*at != shared)
+        at = &(*at)->next;
+    *at = shared->next;
+    while (shared->helpers > 0)
+        platform_condition_wait(&queue->joined, &queue->lock, UINT64_MAX);
+    unlock(queue);
+}
+
+/* Does parts until none is left. The first worker shares the rest once it sees that this pays. */
+static void run_parts(struct shared_range *shared, bool alone, uint64_t begin_ns,
+                      struct queue *queue)
+{
+    const struct range *range = shared->range;
+    struct platform_frame frame = { .kind = FRAME_KERNEL };
+    bool is_shared = false;
+    platform_frame_enter(&frame);
+    for (;;) {
+        uint32_t part = atomic_fetch_add_explicit(&shared->next_part, 1, memory_order_relaxed);
+        if (part >= shared->part_count ||
+            atomic_load_explicit(&shared->status, memory_order_relaxed) != MUSTER_OK)
+            break;
+        uint64_t first = part * shared->part;
+        uint64_t count = range->items - first < shared->part ? range->items - first : shared->part;
+        uint64_t begin = range->begin + first;
+        int status = range->function(begin, begin + count, shared->args), none = MUSTER_OK;
+        if (status != MUSTER_OK)
+            atomic_compare_exchange_strong_explicit(&shared->status, &none, status,
+                                                    memory_order_relaxed, memory_order_relaxed);
+        if (!alone || is_shared || part + 1 >= shared->part_count)
+            continue;
+        uint64_t left_ns =
+            (platform_clock_ns() - begin_ns) / (part + 1) * (shared->part_count - part - 1);
+        if (left_ns > SHARE_NS) {
+            share(queue, shared);
+            is_shared = true;
+        }
+    }
+    platform_frame_leave(&frame);
+    if (is_shared)
+        join(queue, shared);
+}
+
+void queue_range_help(struct queue *queue, struct shared_range *shared)
+{
+    shared->helpers++;
+    leave_for_user_code(queue);
+    run_parts(shared, false, 0, queue);
+    return_from_user_code(queue);
+    if (--shared->helpers == 0)
+        platform_condition_wake_all(&queue->joined);
+}
+
+struct shared_range *queue_range_find_shared(struct queue *queue)
+{
+    struct shared_range *shared = queue->shared;
+    while (shared &&
+           atomic_load_explicit(&shared->next_part, memory_order_relaxed) >= shared->part_count)
+        shared = shared->next;
+    return shared;
+}
+
+static muster_status run_range(struct queue *queue, struct range *range)
+{
+    void *args[MUSTER_ARGS_MAX];
+    for (uint32_t i = 0; i < range->arg_count; i++)
+        args[i] = range->values + range->arg_offsets[i];
+    uint64_t part = range->items / (queue->worker_count * PARTS_PER_WORKER);
+    if (part < range->grain)
+        part = range->grain;
+    if (queue->worker_count == 1)
+        part = range->items;
+    struct shared_range shared = { .range = range, .args = args, .part = part };
+    shared.part_count = (uint32_t)(range->items / part + (range->items % part != 0));
+    run_parts(&shared, queue->worker_count > 1, platform_clock_ns(), queue);
+    return atomic_load_explicit(&shared.status, memory_order_relaxed);
+}
+
+void queue_range_do(struct queue_stream *stream, struct range *range)
+{
+    struct queue *queue = stream->queue;
+    muster_status status = queue_stream_status(stream);
+    if (status != MUSTER_OK) {
+        queue_range_finish(stream, range->result, status);
+        return;
+    }
+    struct queue_outcome outcome = { .finish_ns = 0 };
+    if (queue->timing)
+        outcome = queue->timing->begin(queue->timing_user, platform_clock_ns(), range->work,
+                                       range->items);
+    if (outcome.status == MUSTER_OK && outcome.finish_ns != UINT64_MAX) {
+        leave_for_user_code(queue);
+        outcome.status = run_range(queue, range);
+        return_from_user_code(queue);
+    }
+    if (queue->timing && queue->status == MUSTER_OK) {
+        /*
+         * Also when the time has passed already: whether the device answers at all is looked at
+         * when it is due.
+         */
+        stream->delayed = outcome;
+        stream->delayed_result = range->result;
+        queue_stream_block_on(stream, &queue->delayed, STREAM_DELAYED);
+        return;
+    }
+    queue_range_finish(stream, range->result, outcome.status);
+}
+
+/* What is given. */
+
+/* Appends an argument's value; the caller has made sure that it fits. */
+static void add_value(struct range *range, size_t *filled, const void *value, size_t bytes)
+{
+    range->arg_offsets[range->arg_count++] = (uint16_t)*filled;
+    memcpy(range->values + *filled, value, bytes);
+    *filled += (bytes + 15) & ~(size_t)15; /* so that any scalar is aligned */
+}
+
+static void *address_of(const struct muster_place *place)
+{
+    return place->memory ? (char *)(uintptr_t)place->memory->address + place->offset : place->host;
+}
+
+static muster_status copy_bytes(uint64_t begin, uint64_t end, void *const *args)
+{
+    char *to = *(char *const *)args[0];
+    const char *from = *(const char *const *)args[1];
+    memcpy(to + begin, from + begin, end - begin);
+    return MUSTER_OK;
+}
+
+static muster_status fill_bytes(uint64_t begin, uint64_t end, void *const *args)
+{
+    char *to = *(char *const *)args[0];
+    memset(to + begin, *(const uint8_t *)args[1], end - begin);
+    return MUSTER_OK;
+}
+
+muster_status queue_copy(void *state, const struct muster_copy_desc *copy, struct muster_error *err)
+{
+    struct queue_stream *stream = stream_of(state);
+    struct operation *operation;
+    muster_status status = queue_stream_enqueue_begin(stream, OPERATION_RANGE, &operation, err);
+    if (status != MUSTER_OK)
+        return status;
+    operation->range =
+        (struct range){ .function = copy_bytes, .items = copy->bytes, .grain = COPY_GRAIN_BYTES };
+    operation->range.work = !copy->from.memory ? QUEUE_COPY_IN
+                            : !copy->to.memory ? QUEUE_COPY_OUT
+                                               : QUEUE_COPY_INSIDE;
+    size_t filled = 0;
+    void *to = address_of(&copy->to), *from = address_of(&copy->from);
+    add_value(&operation->range, &filled, &to, sizeof to);
+    add_value(&operation->range, &filled, &from, sizeof from);
+    queue_stream_enqueue_end(stream);
+    return MUSTER_OK;
+}
+
+muster_status queue_fill(void *state, const struct muster_place *place, uint8_t value,
+                         uint64_t bytes, struct muster_error *err)
+{
+    struct queue_stream *stream = stream_of(state);
+    struct operation *operation;
+    muster_status status = queue_stream_enqueue_begin(stream, OPERATION_RANGE, &operation, err);
+    if (status != MUSTER_OK)
+        return status;
+    operation->range = (struct range){
+        .function = fill_bytes, .items = bytes, .grain = COPY_GRAIN_BYTES, .work = QUEUE_COPY_INSIDE
+    };
+    size_t filled = 0;
+    void *to = address_of(place);
+    add_value(&operation->range, &filled, &to, sizeof to);
+    add_value(&operation->range, &filled, &value, sizeof value);
+    queue_stream_enqueue_end(stream);
+    return MUSTER_OK;
+}
+
+muster_status queue_kernel_init(void *device, const struct muster_kernel_form *form, void *kernel,
+                                struct muster_error *err)
+{
+    if (form->kind != MUSTER_KERNEL_FUNCTION || !form->function)
+        return muster_error_fill(err, MUSTER_E_NOT_SUPPORTED, 0, "give the kernel as a C function",
+                                 "this device runs C functions only");
+    ((struct queue_kernel_state *)kernel)->function = form->function;
+    return queue_check(queue_of_device(device), err);
+}
+
+void queue_kernel_deinit(void *kernel)
+{
+    (void)kernel;
+}
+
+static muster_status enqueue_launch(struct queue_stream *stream, muster_kernel_function function,
+                                    const struct muster_launch_desc *launch,
+                                    struct muster_error *err)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < launch->arg_count; i++)
+        bytes += launch->args[i].memory ? sizeof(void *) : launch->args[i].bytes;
+    if (launch->arg_count > MUSTER_ARGS_MAX || bytes > MUSTER_ARG_BYTES_MAX)
+        return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, "put large arguments into a block",
+                                 "%zu arguments of %zu bytes; at most %d of %d", launch->arg_count,
+                                 bytes, MUSTER_ARGS_MAX, MUSTER_ARG_BYTES_MAX);
+    struct operation *operation;
+    muster_status status = queue_stream_enqueue_begin(stream, OPERATION_RANGE, &operation, err);
+    if (status != MUSTER_OK)
+        return status;
+    struct range *range = &operation->range;
+    *range = (struct range){ .function = function,
+                             .begin = launch->begin,
+                             .items = launch->items,
+                             .grain = 1,
+                             .work = QUEUE_COMPUTE,
+                             .result = launch->result };
+    size_t filled = 0;
+    for (size_t i = 0; i < launch->arg_count; i++) {
+        const struct muster_launch_arg *arg = &launch->args[i];
+        char *address = arg->memory ? (char *)(uintptr_t)arg->memory->address + arg->offset : NULL;
+        if (arg->memory)
+            add_value(range, &filled, &address, sizeof address);
+        else
+            add_value(range, &filled, arg->value, arg->bytes);
+    }
+    queue_stream_enqueue_end(stream);
+    return MUSTER_OK;
+}
+
+muster_status queue_launch(void *state, void *kernel, const struct muster_launch_desc *launches,
+                           size_t count, struct muster_error *err)
+{
+    muster_kernel_function function = ((struct queue_kernel_state *)kernel)->function;
+    muster_status status = MUSTER_OK;
+    for (size_t i = 0; i < count && status == MUSTER_OK; i++)
+        status = enqueue_launch(stream_of(state), function, &launches[i], err);
+    return status;
+}

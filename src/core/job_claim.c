@@ -1,0 +1,226 @@
+/*
+ * What a lane that asks is given: a unit to run again, a new one, or one of another lane.
+ */
+#include "core/job_state.h"
+
+bool job_unit_may_run(const struct job *job, uint32_t lane, const struct unit *unit,
+                      double waited_ns)
+{
+    return unit->last_lane != lane || job->usable == 1 || waited_ns >= job_rerun_ns(job);
+}
+
+/* The fastest measured lane but this one; JOB_NONE if there is none. */
+static uint32_t fastest_beside(const struct job *job, uint32_t except)
+{
+    uint32_t best = JOB_NONE;
+    if (job->fastest != except)
+        return job->fastest;
+    for (uint32_t i = 0; i < job->options.lane_count; i++)
+        if (i != except && job->lanes[i].counted > 0 &&
+            (best == JOB_NONE || job->lanes[i].counted > job->lanes[best].counted))
+            best = i;
+    return best;
+}
+
+/*
+ * Whether so many items of a waiting unit are better left to the fastest lane, which would first run
+ * those that wait before them: if it ends them sooner, and this lane not before the job's end or
+ * before the window is full. The unit is not left to it for longer than it would take here. If it is,
+ * the next look is when that is over.
+ */
+static bool ends_sooner_elsewhere(struct job *job, uint32_t lane_index, const struct unit *unit,
+                                  uint64_t items, uint64_t ahead, uint64_t now_ns)
+{
+    const struct lane *lane = &job->lanes[lane_index];
+    if (lane->rate.samples == 0)
+        return false;
+    double here_ns = job_lane_backlog_ns(lane) + rate_predict_ns(&lane->rate, (double)items);
+    double left_ns = here_ns - since_ns(unit->waiting_ns, now_ns);
+    double end_ns = job_end_after_ns(job, lane),
+           window_ns = (double)job->options.window / job->rate_sum;
+    if (job->options.window > 0 && window_ns < end_ns)
+        end_ns = window_ns;
+    if (here_ns <= end_ns || left_ns <= 0)
+        return false;
+    uint32_t fastest = fastest_beside(job, unit->last_lane);
+    if (fastest == JOB_NONE || fastest == lane_index)
+        return false;
+    double there_ns = job_lane_rest_ns(job, fastest, now_ns) +
+                      rate_predict_ns(&job->lanes[fastest].rate, (double)items + (double)ahead);
+    if (here_ns <= there_ns)
+        return false;
+    look_by(job, after_ns(now_ns, left_ns));
+    return true;
+}
+
+/*
+ * Whether a part of the unit may be run apart from the rest. Units of a size that was asked for keep
+ * it. On its last try a unit is whole: each part might fail where the whole would not have.
+ */
+static bool may_split(const struct job *job, const struct unit *unit)
+{
+    return job->options.unit == JOB_UNIT_ADAPTIVE && job->free_units != JOB_NONE &&
+           (unit->tries == 0 || unit->tries + 1 < job->options.tries);
+}
+
+/* How many of a waiting unit's items the lane should run now, 0 for none. */
+static uint64_t retry_size(struct job *job, uint32_t lane_index, const struct unit *unit,
+                           uint64_t ahead, uint64_t now_ns)
+{
+    uint64_t items = items_of(unit), size = items;
+    if (!job_unit_may_run(job, lane_index, unit, since_ns(unit->waiting_ns, now_ns))) {
+        look_by(job, after_ns(unit->waiting_ns, job_rerun_ns(job)));
+        return 0;
+    }
+    if (may_split(job, unit))
+        size = job_size_up_to_grains(job, job_size_adaptive(job, &job->lanes[lane_index], items));
+    /* A small rest is not worth a unit. */
+    if (size > items - items / 3)
+        size = items;
+    return ends_sooner_elsewhere(job, lane_index, unit, size, ahead, now_ns) ? 0 : size;
+}
+
+/* Suspects. */
+
+/*
+ * Parts of a unit that kills devices must not kill all of them at once: about half of the lanes run
+ * some. The fastest may always be one of those, or slow ones would keep it from what it does best.
+ */
+static bool may_run_suspects(const struct job *job, uint32_t lane)
+{
+    return job->suspects == 0 || 2 * job->suspects + 1 < job->usable || lane == job->fastest;
+}
+
+/* Whether the lane's failure domain is to run empty for a suspect. */
+static bool drains(const struct job *job, const struct lane *lane)
+{
+    return job->draining != JOB_NONE && job->lanes[job->draining].domain == lane->domain;
+}
+
+/* Somebody must run empty for a suspect: the first who comes by, or one that is much faster. */
+static void offer_to_drain(struct job *job, uint32_t lane)
+{
+    if (may_run_suspects(job, lane) &&
+        (job->draining == JOB_NONE ||
+         job->lanes[job->draining].counted < job->lanes[lane].counted / 2))
+        job->draining = lane;
+}
+
+/*
+ * Takes out of the list the oldest unit that the lane should run again, or the first part of it. A
+ * suspect wants a failure domain to itself.
+ */
+static uint32_t take_retry(struct job *job, uint32_t lane, uint64_t now_ns)
+{
+    bool has_room = job->domains[job->lanes[lane].domain].held == 0 && may_run_suspects(job, lane);
+    bool takes_suspects = true;
+    uint64_t ahead = 0;
+    for (uint32_t *at = &job->retry_first; *at != JOB_NONE; at = &job->units[*at].retry_next) {
+        uint32_t index = *at;
+        struct unit *unit = &job->units[index];
+        uint64_t size = 0;
+        if (!unit->is_suspect || takes_suspects)
+            size = retry_size(job, lane, unit, ahead, now_ns);
+        if (size > 0 && unit->is_suspect && !has_room) {
+            offer_to_drain(job, lane);
+            /* Nothing that is younger comes before it. */
+            if (drains(job, &job->lanes[lane]))
+                return JOB_NONE;
+            takes_suspects = false;
+            size = 0;
+        }
+        if (size == 0) {
+            ahead += items_of(unit);
+            continue;
+        }
+        if (size < items_of(unit))
+            job_unit_split(job, index, size);
+        *at = unit->retry_next;
+        return index;
+    }
+    return JOB_NONE;
+}
+
+bool job_lane_must_drain(struct job *job, const struct lane *lane)
+{
+    if (!drains(job, lane))
+        return false;
+    /* One that is empty and has not taken it will not. */
+    bool is_emptying = job->domains[lane->domain].held > 0 && may_run_suspects(job, job->draining);
+    for (uint32_t i = is_emptying ? job->retry_first : JOB_NONE; i != JOB_NONE;
+         i = job->units[i].retry_next)
+        if (job->units[i].is_suspect && job_unit_may_run(job, job->draining, &job->units[i], 0))
+            return true;
+    /* Or somebody else was quicker. */
+    job->draining = JOB_NONE;
+    return false;
+}
+
+/* Claims. */
+
+static uint32_t take_new(struct job *job, uint32_t lane_index, uint64_t now_ns)
+{
+    const struct lane *lane = &job->lanes[lane_index];
+    if (job->options.place && job_place(job, now_ns) != lane_index)
+        return JOB_NONE;
+    uint64_t size = job_size_next(job, lane, now_ns);
+    if (size == 0)
+        return JOB_NONE;
+    job->turn = (lane_index + 1) % job->options.lane_count;
+    return job_unit_make(job, size);
+}
+
+/* All that is there is claimed, or nothing new can be until the oldest unit has been delivered. */
+static bool nothing_to_claim(const struct job *job)
+{
+    const struct job_options *options = &job->options;
+    return job_size_claimable(job) == 0 || job->free_units == JOB_NONE ||
+           (options->window > 0 && job->undelivered == options->window);
+}
+
+/*
+ * There is nothing for the lane. If that is because a faster one, which is busy, should take it, the
+ * next look is when that one is clearly late.
+ */
+static void stay_idle(struct job *job, struct lane *lane, uint64_t now_ns)
+{
+    /* A first unit of another lane may be overdue earlier now. */
+    if (!lane->is_idle)
+        job_look_soon(job, now_ns);
+    job_lane_set_idle(job, lane, true);
+    if (nothing_to_claim(job) || job->options.place || job->options.unit != JOB_UNIT_ADAPTIVE)
+        return;
+    double wait_ns =
+        job_size_left_to_fastest_ns(job, lane, job->options.items - job->next_claim, now_ns);
+    if (wait_ns > 0 && job->lanes[job->fastest].held > 0)
+        look_by(job, after_ns(now_ns, wait_ns));
+}
+
+bool job_claim(struct job *job, uint32_t lane_index, uint64_t now_ns, struct job_claim *out)
+{
+    struct lane *lane = &job->lanes[lane_index];
+    if (job->state != JOB_RUNNING || !is_usable(lane) || lane->held == job->options.depth ||
+        job->domains[lane->domain].is_alone)
+        return false;
+    uint32_t unit = take_retry(job, lane_index, now_ns);
+    bool is_retry = unit != JOB_NONE, is_copy = false;
+    if (!is_retry && job_lane_must_drain(job, lane))
+        return false;
+    if (!is_retry)
+        unit = take_new(job, lane_index, now_ns);
+    if (unit == JOB_NONE && nothing_to_claim(job)) {
+        unit = job_tail_find(job, lane_index, now_ns);
+        is_copy = unit != JOB_NONE && !job_tail_take_back(job, &job->units[unit]);
+    }
+    if (unit == JOB_NONE) {
+        if (lane->held == 0)
+            stay_idle(job, lane, now_ns);
+        return false;
+    }
+    *out = (struct job_claim){ .ticket = job_attempt_begin(job, lane_index, unit, is_copy),
+                               .range = job->units[unit].range,
+                               .unit = unit,
+                               .is_retry = is_retry,
+                               .is_copy = is_copy };
+    return true;
+}

@@ -1,0 +1,180 @@
+/*
+ * How attempts end: results that count, units that are tried again or given up, lanes that are lost
+ * or hang.
+ */
+#include "base/invariant.h"
+#include "core/job_state.h"
+
+/*
+ * A unit that was overdue is given this many times as long elsewhere, since it may just be a dear one;
+ * up to PATIENCE_MAX.
+ */
+#define OVERDUE_AGAIN 4.0
+
+/* A hung lane whose last attempt has come back after all is tried again, as one nobody has measured. */
+static void revive_if_empty(struct job *job, struct lane *lane)
+{
+    if (!lane->is_hung || lane->is_lost || lane->held > 0)
+        return;
+    lane->is_hung = false;
+    lane->report.is_hung = false;
+    lane->rate = (struct rate){ .samples = 0 };
+    lane->largest = 0;
+    job->usable++;
+}
+
+/* The run ended well: others may take as long. */
+static void note_slowest(struct job *job, const struct attempt *attempt, uint64_t now_ns)
+{
+    double ns = job_attempt_elapsed_ns(job, attempt, now_ns);
+    if (ns > job->slowest_ns)
+        job->slowest_ns = ns;
+}
+
+static void learn(struct job *job, const struct attempt *attempt, uint64_t now_ns)
+{
+    struct lane *lane = &job->lanes[attempt->lane];
+    uint64_t items = items_of(&job->units[attempt->unit]);
+    uint64_t begin_ns =
+        attempt->kicked_ns > lane->last_finish_ns ? attempt->kicked_ns : lane->last_finish_ns;
+    rate_sample(&lane->rate, items, now_ns > begin_ns ? now_ns - begin_ns : 0);
+    note_slowest(job, attempt, now_ns);
+    if (items > lane->largest)
+        lane->largest = items;
+    lane->last_finish_ns = now_ns;
+    job_lane_count_rate(job, lane);
+}
+
+static enum job_verdict accept(struct job *job, uint32_t unit_index, struct lane *lane)
+{
+    struct unit *unit = &job->units[unit_index];
+    job_unit_end_runs(job, unit);
+    job_unit_end(job, unit_index);
+    lane->report.items += items_of(unit);
+    lane->report.units++;
+    return JOB_ACCEPTED;
+}
+
+/* The attempt failed, and its unit with it unless it still runs elsewhere. */
+static enum job_verdict retry(struct job *job, uint32_t unit_index, uint32_t lane, enum job_end end,
+                              uint64_t now_ns)
+{
+    struct unit *unit = &job->units[unit_index];
+    job->lanes[lane].report.retries++;
+    unit->tries++;
+    if (end == JOB_END_USER || unit->tries >= job->options.tries) {
+        job_unit_end_runs(job, unit);
+        job_unit_give_up(job, unit_index);
+        return job->options.tolerant ? JOB_GIVEN_UP : JOB_REFUSED;
+    }
+    unit->last_lane = lane;
+    unit->is_suspect = false;
+    if (!has_runs(unit))
+        job_unit_retry(job, unit_index, now_ns);
+    return JOB_AGAIN;
+}
+
+enum job_verdict job_finish(struct job *job, struct job_ticket ticket, enum job_end end,
+                            uint64_t now_ns)
+{
+    struct attempt *attempt = job_attempt_find(job, ticket);
+    if (!attempt)
+        return JOB_LATE;
+    uint32_t lane_index = attempt->lane, unit = attempt->unit;
+    struct lane *lane = &job->lanes[lane_index];
+    bool is_late = !attempt->is_active;
+    if (end == JOB_END_DEVICE) {
+        job_lane_lost(job, lane_index, now_ns);
+        return is_late                                 ? JOB_LATE
+               : job->units[unit].state == UNIT_FAILED ? JOB_REFUSED
+               : job->units[unit].has_failed           ? JOB_GIVEN_UP
+                                                       : JOB_AGAIN;
+    }
+    job_look_soon(job, now_ns);
+    if (is_late) {
+        if (end == JOB_END_OK)
+            note_slowest(job, attempt, now_ns);
+        job_attempt_end(job, attempt);
+        lane->last_finish_ns = now_ns;
+        lane->report.copies_lost++;
+        revive_if_empty(job, lane);
+        return JOB_LATE;
+    }
+    INVARIANT(end != JOB_END_DROPPED || job->state != JOB_RUNNING);
+    if (job->state == JOB_CANCELLED || end == JOB_END_DROPPED) {
+        job_attempt_cancel(job, attempt);
+        return JOB_LATE;
+    }
+    if (end == JOB_END_OK && !attempt->is_restarted)
+        learn(job, attempt, now_ns);
+    lane->last_finish_ns = now_ns;
+    job_attempt_end(job, attempt);
+    return end == JOB_END_OK ? accept(job, unit, lane) : retry(job, unit, lane_index, end, now_ns);
+}
+
+/*
+ * The lane will not finish what it has, which is anybody's now unless it runs elsewhere too. What was
+ * started on a device that died is suspect.
+ */
+static void drop_attempts(struct job *job, uint32_t lane_index, bool is_loss, bool is_charged,
+                          uint64_t now_ns)
+{
+    struct attempt *slots = job_lane_slots(job, lane_index);
+    for (uint32_t i = 0; i < job->options.depth; i++) {
+        struct attempt *attempt = &slots[i];
+        struct unit *unit = &job->units[attempt->unit];
+        if (!attempt->is_out)
+            continue;
+        if (!attempt->is_kicked) {
+            job_attempt_end(job, attempt);
+            if (!has_runs(unit))
+                job_unit_wait(job, attempt->unit, now_ns);
+            continue;
+        }
+        job_attempt_abandon(job, attempt);
+        if (!attempt->is_active)
+            continue;
+        job_attempt_deactivate(job, attempt);
+        if (!is_loss && unit->patience < PATIENCE_MAX)
+            unit->patience *= OVERDUE_AGAIN;
+        if (has_runs(unit))
+            continue;
+        unit->is_suspect = unit->is_suspect || is_loss;
+        unit->last_lane = lane_index;
+        if (is_charged && ++unit->domains_taken >= DOMAINS_TAKEN_MAX)
+            job_unit_give_up(job, attempt->unit);
+        else
+            job_unit_retry(job, attempt->unit, now_ns);
+    }
+}
+
+void job_lane_retire(struct job *job, uint32_t lane_index, bool is_loss, bool is_charged,
+                     uint64_t now_ns)
+{
+    struct lane *lane = &job->lanes[lane_index];
+    bool was_usable = is_usable(lane);
+    if (was_usable)
+        drop_attempts(job, lane_index, is_loss, is_charged, now_ns);
+    lane->is_lost = lane->is_lost || is_loss;
+    lane->is_hung = lane->is_hung || !is_loss;
+    lane->report.is_lost = lane->is_lost;
+    lane->report.is_hung = lane->is_hung;
+    if (!was_usable)
+        return;
+    job_lane_count_rate(job, lane);
+    job_lane_set_idle(job, lane, false);
+    if (job->draining == lane_index)
+        job->draining = JOB_NONE;
+    if (--job->usable == 0)
+        job_fail(job);
+}
+
+void job_lane_lost(struct job *job, uint32_t lane, uint64_t now_ns)
+{
+    uint32_t domain = job->lanes[lane].domain;
+    /* Charged with it is only what it can have been. */
+    bool was_alone = job->domains[domain].held == 1;
+    for (uint32_t i = 0; i < job->options.lane_count; i++)
+        if (job->lanes[i].domain == domain)
+            job_lane_retire(job, i, true, was_alone, now_ns);
+}
