@@ -3,6 +3,7 @@
  * the order here is that one.
  */
 #include "run/job/pipeline.h"
+#include "run/trace.h"
 
 #include "backend/sim/sim.h"
 #include "base/allocator.h"
@@ -19,18 +20,6 @@
 #define CLOSING_GRACE_NS 1000000000u
 /* How often a driver is asked at the end whether a stream is finished, if it does not answer. */
 #define DRAIN_TRIES 3
-
-void run_log(const struct muster *m, enum muster_log_level level, const char *format, ...)
-{
-    if (!m->options.log || level > m->options.log_level || run_is_abandoned(m))
-        return;
-    char text[512];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    m->options.log(m->options.log_user, level, text);
-}
 
 static void services_log(const struct muster_services *services, enum muster_log_level level,
                          const char *text)
@@ -62,64 +51,6 @@ static void release(void *user, void *memory, size_t bytes)
     const struct muster_allocator *given = &m->options.allocator;
     if (may_ask_allocator(m))
         given->release(given->user, memory, bytes);
-}
-
-muster_status run_no_memory(struct muster_error *err, const char *what)
-{
-    return muster_error_fill(err, MUSTER_E_NO_MEMORY, 0, "free memory of the process",
-                             "no host memory for %s", what);
-}
-
-muster_status run_bad_argument(struct muster_error *err, const char *function, const char *what)
-{
-    return muster_error_fill(err, MUSTER_E_INVALID, 0, NULL, "%s: %s", function, what);
-}
-
-muster_status run_say_forked(struct muster_error *err)
-{
-    return muster_error_fill(err, MUSTER_E_FORKED, 0, "open a runtime in the child, after fork()",
-                             "the runtime was opened by the parent process, before fork()");
-}
-
-muster_status run_say_stuck(struct muster_error *err, const char *function)
-{
-    return muster_error_fill(err, MUSTER_E_ORDER, 0, "call it after that has returned",
-                             "%s would wait for the task, kernel or callback that calls it",
-                             function);
-}
-
-bool run_list_names(const char *list, const char *name)
-{
-    size_t length = strlen(name);
-    for (const char *at = list; *at;) {
-        size_t entry = strcspn(at, ",");
-        if (entry == length && memcmp(at, name, length) == 0)
-            return true;
-        at += entry + (at[entry] == ',');
-    }
-    return false;
-}
-
-void run_error_device(struct muster_error *err, const struct run_device *device)
-{
-    if (err)
-        snprintf(err->device, sizeof err->device, "%s", device->info.id);
-}
-
-muster_status run_check_size(const void *given, size_t size, size_t known, size_t least,
-                             const char *what, struct muster_error *err)
-{
-    const unsigned char *bytes = given;
-    if (size < least || size > STRUCT_BYTES_MAX)
-        return muster_error_fill(
-            err, MUSTER_E_INVALID, 0, "set `size` to sizeof the struct",
-            "the size of %s is set to %zu; this library's struct has %zu bytes", what, size, known);
-    for (size_t i = known; i < size; i++)
-        if (bytes[i] != 0)
-            return muster_error_fill(
-                err, MUSTER_E_VERSION, 0, "use a newer libmuster, or do not set the field",
-                "%s has a field set that is unknown to version %s", what, MUSTER_VERSION_STRING);
-    return MUSTER_OK;
 }
 
 /* Options of another size: what the caller does not know is 0, what we do not know must be 0. */
@@ -390,6 +321,21 @@ struct closing {
     struct muster_error error;
 };
 
+/* MUSTER_E_DEVICE_HUNG: something of it still runs, and what it may touch was not freed. */
+static muster_status destroy_device(struct run_device *device)
+{
+    device_finish(device);
+    if (!device->is_hung)
+        host_memory_unregister(device);
+    muster_status status = device_close(device);
+    if (status != MUSTER_OK)
+        return status;
+    host_memory_unmap(device);
+    kernels_free_left(device);
+    device_free(device);
+    return MUSTER_OK;
+}
+
 static void close_drivers(struct closing *closing)
 {
     struct muster *m = closing->m;
@@ -405,7 +351,7 @@ static void close_drivers(struct closing *closing)
     /* Slices come after their parents in the list; what is gone is not in it any more. */
     while (m->device_count > 0) {
         struct run_device *device = m->devices[--m->device_count];
-        if (device_destroy(device) == MUSTER_OK || closing->status != MUSTER_OK)
+        if (destroy_device(device) == MUSTER_OK || closing->status != MUSTER_OK)
             continue;
         closing->status = muster_error_fill(
             err, MUSTER_E_DEVICE_HUNG, 0, restart_fix,

@@ -119,6 +119,12 @@ static inline uint64_t run_count(_Atomic uint64_t *count, uint64_t amount)
     return atomic_fetch_add_explicit(count, amount, memory_order_relaxed);
 }
 
+/* Now, if it is recorded; else 0. */
+static inline uint64_t trace_clock(const struct muster *m)
+{
+    return recording_is_on(&m->recording) ? platform_clock_ns() : 0;
+}
+
 /*
  * Whether the runtime was closed without the calling thread, which had been given up. Such a thread
  * touches nothing but its own job, and leaves. Relaxed: a thread that is just returning may miss

@@ -421,6 +421,22 @@ static void a_copy_is_kept_for_each_who_asked(void)
     MUST(muster_close(m, &problem));
 }
 
+static void a_released_stream_is_forgotten_though_others_ask_again(void)
+{
+    static unsigned char table[600] = { 9 };
+    struct muster *m = open_data(1000, 0);
+    muster_device device = find(m, "apart:0");
+    muster_stream a = acquire(m, device), b = acquire(m, device);
+    muster_data data = create(m, table, sizeof table);
+    muster_block block = resident(m, data, a), own;
+    MUST(muster_stream_release(m, a, &problem));
+    CHECK(same(block, resident(m, data, b)));
+    CHECK_STATUS(MUSTER_E_DEVICE_MEMORY, muster_block_allocate(m, b, 500, &own, &problem));
+    CHECK_EQUAL(9, read_byte(m, b, block, 0));
+    MUST(muster_block_allocate(m, b, 500, &own, &problem));
+    MUST(muster_close(m, &problem));
+}
+
 struct asker {
     struct muster *m;
     muster_device device;
@@ -571,6 +587,7 @@ int main(int argc, char **argv)
         TEST(room_is_made_by_dropping_what_nobody_uses),
         TEST(a_copy_that_is_given_out_is_not_dropped),
         TEST(a_copy_is_kept_for_each_who_asked),
+        TEST(a_released_stream_is_forgotten_though_others_ask_again),
         TEST(many_who_ask_at_once_load_once),
         TEST(a_load_that_failed_is_done_again),
         TEST(data_on_a_device_that_does_not_answer_is_kept_and_told),

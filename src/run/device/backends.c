@@ -191,7 +191,7 @@ static size_t keep_allowed(struct muster *m, const struct run_device *device,
         if (are_all || device_allowed(m, slices[i]->info.id, device->info.backend))
             slices[kept++] = slices[i];
         else
-            device_destroy(slices[i]);
+            device_destroy_unused(slices[i]);
     }
     return kept;
 }
@@ -220,7 +220,7 @@ static muster_status open_devices(struct muster *m, struct run_backend *backend,
         status = device_create(m, backend, i, device, err);
         if (status == MUSTER_OK && is_hidden(m, backend, *device)) {
             note_hidden(backend, *device);
-            device_destroy(*device);
+            device_destroy_unused(*device);
             continue;
         }
         made += status == MUSTER_OK;
@@ -231,12 +231,15 @@ static muster_status open_devices(struct muster *m, struct run_backend *backend,
         made += slices;
         cut += slices > 0;
     }
-    if (status == MUSTER_OK)
-        status = devices_add(m, devices, made, err);
+    if (status == MUSTER_OK) {
+        run_lock(m);
+        status = devices_add_locked(m, devices, made, err);
+        run_unlock(m);
+    }
     if (status == MUSTER_OK)
         backend->device_count = (uint32_t)(made - cut);
     while (status != MUSTER_OK && made > 0)
-        device_destroy(devices[--made]);
+        device_destroy_unused(devices[--made]);
     allocator_give(&m->allocator, devices, room, sizeof *devices);
     return status;
 }

@@ -2,10 +2,6 @@
  * The runtime's devices: making and cutting them, finding them, what they are, how they are.
  */
 #include "run/device/stream.h"
-#include "run/memory/kernel.h"
-#include "run/memory/memory.h"
-#include "run/task/tasks.h"
-#include "run/trace.h"
 
 #include "base/allocator.h"
 #include "base/invariant.h"
@@ -26,6 +22,12 @@ bool device_allowed(const struct muster *m, const char *id, const char *backend)
         at += length + (at[length] == ',');
     }
     return false;
+}
+
+void run_error_device(struct muster_error *err, const struct run_device *device)
+{
+    if (err)
+        snprintf(err->device, sizeof err->device, "%s", device->info.id);
 }
 
 static void name_device(struct run_device *device, uint32_t index)
@@ -127,17 +129,19 @@ static muster_status make(struct muster *m, struct run_backend *backend, uint32_
     return MUSTER_OK;
 }
 
-muster_status device_destroy(struct run_device *device)
+void device_finish(struct run_device *device)
 {
-    struct run_device *parent = device->parent;
     INVARIANT(device->pins == 0 && device->block_count == 0);
     INVARIANT(device->slices_open == 0 || device->has_hung_slice);
     flights_end(device);
     zombies_destroy(device);
     streams_destroy(device);
     events_destroy(device);
-    if (!device->is_hung)
-        host_memory_unregister(device);
+}
+
+muster_status device_close(struct run_device *device)
+{
+    struct run_device *parent = device->parent;
     /* A device is closed after its slices, or not at all. */
     muster_status status = device->has_hung_slice
                                ? MUSTER_E_DEVICE_HUNG
@@ -151,11 +155,21 @@ muster_status device_destroy(struct run_device *device)
     }
     if (parent && --parent->slices_open == 0)
         parent->backend->table.slice_unplan(parent->state);
-    host_memory_unmap(device);
-    kernels_free_left(device);
+    return MUSTER_OK;
+}
+
+void device_free(struct run_device *device)
+{
     flights_destroy(device);
     free_device(device);
-    return MUSTER_OK;
+}
+
+void device_destroy_unused(struct run_device *device)
+{
+    INVARIANT(!device->slabs && !device->built_left);
+    device_finish(device);
+    if (device_close(device) == MUSTER_OK)
+        device_free(device);
 }
 
 void device_view_locked(struct run_device *device)
@@ -202,9 +216,8 @@ static muster_status grow_views_locked(struct muster *m, uint32_t needed, struct
     return MUSTER_OK;
 }
 
-/* All of them or, where there is no room, none. */
-static muster_status add_locked(struct muster *m, struct run_device *const *devices, size_t count,
-                                struct muster_error *err)
+muster_status devices_add_locked(struct muster *m, struct run_device *const *devices, size_t count,
+                                 struct muster_error *err)
 {
     if (count > DEVICES_MAX - m->device_count)
         return muster_error_fill(err, MUSTER_E_CAPACITY, 0, NULL, "more than %u devices",
@@ -224,15 +237,6 @@ muster_status device_create(struct muster *m, struct run_backend *backend, uint3
                             struct run_device **out, struct muster_error *err)
 {
     return make(m, backend, index, NULL, out, err);
-}
-
-muster_status devices_add(struct muster *m, struct run_device *const *devices, size_t count,
-                          struct muster_error *err)
-{
-    run_lock(m);
-    muster_status status = add_locked(m, devices, count, err);
-    run_unlock(m);
-    return status;
 }
 
 muster_device device_handle_locked(const struct run_device *device)
@@ -320,7 +324,7 @@ muster_status device_note_locked(struct run_device *device, muster_status status
         device->health == MUSTER_HEALTH_LOST)
         return status;
     device->health = MUSTER_HEALTH_LOST;
-    trace_lost_locked(device);
+    trace_device_locked(device, MUSTER_TRACE_DEVICE_LOST, 0, 0);
     for (uint32_t i = 0; i < m->device_count; i++)
         if (m->devices[i]->info.domain == device->info.domain &&
             m->devices[i]->health < MUSTER_HEALTH_QUARANTINED)
@@ -588,50 +592,6 @@ const char *muster_health_name(enum muster_health health)
     return "?";
 }
 
-/* How long a cut waits for calls that only look at the device. */
-#define CUT_PATIENCE_NS 1000000000u
-
-/* Nothing of the device may be in use; from then on nothing new is. */
-static muster_status begin_cut(struct muster *m, muster_device handle, struct run_device **out,
-                               struct muster_error *err)
-{
-    struct run_device *device;
-    run_lock(m);
-    muster_status status = device_resolve_locked(m, handle, &device, err);
-    bool is_known = status == MUSTER_OK;
-    if (status == MUSTER_OK)
-        status = device_check_locked(device, err);
-    /* Calls that look at it, the poller's too, are over soon, if its driver answers at all. */
-    uint64_t deadline_ns = platform_deadline_ns(CUT_PATIENCE_NS);
-    while (status == MUSTER_OK && device->pins > 0 &&
-           platform_condition_wait(&m->changed, &m->lock, deadline_ns))
-        status = device_check_locked(device, err);
-    if (status == MUSTER_OK && device->parent) {
-        status = muster_error_fill(err, MUSTER_E_INVALID, 0, "cut the whole device in one call",
-                                   "%s is a slice already", device->info.id);
-    } else if (status == MUSTER_OK && !(device->info.capabilities & MUSTER_CAN_SLICE)) {
-        status = muster_error_fill(err, MUSTER_E_NOT_SUPPORTED, 0,
-                                   "look for MUSTER_CAN_SLICE in its capabilities",
-                                   "%s cannot be cut", device->info.id);
-    } else if (status == MUSTER_OK &&
-               (device->pins > 0 || device->streams_acquired > 0 || device->block_count > 0 ||
-                device->zombies || device->streams_active > 0 || device->leases > 0 ||
-                host_memory_used_by_locked(device))) {
-        status = muster_error_fill(err, MUSTER_E_BUSY, 0,
-                                   "release its streams, blocks and pinned memory first",
-                                   "%s is in use", device->info.id);
-    }
-    if (status == MUSTER_OK) {
-        device->is_closing = true;
-        device_view_locked(device);
-        *out = device;
-    } else if (is_known) {
-        run_error_device(err, device);
-    }
-    run_unlock(m);
-    return status;
-}
-
 /* Plans and opens all slices, or none. Nobody knows of them yet. */
 muster_status device_cut(struct run_device *device, const uint32_t *sizes, size_t count,
                          struct run_device **slices, struct muster_error *err)
@@ -650,56 +610,6 @@ muster_status device_cut(struct run_device *device, const uint32_t *sizes, size_
     if (made == 0)
         table->slice_unplan(device->state);
     while (made > 0)
-        device_destroy(slices[--made]);
-    return status;
-}
-
-muster_status muster_device_slice(struct muster *m, muster_device handle, const uint32_t *sizes,
-                                  size_t count, muster_device *out, struct muster_error *err)
-{
-    if (!m || !sizes || !out || count == 0)
-        return run_bad_argument(err, "muster_device_slice", "an argument is NULL, or count is 0");
-    if (run_is_forked(m))
-        return run_say_forked(err);
-    for (size_t i = 0; i < count; i++)
-        if (sizes[i] == 0)
-            return run_bad_argument(err, "muster_device_slice", "a slice of size 0");
-    struct run_device **slices = allocator_take(&m->allocator, count, sizeof *slices);
-    if (!slices)
-        return run_no_memory(err, "slices");
-    struct run_device *device;
-    muster_status status = device_pin(m, handle, &device, err);
-    if (status != MUSTER_OK)
-        goto done;
-    /* What has finished is not in use any more, also if nobody has looked since. */
-    tasks_leave_device(m, device);
-    flights_retire_all(device);
-    zombies_reclaim(device);
-    device_unpin(device);
-    status = begin_cut(m, handle, &device, err);
-    if (status != MUSTER_OK)
-        goto done;
-    backends_begin_probe(m, device->backend);
-    status = device_cut(device, sizes, count, slices, err);
-    run_lock(m);
-    bool made = status == MUSTER_OK;
-    if (made)
-        status = add_locked(m, slices, count, err);
-    for (size_t i = 0; i < count && status == MUSTER_OK; i++)
-        out[i] = device_handle_locked(slices[i]);
-    device->is_sliced = status == MUSTER_OK;
-    device->is_closing = false;
-    device_view_locked(device);
-    run_unlock(m);
-    if (status != MUSTER_OK) {
-        for (size_t i = made ? count : 0; i-- > 0;)
-            device_destroy(slices[i]);
-        run_error_device(err, device);
-        if (device->has_hung_slice)
-            device_note(device, MUSTER_E_DEVICE_HUNG, NULL);
-    }
-    backends_end_probe(m, device->backend);
-done:
-    allocator_give(&m->allocator, slices, count, sizeof *slices);
+        device_destroy_unused(slices[--made]);
     return status;
 }

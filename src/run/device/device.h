@@ -49,6 +49,7 @@ struct run_device {
     struct run_stream *streams; /* owns; slot 0 is the default stream */
     uint32_t stream_count;
     uint32_t streams_acquired;
+    uint64_t releases; /* of streams, so far */
     uint32_t block_count;
     struct run_event *free_events;
     struct flight *free_flights;
@@ -98,10 +99,18 @@ muster_status device_create(struct muster *m, struct run_backend *backend, uint3
 muster_status device_cut(struct run_device *device, const uint32_t *sizes, size_t count,
                          struct run_device **slices, struct muster_error *err);
 /* All of them or, where there is no room, none. */
-muster_status devices_add(struct muster *m, struct run_device *const *devices, size_t count,
-                          struct muster_error *err);
-/* MUSTER_E_DEVICE_HUNG: something of it still runs, and what it may touch was not freed. */
-muster_status device_destroy(struct run_device *device);
+muster_status devices_add_locked(struct muster *m, struct run_device *const *devices, size_t count,
+                                 struct muster_error *err);
+/*
+ * The end of a device, in this order; other rooms let go of what they have on it in between. It was
+ * drained or hangs. First its streams and events go, then its driver closes it: MUSTER_E_DEVICE_HUNG
+ * if something of it still runs, and what that may touch is not freed.
+ */
+void device_finish(struct run_device *device);
+muster_status device_close(struct run_device *device);
+void device_free(struct run_device *device);
+/* All of that for a device that was given nothing. */
+void device_destroy_unused(struct run_device *device);
 /* The device of a handle, fit for work or not; on failure `err` is filled. */
 muster_status device_resolve_locked(struct muster *m, muster_device handle, struct run_device **out,
                                     struct muster_error *err);
@@ -130,6 +139,11 @@ muster_status device_note_locked(struct run_device *device, muster_status status
 /* So many calls of its driver more, or less, do not return; whoever waits for them looks again. */
 void device_count_stuck_locked(struct run_device *device, int32_t more);
 bool device_allowed(const struct muster *m, const char *id, const char *backend);
+
+/* trace.c */
+/* Tells a trace what has happened to the device, or on it, just now; `job` is 0 outside of jobs. */
+void trace_device_locked(const struct run_device *device, enum muster_trace_kind kind, uint32_t job,
+                         uint64_t bytes);
 
 /* slices.c */
 #define SLICES_OF_DEVICE_MAX 64

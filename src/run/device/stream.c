@@ -3,7 +3,6 @@
  * opened when first wanted and then kept for the next who asks.
  */
 #include "run/device/stream.h"
-#include "run/memory/memory.h"
 
 #include "base/allocator.h"
 #include "base/invariant.h"
@@ -313,7 +312,7 @@ muster_status muster_stream_release(struct muster *m, muster_stream handle,
                                    "a call or a muster_block_begin on the stream is under way");
     if (status == MUSTER_OK) {
         stream->slot = SLOT_RELEASED;
-        data_forget_stream_locked(stream);
+        stream->released_at = ++stream->device->releases;
         /*
          * A slot whose generations are used up is not given out again: a wrapped one would revive
          * old handles.

@@ -1,5 +1,6 @@
 /*
- * What a device is given: its streams, the events between them, and the operations in flight.
+ * What a device is given: its streams, the events between them, the operations in flight, and freed
+ * memory that those may still use.
  */
 #ifndef RUN_STREAM_H
 #define RUN_STREAM_H
@@ -41,11 +42,27 @@ struct run_stream {
     enum slot_state slot;
     uint32_t generation; /* of the current, else of the next handle; from 1 */
     int32_t priority;
-    uint64_t token; /* names the driver's stream in trackers; never 0, never used twice */
-    uint32_t pins;  /* calls under way */
-    bool retiring;  /* somebody looks at its flights */
-    bool broken;    /* what it does cannot be followed any more: never given out again */
+    uint64_t token;       /* names the driver's stream in trackers; never 0, never used twice */
+    uint64_t released_at; /* `releases` of its device when it last was; 0: never */
+    uint32_t pins;        /* calls under way */
+    bool retiring;        /* somebody looks at its flights */
+    bool broken;          /* what it does cannot be followed any more: never given out again */
     struct flight *oldest, *newest;
+};
+
+/* Freed memory that the device may still be using. */
+struct zombie {
+    struct zombie *next;
+    struct muster_memory memory;
+    bool must_free;             /* the backend has not been told yet */
+    struct tracker_marks until; /* references */
+};
+
+/* A timing event. */
+struct timing_mark {
+    struct run_device *device;
+    void *state; /* owns */
+    struct timing_mark *next_all, *next_free;
 };
 
 /* stream.c */
@@ -105,7 +122,17 @@ void flights_destroy(struct run_device *device);
 muster_status stream_drain(struct run_stream *stream, uint64_t deadline_ns,
                            struct muster_error *err);
 
-/* loss.c */
+/* timing.c */
+/* NULL where time cannot be had: whoever wants it does without. */
+struct timing_mark *timing_mark_take(struct run_device *device);
+void timing_mark_give_locked(struct timing_mark *mark);
 void timing_marks_destroy(struct run_device *device);
+
+/* zombie.c */
+struct zombie *zombie_take(struct muster *m);
+void zombie_give(struct muster *m, struct zombie *zombie);
+/* Frees what the device has finished with. */
+void zombies_reclaim(struct run_device *device);
+void zombies_destroy(struct run_device *device);
 
 #endif

@@ -19,7 +19,6 @@
 #include "run/place/place.h"
 #include "run/task/tasks.h"
 #include "run/threads/threads.h"
-#include "run/trace.h"
 
 /* Timing events around a unit's kernel: before it, behind it, and at the end of the unit. */
 #define TIMING_MARKS 3u

@@ -12,57 +12,6 @@
 
 #include "base/allocator.h"
 
-/* A timing event; stays with its device for the next lane. */
-struct timing_mark {
-    struct run_device *device;
-    void *state; /* owns */
-    struct timing_mark *next_all, *next_free;
-};
-
-static struct timing_mark *make_mark(struct run_device *device)
-{
-    struct muster *m = device->m;
-    const struct muster_backend *table = &device->backend->table;
-    struct timing_mark *mark = allocator_take(&m->allocator, 1, sizeof *mark);
-    void *state = allocator_take(&m->allocator, 1, table->event_bytes);
-    /* Whoever cannot be timed works as well: what a lost device says here it says again later. */
-    if (!mark || !state ||
-        table->event_init(device->state, MUSTER_EVENT_TIMING, state, NULL) != MUSTER_OK) {
-        allocator_give(&m->allocator, state, 1, table->event_bytes);
-        allocator_give(&m->allocator, mark, 1, sizeof *mark);
-        return NULL;
-    }
-    *mark = (struct timing_mark){ .device = device, .state = state };
-    run_lock(m);
-    mark->next_all = device->marks;
-    device->marks = mark;
-    run_unlock(m);
-    return mark;
-}
-
-static struct timing_mark *take_mark(struct run_device *device)
-{
-    run_lock(device->m);
-    struct timing_mark *mark = device->free_marks;
-    if (mark)
-        device->free_marks = mark->next_free;
-    run_unlock(device->m);
-    return mark ? mark : make_mark(device);
-}
-
-void timing_marks_destroy(struct run_device *device)
-{
-    struct muster *m = device->m;
-    device->free_marks = NULL;
-    while (device->marks) {
-        struct timing_mark *mark = device->marks;
-        device->marks = mark->next_all;
-        device->backend->table.event_deinit(mark->state);
-        allocator_give(&m->allocator, mark->state, 1, device->backend->table.event_bytes);
-        allocator_give(&m->allocator, mark, 1, sizeof *mark);
-    }
-}
-
 static bool copies_anything(const struct run_lane *lane)
 {
     const struct muster_job *job = lane->job;
@@ -77,7 +26,7 @@ void timing_set_up(struct run_lane *lane)
     lane->is_timed = copies_anything(lane);
     for (uint32_t s = 0; lane->is_timed && s < lane->job->core_options.depth; s++)
         for (size_t i = 0; i < TIMING_MARKS && lane->is_timed; i++)
-            lane->is_timed = (lane->slots[s].marks[i] = take_mark(lane->device)) != NULL;
+            lane->is_timed = (lane->slots[s].marks[i] = timing_mark_take(lane->device)) != NULL;
 }
 
 void timing_give_back(struct lane_slot *slot)
@@ -85,11 +34,8 @@ void timing_give_back(struct lane_slot *slot)
     struct muster *m = slot->lane->job->m;
     run_lock(m);
     for (size_t i = 0; i < TIMING_MARKS; i++) {
-        struct timing_mark *mark = slot->marks[i];
-        if (!mark)
-            continue;
-        mark->next_free = mark->device->free_marks;
-        mark->device->free_marks = mark;
+        if (slot->marks[i])
+            timing_mark_give_locked(slot->marks[i]);
         slot->marks[i] = NULL;
     }
     run_unlock(m);

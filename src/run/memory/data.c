@@ -4,7 +4,6 @@
  * memory itself the "copy" is that memory.
  */
 #include "run/memory/memory.h"
-#include "run/trace.h"
 
 #include "base/allocator.h"
 #include "base/invariant.h"
@@ -147,24 +146,33 @@ static bool has_failed_locked(struct muster *m, struct run_copy *copy)
     return failed && block->holder == HOLDER_NONE;
 }
 
+/* Streams that were released since the copy was last asked for: it is not kept for them. */
+static void forget_released_locked(struct run_block *block)
+{
+    for (uint32_t i = 0; i < SLOTS_PER_DEVICE / 64; i++)
+        for (uint64_t bits = block->asked[i]; bits != 0; bits &= bits - 1) {
+            uint32_t slot = 64 * i + (uint32_t)__builtin_ctzll(bits);
+            if (block->device->streams[slot].released_at > block->asked_at)
+                block->asked[i] &= ~(bits & -bits);
+        }
+}
+
 /* The caller will use the copy on this stream; until then it is not dropped to make room. */
 static void ask_locked(struct muster *m, const struct run_copy *copy, muster_stream stream)
 {
     struct run_block *block = block_of_locked(m, copy);
     uint32_t slot = stream.index % SLOTS_PER_DEVICE;
+    forget_released_locked(block);
     block->asked[slot / 64] |= UINT64_C(1) << slot % 64;
+    block->asked_at = block->device->releases;
     block->used_ns = platform_clock_ns();
-}
-
-static uint32_t slot_of(const struct run_stream *stream)
-{
-    return (uint32_t)(stream - stream->device->streams);
 }
 
 void data_used_locked(struct run_block *block, const struct run_stream *stream)
 {
-    uint32_t slot = slot_of(stream);
+    uint32_t slot = (uint32_t)(stream - stream->device->streams);
     uint64_t *asked = &block->asked[slot / 64], bit = UINT64_C(1) << slot % 64;
+    forget_released_locked(block);
     /* A copy that was asked for one stream may be used on another. */
     for (size_t i = 0; !(*asked & bit) && i < SLOTS_PER_DEVICE / 64; i++)
         if (block->asked[i] != 0) {
@@ -174,23 +182,10 @@ void data_used_locked(struct run_block *block, const struct run_stream *stream)
     *asked &= ~bit;
 }
 
-void data_forget_stream_locked(const struct run_stream *stream)
-{
-    struct muster *m = stream->device->m;
-    uint32_t slot = slot_of(stream);
-    for (uint32_t i = 0; i < m->data.handles.capacity; i++) {
-        struct run_data *data = m->data.entries[i];
-        const struct run_copy *copy = data ? find_copy_locked(data, stream->device) : NULL;
-        struct run_block *block;
-        /* One that is being loaded has no block yet. */
-        if (copy && block_resolve_locked(m, copy->block, &block, NULL) == MUSTER_OK)
-            block->asked[slot / 64] &= ~(UINT64_C(1) << slot % 64);
-    }
-}
-
-static bool is_asked_for(const struct run_block *block)
+static bool is_asked_for(struct run_block *block)
 {
     uint64_t any = 0;
+    forget_released_locked(block);
     for (size_t i = 0; i < SLOTS_PER_DEVICE / 64; i++)
         any |= block->asked[i];
     return any != 0;
@@ -238,7 +233,8 @@ static muster_status make_resident(struct muster *m, struct run_data *data, must
     if (status == MUSTER_OK) {
         block_of_locked(m, copy)->is_copy = true;
         ask_locked(m, copy, stream);
-        trace_data_locked(device, data->bytes);
+        run_count(&m->counts.data_loads, 1);
+        trace_device_locked(device, MUSTER_TRACE_DATA, 0, data->bytes);
         *out = copy->block;
     } else {
         unlink_copy_locked(data, copy);

@@ -7,14 +7,6 @@
 
 #include "run/device/stream.h"
 
-/* Freed memory that the device may still be using. */
-struct zombie {
-    struct zombie *next;
-    struct muster_memory memory;
-    bool must_free;             /* the backend has not been told yet */
-    struct tracker_marks until; /* references */
-};
-
 enum holder { HOLDER_NONE, HOLDER_OPERATION, HOLDER_USER };
 
 struct run_block {
@@ -27,6 +19,7 @@ struct run_block {
     uint64_t used_ns; /* a copy: when it was last asked for */
     /* A copy: streams, a bit each by slot, for which it was asked for and that did not use it since. */
     uint64_t asked[SLOTS_PER_DEVICE / 64];
+    uint64_t asked_at;     /* `releases` of the device when it last was */
     enum holder holder;    /* who is between its waits and its record */
     uint64_t holder_token; /* of the stream that holds it */
     /* A user's: which muster_block_begin, how many blocks it holds, and how this one is used. */
@@ -87,11 +80,6 @@ muster_status block_resolve_locked(struct muster *m, muster_block handle, struct
  * Forgets a block that nobody holds; its memory follows when everything that used it has finished.
  */
 void block_drop_locked(struct muster *m, struct run_block *block, struct zombie *zombie);
-struct zombie *zombie_take(struct muster *m);
-void zombie_give(struct muster *m, struct zombie *zombie);
-/* Frees what the device has finished with. */
-void zombies_reclaim(struct run_device *device);
-void zombies_destroy(struct run_device *device);
 void blocks_destroy(struct muster *m);
 muster_status block_declare(struct muster *m, struct run_device *device,
                             struct muster_memory memory, muster_block *out,
@@ -102,8 +90,6 @@ muster_status block_declare(struct muster *m, struct run_device *device,
 bool data_evict(struct run_device *device);
 /* The stream has used a block, which counts if that is a copy. */
 void data_used_locked(struct run_block *block, const struct run_stream *stream);
-/* The stream is released: copies that were asked for it and not used are not kept for it. */
-void data_forget_stream_locked(const struct run_stream *stream);
 void data_destroy_all(struct muster *m);
 
 /* host_memory.c */

@@ -4,7 +4,6 @@
  */
 #include "run/device/device.h"
 #include "run/place/place.h"
-#include "run/trace.h"
 
 #include "base/allocator.h"
 #include "base/invariant.h"
@@ -254,7 +253,8 @@ static void record_locked(struct picking *picking, uint32_t chosen)
     uint32_t count = m->device_count < MUSTER_DECISION_DEVICES_MAX ? m->device_count
                                                                    : MUSTER_DECISION_DEVICES_MAX;
     decision->time_ns = platform_clock_coarse_ns();
-    trace_pick_locked(m, chosen);
+    if (chosen < m->device_count)
+        trace_device_locked(m->devices[chosen], MUSTER_TRACE_PICK, 0, 0);
     decision->policy = is_built_in(picking->policy) ? picking->policy : NULL;
     if (!decision->policy)
         snprintf(decision->name, sizeof decision->name, "%s", picking->policy->name);

@@ -15,7 +15,7 @@
 #include "run/memory/memory.h"
 #include "run/place/place.h"
 #include "run/task/tasks.h"
-#include "run/trace.h"
+#include "run/task/trace.h"
 
 #include <muster/task.h>
 

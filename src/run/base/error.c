@@ -1,0 +1,73 @@
+/*
+ * How the runtime tells what is wrong: its log, the errors that many functions have, and what their
+ * arguments are checked for.
+ */
+#include "run/runtime.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+void run_log(const struct muster *m, enum muster_log_level level, const char *format, ...)
+{
+    if (!m->options.log || level > m->options.log_level || run_is_abandoned(m))
+        return;
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    m->options.log(m->options.log_user, level, text);
+}
+
+muster_status run_no_memory(struct muster_error *err, const char *what)
+{
+    return muster_error_fill(err, MUSTER_E_NO_MEMORY, 0, "free memory of the process",
+                             "no host memory for %s", what);
+}
+
+muster_status run_bad_argument(struct muster_error *err, const char *function, const char *what)
+{
+    return muster_error_fill(err, MUSTER_E_INVALID, 0, NULL, "%s: %s", function, what);
+}
+
+muster_status run_say_forked(struct muster_error *err)
+{
+    return muster_error_fill(err, MUSTER_E_FORKED, 0, "open a runtime in the child, after fork()",
+                             "the runtime was opened by the parent process, before fork()");
+}
+
+muster_status run_say_stuck(struct muster_error *err, const char *function)
+{
+    return muster_error_fill(err, MUSTER_E_ORDER, 0, "call it after that has returned",
+                             "%s would wait for the task, kernel or callback that calls it",
+                             function);
+}
+
+bool run_list_names(const char *list, const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *at = list; *at;) {
+        size_t entry = strcspn(at, ",");
+        if (entry == length && memcmp(at, name, length) == 0)
+            return true;
+        at += entry + (at[entry] == ',');
+    }
+    return false;
+}
+
+muster_status run_check_size(const void *given, size_t size, size_t known, size_t least,
+                             const char *what, struct muster_error *err)
+{
+    const unsigned char *bytes = given;
+    if (size < least || size > STRUCT_BYTES_MAX)
+        return muster_error_fill(
+            err, MUSTER_E_INVALID, 0, "set `size` to sizeof the struct",
+            "the size of %s is set to %zu; this library's struct has %zu bytes", what, size, known);
+    for (size_t i = known; i < size; i++)
+        if (bytes[i] != 0)
+            return muster_error_fill(
+                err, MUSTER_E_VERSION, 0, "use a newer libmuster, or do not set the field",
+                "%s has a field set that is unknown to version %s", what, MUSTER_VERSION_STRING);
+    return MUSTER_OK;
+}
