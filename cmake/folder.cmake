@@ -1,13 +1,23 @@
 # muster_folder(core USES base): the folder's sources as the static library muster_core, which may use those others and
 # nothing else of Muster's; LIBRARIES are the system's. A folder without sources is only a name, so that what uses it
-# can already say so.
+# can already say so. A room, run/device, is a part of a folder with a library of its own; rooms come before their folder,
+# which has the files that are in none.
 set_property(GLOBAL PROPERTY MUSTER_FOLDERS "")
+set_property(GLOBAL PROPERTY MUSTER_ROOMS "")
 
 function(muster_folder name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "USES;LIBRARIES")
-    file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.c)
+    file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.c)
+    get_property(rooms GLOBAL PROPERTY MUSTER_ROOMS)
+    foreach(room ${rooms})
+        list(FILTER sources EXCLUDE REGEX "/src/${room}/")
+    endforeach()
+    if(name MATCHES "/")
+        set_property(GLOBAL APPEND PROPERTY MUSTER_ROOMS ${name})
+    endif()
+    list(TRANSFORM arg_USES REPLACE "/" "_")
     list(TRANSFORM arg_USES PREPEND muster_)
-    set(target muster_${name})
+    string(REPLACE "/" "_" target muster_${name})
     if(sources)
         add_library(${target} STATIC ${sources})
         target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)

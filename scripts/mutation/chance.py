@@ -53,11 +53,11 @@ TESTS = (
                       r"pipeline_(edges|exits|failures|bytes_cpu|corners)|cli_devices"),
     (r"src/kernel/", r"unit_(kernel.*|task_kernels.*|cuda)|cli_(kernel|map|scan|cuda|opencl)|conformance_(cpu|cuda)|"
                      r"example_(08|10|12).*|fault_(allocations|cuda_calls)|opencl_failures"),
-    (r"src/run/(pipeline|pipeline_job|line|flight|account|unit|copiers|stage)\.", r"unit_(pipeline.*|account|jobs.*|trace|"
-     r"loss)|pipeline_(create|edges|exits|views|together|corners|failures|cuda|bytes_(cpu|sim|cuda))|"
+    (r"src/run/(lane/|job/pipeline|device/(flight|timing)|threads/)", r"unit_(pipeline.*|account|jobs.*|trace|loss)|"
+     r"pipeline_(create|edges|exits|views|together|corners|failures|cuda|bytes_(cpu|sim|cuda))|"
      r"fault_(allocations|backend_calls|system)|example_1[3-6].*"),
-    (r"src/run/(task|task_lane|kernel_task|data|workers)\.", r"unit_(task.*|data|blocks|loss|runtime|pick|kernels|trace)|"
-                                                             r"fault_.*|example_(07|12).*"),
+    (r"src/run/(task/|memory/data\.)", r"unit_(task.*|data|blocks|loss|runtime|pick|kernels|trace)|fault_.*|"
+                                       r"example_(07|12).*"),
     (r"src/run/", r"unit_(account|blocks|data|devices|files.*|finishing|host_memory|jobs.*|kernels|kernel_files|load|loss|pick|"
                   r"recording|runtime|streams|task.*|trace|registry)|fault_.*|example_(0.*|1[0-2].*)|"
                   r"cli_(map|pick|devices|slices|exec)|pipeline_(exits|failures|together)"),

@@ -3,6 +3,7 @@
  * the order here is that one.
  */
 #include "run/job/pipeline.h"
+#include "run/task/tasks.h"
 #include "run/trace.h"
 
 #include "backend/sim/sim.h"

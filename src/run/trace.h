@@ -4,7 +4,7 @@
 #ifndef RUN_TRACE_H
 #define RUN_TRACE_H
 
-#include "run/runtime.h"
+#include "run/base/runtime.h"
 
 void trace_destroy(struct muster *m);
 

@@ -2,7 +2,7 @@
  * How the runtime tells what is wrong: its log, the errors that many functions have, and what their
  * arguments are checked for.
  */
-#include "run/runtime.h"
+#include "run/base/runtime.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /*
  * Handles to objects: base/handle.h with memory from the runtime, growing in powers of two.
  */
-#include "run/runtime.h"
+#include "run/base/runtime.h"
 
 #include "base/allocator.h"
 

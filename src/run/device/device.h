@@ -9,7 +9,7 @@
 #include "core/placement.h"
 #include "core/throughput.h"
 #include "platform/library.h"
-#include "run/runtime.h"
+#include "run/base/runtime.h"
 
 enum probe_state { PROBE_NOT_YET, PROBE_RUNNING, PROBE_DONE };
 

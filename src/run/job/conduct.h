@@ -17,7 +17,6 @@
 #include "run/memory/kernel.h"
 #include "run/memory/memory.h"
 #include "run/place/place.h"
-#include "run/task/tasks.h"
 #include "run/threads/threads.h"
 
 /* Timing events around a unit's kernel: before it, behind it, and at the end of the unit. */

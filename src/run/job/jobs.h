@@ -4,7 +4,7 @@
 #ifndef RUN_JOBS_H
 #define RUN_JOBS_H
 
-#include "run/runtime.h"
+#include "run/base/runtime.h"
 
 /* job.c */
 /* Threads of jobs that were away in a driver or in user code at the end, and have been detached. */

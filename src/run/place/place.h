@@ -5,7 +5,7 @@
 #define RUN_PLACE_H
 
 #include "core/placement.h"
-#include "run/runtime.h"
+#include "run/base/runtime.h"
 
 #define PICK_WORDS (DEVICES_MAX / 64)
 /*

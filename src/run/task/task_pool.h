@@ -10,7 +10,6 @@
 #define RUN_TASK_POOL_H
 
 #include "core/tasks.h"
-#include "run/job/jobs.h"
 #include "run/memory/kernel.h"
 #include "run/memory/memory.h"
 #include "run/place/place.h"

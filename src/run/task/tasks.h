@@ -4,7 +4,7 @@
 #ifndef RUN_TASKS_H
 #define RUN_TASKS_H
 
-#include "run/runtime.h"
+#include "run/base/runtime.h"
 
 /* task.c */
 /* How many were submitted so far, and how many of them have ended. */

@@ -4,7 +4,7 @@
 #ifndef RUN_TASK_TRACE_H
 #define RUN_TASK_TRACE_H
 
-#include "run/runtime.h"
+#include "run/base/runtime.h"
 
 /* A task began at `begin_ns`, of trace_clock and not 0, and ended just now. */
 void trace_task(struct muster *m, uint64_t begin_ns, muster_status status);

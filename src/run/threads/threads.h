@@ -4,7 +4,7 @@
 #ifndef RUN_THREADS_H
 #define RUN_THREADS_H
 
-#include "run/runtime.h"
+#include "run/base/runtime.h"
 
 /* copiers.c */
 /* memcpy, shared with threads that help where it is much. Blocks until all is moved. Any thread. */
