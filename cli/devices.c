@@ -30,13 +30,9 @@ static const struct capability {
     uint32_t bit;
     const char *name;
 } capabilities[] = {
-    { MUSTER_CAN_WAIT_VALUE, "wait_value" },
-    { MUSTER_CAN_STREAM_MEMORY, "stream_memory" },
-    { MUSTER_CAN_GRAPHS, "graphs" },
-    { MUSTER_CAN_SLICE, "slice" },
-    { MUSTER_CAN_PEER_COPY, "peer_copy" },
-    { MUSTER_CAN_PRIORITIES, "priorities" },
-    { MUSTER_CAN_USE_HOST_MEMORY, "host_memory" },
+    { MUSTER_CAN_WAIT_VALUE, "wait_value" }, { MUSTER_CAN_STREAM_MEMORY, "stream_memory" },
+    { MUSTER_CAN_GRAPHS, "graphs" },         { MUSTER_CAN_SLICE, "slice" },
+    { MUSTER_CAN_PRIORITIES, "priorities" }, { MUSTER_CAN_USE_HOST_MEMORY, "host_memory" },
 };
 
 static void text_or_null(struct json *json, const char *key, const char *text)

@@ -215,9 +215,6 @@ struct muster_backend {
 
     muster_status (*copy)(void *stream, const struct muster_copy_desc *copy,
                           struct muster_error *err);
-    /* Between two devices of this backend, optional; `stream` is on either. */
-    muster_status (*copy_peer)(void *stream, void *to_device, void *from_device,
-                               const struct muster_copy_desc *copy, struct muster_error *err);
     muster_status (*fill)(void *stream, const struct muster_place *to, uint8_t value,
                           uint64_t bytes, struct muster_error *err);
     /*

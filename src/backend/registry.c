@@ -98,13 +98,6 @@ static muster_status no_gate_wait(void *gate, void *stream, uint64_t value,
     return refuse(err, "gates");
 }
 
-static muster_status no_copy_peer(void *stream, void *to_device, void *from_device,
-                                  const struct muster_copy_desc *copy, struct muster_error *err)
-{
-    (void)stream, (void)to_device, (void)from_device, (void)copy;
-    return refuse(err, "copies between devices");
-}
-
 static muster_status no_host_call(void *stream, void (*function)(void *user, muster_status status),
                                   void *user, struct muster_error *err)
 {
@@ -197,7 +190,6 @@ muster_status registry_complete(const struct muster_backend *given, struct muste
     DEFAULT(gate_deinit);
     DEFAULT(gate_publish);
     DEFAULT(gate_wait);
-    DEFAULT(copy_peer);
     DEFAULT(host_call);
     DEFAULT(kernel_init);
     DEFAULT(kernel_deinit);

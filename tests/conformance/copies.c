@@ -179,37 +179,9 @@ static void streams_copy_side_by_side(void)
     rig_close(rig);
 }
 
-static void peers_copy_or_refuse(void)
-{
-    enum { BYTES = 70000 };
-    struct rig *rig = suite_open();
-    void *stream = rig_stream(rig), *peer = rig->devices[rig->device_count > 1].state;
-    struct muster_memory *from = rig_memory(rig, BYTES), *to = rig_memory_on(rig, peer, BYTES);
-    const struct muster_copy_desc copy = { .to = { .memory = to },
-                                           .from = { .memory = from },
-                                           .bytes = BYTES };
-    if (!rig->given->copy_peer) {
-        REFUSED(rig, MUSTER_E_NOT_SUPPORTED, copy_peer, stream, peer, rig->device, &copy);
-    } else if (rig->device_count > 1) {
-        unsigned char *host = rig_host(rig, BYTES);
-        void *other = rig_stream_on(rig, peer, 0, false);
-        void *done = rig_event_on(rig, peer, MUSTER_EVENT_ORDER);
-        rig_fill(rig, stream, from, 0, 0x5a, BYTES);
-        DO(rig, copy_peer, stream, peer, rig->device, &copy);
-        FINISHES(rig, stream);
-        rig_copy_out(rig, other, host, to, 0, BYTES);
-        DO(rig, event_record, done, other);
-        COMPLETES(rig, MUSTER_OK, done);
-        for (int i = 0; i < BYTES; i++)
-            CHECK_EQUAL(0x5a, host[i]);
-    }
-    rig_close(rig);
-}
-
 static const struct test tests[] = {
     TEST(bytes_arrive_at_every_size),   TEST(a_source_is_only_read),
     TEST(bytes_move_inside_the_device), TEST(a_fill_touches_its_bytes_only),
     TEST(descriptions_are_copied),      TEST(streams_copy_side_by_side),
-    TEST(peers_copy_or_refuse),
 };
 SUITE_PART(copies);

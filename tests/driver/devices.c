@@ -246,15 +246,6 @@ API(cuDeviceGetAttribute, int *value, unsigned attribute, CUdevice device)
     return CUDA_SUCCESS;
 }
 
-API(cuDeviceCanAccessPeer, int *can, CUdevice device, CUdevice peer)
-{
-    BEGIN(CHECK_INIT);
-    if (!is_device(device) || !is_device(peer))
-        return CUDA_ERROR_INVALID_DEVICE;
-    *can = device != peer;
-    return CUDA_SUCCESS;
-}
-
 /* --- contexts ---------------------------------------------------------------------------------- */
 
 static void retain(struct device *device)
@@ -398,14 +389,6 @@ API(cuCtxGetStreamPriorityRange, int *least, int *greatest)
         *least = 0;
     if (greatest)
         *greatest = -5;
-    return CUDA_SUCCESS;
-}
-
-API(cuCtxEnablePeerAccess, CUcontext peer, unsigned flags)
-{
-    BEGIN(CHECK_CONTEXT);
-    if (!peer || flags != 0 || peer->device == context_current()->device)
-        return CUDA_ERROR_INVALID_VALUE;
     return CUDA_SUCCESS;
 }
 

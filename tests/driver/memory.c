@@ -587,15 +587,6 @@ API(cuMemcpyDtoDAsync_v2, CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstre
     return copy(handle, pointer(to), pointer(from), bytes);
 }
 
-API(cuMemcpyPeerAsync, CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
-    CUcontext from_context, size_t bytes, CUstream handle)
-{
-    BEGIN(CHECK_CONTEXT);
-    if (!to_context || !from_context || !is_reachable(to, bytes) || !is_reachable(from, bytes))
-        return CUDA_ERROR_INVALID_VALUE;
-    return copy(handle, pointer(to), pointer(from), bytes);
-}
-
 API(cuMemsetD8Async, CUdeviceptr to, unsigned char value, size_t bytes, CUstream handle)
 {
     struct stream *stream;

@@ -587,16 +587,6 @@ static muster_status faulty_copy(void *stream, const struct muster_copy_desc *co
     return status != MUSTER_OK ? status : faulty.wrapped->copy(stream, copy, err);
 }
 
-static muster_status faulty_copy_peer(void *stream, void *to_device, void *from_device,
-                                      const struct muster_copy_desc *copy, struct muster_error *err)
-{
-    check(FAULTY_STREAM, stream, "copy_peer");
-    muster_status status = admit(FAULTY_copy_peer, FAULTY_STREAM, stream, err);
-    return status != MUSTER_OK
-               ? status
-               : faulty.wrapped->copy_peer(stream, to_device, from_device, copy, err);
-}
-
 static muster_status faulty_fill(void *stream, const struct muster_place *to, uint8_t value,
                                  uint64_t bytes, struct muster_error *err)
 {
@@ -703,7 +693,6 @@ const struct muster_backend *faulty_wrap(const struct muster_backend *wrapped,
     WRAP(gate_publish);
     WRAP(gate_wait);
     WRAP(copy);
-    WRAP(copy_peer);
     WRAP(fill);
     WRAP(host_call);
     WRAP(kernel_init);

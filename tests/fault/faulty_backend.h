@@ -42,7 +42,6 @@
     X(gate_publish)                                                                                \
     X(gate_wait)                                                                                   \
     X(copy)                                                                                        \
-    X(copy_peer)                                                                                   \
     X(fill)                                                                                        \
     X(host_call)                                                                                   \
     X(kernel_init)                                                                                 \

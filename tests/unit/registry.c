@@ -66,7 +66,6 @@ static void optional_slots_answer_that_they_are_not_there(void)
     given.gate_deinit = NULL;
     given.gate_publish = NULL;
     given.gate_wait = NULL;
-    given.copy_peer = NULL;
     given.host_call = NULL;
     given.kernel_init = NULL;
     given.kernel_deinit = NULL;
@@ -80,7 +79,6 @@ static void optional_slots_answer_that_they_are_not_there(void)
     CHECK_STATUS(MUSTER_E_NOT_SUPPORTED, table.gate_init(NULL, NULL, &problem));
     CHECK_STATUS(MUSTER_E_NOT_SUPPORTED, table.gate_publish(NULL, 1, &problem));
     CHECK_STATUS(MUSTER_E_NOT_SUPPORTED, table.gate_wait(NULL, NULL, 1, &problem));
-    CHECK_STATUS(MUSTER_E_NOT_SUPPORTED, table.copy_peer(NULL, NULL, NULL, NULL, &problem));
     CHECK_STATUS(MUSTER_E_NOT_SUPPORTED, table.host_call(NULL, NULL, NULL, &problem));
     CHECK_STATUS(MUSTER_E_NOT_SUPPORTED, table.kernel_init(NULL, NULL, NULL, &problem));
     CHECK_STATUS(MUSTER_E_NOT_SUPPORTED, table.launch(NULL, NULL, NULL, 0, NULL));

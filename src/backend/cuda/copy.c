@@ -182,29 +182,6 @@ muster_status cuda_copy(void *state, const struct muster_copy_desc *copy, struct
     return cuda_leave(&scope, result, "copying on the GPU", err);
 }
 
-muster_status cuda_copy_peer(void *state, void *to_device, void *from_device,
-                             const struct muster_copy_desc *copy, struct muster_error *err)
-{
-    struct cuda_queue *queue = ((struct cuda_stream *)state)->queue;
-    struct cuda_domain *domain = queue->device->domain;
-    struct cuda_domain *to = ((struct cuda_device *)to_device)->domain;
-    struct cuda_domain *from = ((struct cuda_device *)from_device)->domain;
-    struct cuda_scope scope;
-    if (to == from)
-        return cuda_copy(state, copy, err);
-    muster_status status = cuda_check(to, err);
-    if (status == MUSTER_OK)
-        status = cuda_check(from, err);
-    if (status == MUSTER_OK)
-        status = cuda_enter(&scope, domain, err);
-    if (status != MUSTER_OK)
-        return status;
-    cuda_result result = domain->backend->driver.copy_peer(
-        device_address(&copy->to), to->context, device_address(&copy->from), from->context,
-        copy->bytes, queue->handle);
-    return cuda_leave(&scope, result, "copying between two GPUs", err);
-}
-
 muster_status cuda_fill(void *state, const struct muster_place *to, uint8_t value, uint64_t bytes,
                         struct muster_error *err)
 {

@@ -71,19 +71,6 @@ static int32_t node_of(const struct cuda_domain *domain)
     return node;
 }
 
-static bool has_peer(const struct cuda_domain *domain)
-{
-    const struct cuda_driver *driver = &domain->backend->driver;
-    for (int i = 0; i < domain->backend->device_count; i++) {
-        cuda_device_number other;
-        int can = 0;
-        if (driver->device_get(&other, i) == CUDA_SUCCESS_ && other != domain->number &&
-            driver->device_can_access(&can, domain->number, other) == CUDA_SUCCESS_ && can)
-            return true;
-    }
-    return false;
-}
-
 static bool can_slice(const struct cuda_domain *domain)
 {
     const struct cuda_driver *driver = &domain->backend->driver;
@@ -105,8 +92,6 @@ static uint32_t capabilities_of(const struct cuda_domain *domain)
         can |= MUSTER_CAN_GRAPHS;
     if (can_slice(domain))
         can |= MUSTER_CAN_SLICE;
-    if (has_peer(domain))
-        can |= MUSTER_CAN_PEER_COPY;
     if (domain->info.priority_greatest < domain->info.priority_least)
         can |= MUSTER_CAN_PRIORITIES;
     return can;
@@ -340,7 +325,6 @@ const struct muster_backend backend_cuda = {
     .gate_publish = cuda_gate_publish,
     .gate_wait = cuda_gate_wait,
     .copy = cuda_copy,
-    .copy_peer = cuda_copy_peer,
     .fill = cuda_fill,
     .host_call = cuda_host_call,
     .kernel_init = cuda_kernel_init,

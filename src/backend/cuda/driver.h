@@ -129,7 +129,6 @@ typedef struct {
     X(CUDA_INVALID_CONTEXT, CUDA_ERROR_INVALID_CONTEXT, 201)                                       \
     X(CUDA_NO_BINARY, CUDA_ERROR_NO_BINARY_FOR_GPU, 209)                                           \
     X(CUDA_ECC, CUDA_ERROR_ECC_UNCORRECTABLE, 214)                                                 \
-    X(CUDA_PEER_UNSUPPORTED, CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, 217)                              \
     X(CUDA_INVALID_PTX, CUDA_ERROR_INVALID_PTX, 218)                                               \
     X(CUDA_NVLINK, CUDA_ERROR_NVLINK_UNCORRECTABLE, 220)                                           \
     X(CUDA_NO_JIT, CUDA_ERROR_JIT_COMPILER_NOT_FOUND, 221)                                         \
@@ -144,7 +143,6 @@ typedef struct {
     X(CUDA_ILLEGAL_ADDRESS, CUDA_ERROR_ILLEGAL_ADDRESS, 700)                                       \
     X(CUDA_LAUNCH_RESOURCES, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, 701)                              \
     X(CUDA_LAUNCH_TIMEOUT, CUDA_ERROR_LAUNCH_TIMEOUT, 702)                                         \
-    X(CUDA_PEER_ALREADY, CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, 704)                              \
     X(CUDA_CONTEXT_DESTROYED, CUDA_ERROR_CONTEXT_IS_DESTROYED, 709)                                \
     X(CUDA_ASSERT, CUDA_ERROR_ASSERT, 710)                                                         \
     X(CUDA_ALREADY_REGISTERED, CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, 712)                     \
@@ -188,7 +186,6 @@ enum cuda_constant {
     X(device_total, cuDeviceTotalMem_v2, (size_t *, cuda_device_number))                           \
     X(device_attribute, cuDeviceGetAttribute, (int *, cuda_attribute, cuda_device_number))         \
     X(device_pci, cuDeviceGetPCIBusId, (char *, int, cuda_device_number))                          \
-    X(device_can_access, cuDeviceCanAccessPeer, (int *, cuda_device_number, cuda_device_number))   \
     X(primary_retain, cuDevicePrimaryCtxRetain, (cuda_context *, cuda_device_number))              \
     X(primary_release, cuDevicePrimaryCtxRelease_v2, (cuda_device_number))                         \
     X(context_push, cuCtxPushCurrent_v2, (cuda_context))                                           \
@@ -223,8 +220,6 @@ enum cuda_constant {
     X(copy_in, cuMemcpyHtoDAsync_v2, (cuda_pointer, const void *, size_t, cuda_stream_handle))     \
     X(copy_out, cuMemcpyDtoHAsync_v2, (void *, cuda_pointer, size_t, cuda_stream_handle))          \
     X(copy_inside, cuMemcpyDtoDAsync_v2, (cuda_pointer, cuda_pointer, size_t, cuda_stream_handle)) \
-    X(copy_peer, cuMemcpyPeerAsync,                                                                \
-      (cuda_pointer, cuda_context, cuda_pointer, cuda_context, size_t, cuda_stream_handle))        \
     X(fill, cuMemsetD8Async, (cuda_pointer, unsigned char, size_t, cuda_stream_handle))            \
     X(host_call, cuLaunchHostFunc, (cuda_stream_handle, cuda_host_function, void *))               \
     X(module_load, cuModuleLoadDataEx,                                                             \

@@ -265,8 +265,6 @@ muster_status cuda_gate_publish(void *gate, uint64_t value, struct muster_error 
 muster_status cuda_gate_wait(void *gate, void *stream, uint64_t value, struct muster_error *err);
 muster_status cuda_copy(void *stream, const struct muster_copy_desc *copy,
                         struct muster_error *err);
-muster_status cuda_copy_peer(void *stream, void *to_device, void *from_device,
-                             const struct muster_copy_desc *copy, struct muster_error *err);
 muster_status cuda_fill(void *stream, const struct muster_place *to, uint8_t value, uint64_t bytes,
                         struct muster_error *err);
 muster_status cuda_host_call(void *stream, void (*function)(void *user, muster_status status),
