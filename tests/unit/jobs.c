@@ -620,8 +620,6 @@ static void wrong_descriptions_are_refused(void)
     desc = right;
     desc.options.depth = 65;
     refuse(m, MUSTER_E_TOO_LARGE, &desc, "depth is 65");
-    desc.options.depth = 17;
-    refuse(m, MUSTER_E_CAPACITY, &desc, "streams");
     desc = right;
     desc.options.devices = "cpu:0,sim:9";
     refuse(m, MUSTER_E_NOT_FOUND, &desc, "sim:9");

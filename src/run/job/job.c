@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DEPTH_DEFAULT 2
 #define DEPTH_MAX 64
 #define KEPT_MAX (1u << 20)
 #define TRIES_DEFAULT 3
@@ -263,6 +262,14 @@ static uint64_t find_unit_max(const struct muster_job *job)
     return least(of_multiples(job, most), job->desc.items);
 }
 
+static void plan_units(struct muster_job *job)
+{
+    job->unit_max = find_unit_max(job);
+    job->parts_max = 1;
+    /* Where nothing is read or written, units may be of any size. */
+    job->part_items = job->unit_max > 0 ? job->unit_max : UINT64_MAX;
+}
+
 /* Makes room in a buffer for a unit of such items; false if no memory is that large. */
 static bool add_output(struct muster_job *job, size_t item_bytes, size_t *offset)
 {
@@ -289,7 +296,7 @@ static muster_status lay_out(struct muster_job *job, struct muster_error *err)
     if (job->pipeline)
         pipeline_plan_units(job);
     else
-        job->unit_max = find_unit_max(job);
+        plan_units(job);
     if (job->pipeline)
         fits = pipeline_lay_out(job);
     for (size_t i = 0; i < job->desc.arg_count; i++) {
@@ -322,9 +329,7 @@ static bool has_inout(const struct muster_job *job)
 static void set_core_options(struct muster_job *job)
 {
     const struct muster_run_options *options = &job->desc.options;
-    uint32_t depth = job->pipeline        ? pipeline_depth(job)
-                     : options->depth > 0 ? options->depth
-                                          : DEPTH_DEFAULT;
+    uint32_t depth = job->pipeline ? pipeline_depth(job) : kernel_job_depth(job);
     bool carries = job->pipeline && pipeline_carries(job->pipeline);
     bool is_fixed = options->unit_items > 0 || job->has_fixed_units;
     uint32_t slots = job->lane_count * depth;
@@ -449,13 +454,18 @@ static muster_status find_devices(struct muster_job *job, struct muster_error *e
     muster_status status = device_probe_all(m, err);
     if (status != MUSTER_OK)
         return status;
-    job->lanes = allocator_take(&m->allocator, MUSTER_JOB_DEVICES_MAX, sizeof *job->lanes);
+    run_lock(m);
+    job->lane_room = (uint32_t)least(m->device_count, MUSTER_JOB_DEVICES_MAX);
+    run_unlock(m);
+    job->lanes = allocator_take(&m->allocator, job->lane_room + 1, sizeof *job->lanes);
     if (!job->lanes)
         return run_no_memory(err, "lanes");
     find_compilers(job);
     run_lock(m);
     status = check_devices_locked(job, err);
-    uint32_t lanes_max = job->pipeline ? pipeline_lanes_max(job->pipeline) : MUSTER_JOB_DEVICES_MAX;
+    uint32_t lanes_max = job->lane_room;
+    if (job->pipeline)
+        lanes_max = (uint32_t)least(lanes_max, pipeline_lanes_max(job->pipeline));
     /* Host stages alone have no use for a device. */
     bool is_one = job->pipeline && lanes_max == 1 && job->pipeline->declaration.stream_count > 0;
     const struct run_device *only = is_one ? find_heaviest_locked(job) : NULL;
@@ -465,9 +475,14 @@ static muster_status find_devices(struct muster_job *job, struct muster_error *e
         if ((only && device != only) || !takes_part_locked(job, device))
             continue;
         struct run_lane *lane = &job->lanes[job->lane_count];
-        *lane = (struct run_lane){
-            .job = job, .device = device, .has_device_pin = true, .index = job->lane_count
-        };
+        *lane = (struct run_lane){ .work = &job->work,
+                                   .device = device,
+                                   .has_device_pin = true,
+                                   .index = job->lane_count,
+                                   .uses_host_memory =
+                                       device->info.capabilities & MUSTER_CAN_USE_HOST_MEMORY };
+        status = platform_condition_init(&lane->changed, err);
+        lane->has_condition = status == MUSTER_OK;
         device->pins++;
         memcpy(job->lane_ids[job->lane_count], device->info.id, sizeof job->lane_ids[0]);
         job->lane_count++;
@@ -549,7 +564,7 @@ static muster_status make_core(struct muster_job *job, struct muster_error *err)
     if (!memory)
         return run_no_memory(err, "a job");
     job->start_ns = job->end_ns = platform_clock_ns();
-    job->core = job_init(memory, &job->core_options, job->start_ns);
+    job->core = job->work.core = job_init(memory, &job->core_options, job->start_ns);
     for (uint32_t i = 0; i < job->lane_count; i++)
         job_lane_describe(job->core, i, domain_of(job, i), job->lanes[i].device->info.weight);
     return MUSTER_OK;
@@ -622,16 +637,12 @@ static void let_kernels_go(struct muster_job *job)
 static void free_job(struct muster_job *job)
 {
     struct muster *m = job->m;
-    uint32_t depth = job->core_options.depth;
     allocator_give(&m->allocator, job->result_bytes, (size_t)job->buffer_count * MUSTER_ARGS_MAX,
                    job->parts_max * sizeof *job->result_bytes);
-    for (uint32_t i = 0; job->lanes && i < job->lane_count; i++) {
-        line_free(&job->lanes[i]);
-        allocator_give(&m->allocator, job->lanes[i].buffers,
-                       (size_t)job->buffer_count * MUSTER_ARGS_MAX, sizeof(muster_block));
-        allocator_give(&m->allocator, job->lanes[i].slots, depth, sizeof(struct lane_slot));
-    }
-    allocator_give(&m->allocator, job->lanes, MUSTER_JOB_DEVICES_MAX, sizeof *job->lanes);
+    for (uint32_t i = 0; job->lanes && i < job->lane_count; i++)
+        lane_free(&job->lanes[i]);
+    kernel_job_free(job);
+    allocator_give(&m->allocator, job->lanes, job->lane_room + 1, sizeof *job->lanes);
     if (job->memory)
         platform_pages_unmap(job->memory, job->memory_bytes);
     kept_free(job);
@@ -849,7 +860,7 @@ static bool name_missing_locked(const struct muster_job *job, char *text,
             continue;
         if (!*device)
             *device = lane->device;
-        if (lane->line && lane->line->is_held_up)
+        if (lane->is_held_up)
             add_missing(text, "a host stage, for %s", id);
         else if (lane->running > 0)
             add_missing(text, "%s, which still holds %u unit%s", id, lane->running,
@@ -871,9 +882,9 @@ static bool name_missing_locked(const struct muster_job *job, char *text,
  */
 static void begin_patience_locked(struct muster_job *job)
 {
-    if (job->must_leave || job_state(job->core) == JOB_RUNNING)
+    if (job->work.must_leave || job_state(job->core) == JOB_RUNNING)
         return;
-    job->must_leave = true;
+    job->work.must_leave = true;
     job->give_up_ns = platform_deadline_ns(job->m->options.close_ns);
     job_wake_locked(job);
 }
@@ -966,7 +977,7 @@ static void report_lanes_locked(const struct muster_job *job, uint64_t end_ns,
                                         : MUSTER_HEALTH_OK;
         if (busy_ns > 0)
             device->items_per_s = (double)core.items / (double)busy_ns * 1e9;
-        loss_add_locked(&loss, lane, core.items, end_ns);
+        loss_add_locked(&loss, lane, core.items, job->start_ns, end_ns);
     }
     loss_report(&loss, report);
 }
@@ -1001,15 +1012,8 @@ static void report_locked(const struct muster_job *job, struct muster_report *re
 
 /* The end. */
 
-/* Looks for what is overdue if it is time to, and else waits until it is or something changes. */
-static void look_or_wait_locked(struct muster_job *job)
+void job_look_locked(struct muster_job *job, uint64_t now_ns)
 {
-    uint64_t due_ns = job_look_due(job->core), now_ns = platform_clock_ns();
-    if (now_ns < due_ns) {
-        platform_condition_wait(&job->changed, &job->m->lock,
-                                least(due_ns, next_look_ns(job, now_ns)));
-        return;
-    }
     bool was_running = job_state(job->core) == JOB_RUNNING;
     job_look(job->core, now_ns);
     trace_look_locked(job);
@@ -1021,6 +1025,17 @@ static void look_or_wait_locked(struct muster_job *job)
         job_note_locked(job, &problem);
     }
     job_wake_locked(job);
+}
+
+/* Looks for what is overdue if it is time to, and else waits until it is or something changes. */
+static void look_or_wait_locked(struct muster_job *job)
+{
+    uint64_t due_ns = job_look_due(job->core), now_ns = platform_clock_ns();
+    if (now_ns < due_ns)
+        platform_condition_wait(&job->changed, &job->m->lock,
+                                least(due_ns, next_look_ns(job, now_ns)));
+    else
+        job_look_locked(job, now_ns);
 }
 
 /*
@@ -1105,37 +1120,12 @@ static void conduct(void *argument)
         }
         look_or_wait_locked(job);
     }
-    job_thread_leave_locked(job, &job->conductor);
+    group_leave_locked(&job->work.group, &job->conductor);
     run_unlock(job->m);
     platform_frame_leave(&frame);
 }
 
 /* Threads. */
-
-muster_status job_thread_start(struct muster_job *job, struct job_thread *thread,
-                               void (*run)(void *), void *argument, const char *name,
-                               struct muster_error *err)
-{
-    run_lock(job->m);
-    thread->state = THREAD_INSIDE;
-    job->threads++;
-    run_unlock(job->m);
-    muster_status status = platform_thread_start(&thread->thread, run, argument, name, NULL, err);
-    if (status == MUSTER_OK)
-        return MUSTER_OK;
-    run_lock(job->m);
-    thread->state = THREAD_NONE;
-    job->threads--;
-    run_unlock(job->m);
-    return status;
-}
-
-void job_thread_leave_locked(struct muster_job *job, struct job_thread *thread)
-{
-    thread->state = THREAD_LEFT;
-    job->threads--;
-    job_wake_locked(job);
-}
 
 /* All have left. */
 static void join_threads(struct muster_job *job)
@@ -1144,8 +1134,8 @@ static void join_threads(struct muster_job *job)
     platform_thread_join(&job->source.thread.thread);
     for (uint32_t i = 0; job->lanes && i < job->lane_count; i++)
         platform_thread_join(&job->lanes[i].thread.thread);
-    workers_free(job->workers);
-    job->workers = NULL;
+    workers_free(job->work.workers);
+    job->work.workers = NULL;
 }
 
 /* Those that have not come back end by themselves, if ever. Called with the lock. */
@@ -1155,7 +1145,7 @@ static void detach_threads_locked(struct muster_job *job)
     platform_thread_detach(&job->source.thread.thread);
     for (uint32_t i = 0; i < job->lane_count; i++)
         platform_thread_detach(&job->lanes[i].thread.thread);
-    workers_detach(job->workers);
+    workers_detach(job->work.workers);
 }
 
 static bool has_given_up_locked(const struct muster_job *job)
@@ -1171,9 +1161,9 @@ static void leave_job(struct muster_job *job)
 {
     struct muster *m = job->m;
     run_lock(m);
-    if (job->lane_threads == 0)
-        workers_dismiss(job->workers);
-    while (job->threads > 0 && !has_given_up_locked(job))
+    if (job->work.lane_threads == 0)
+        workers_dismiss(job->work.workers);
+    while (job->work.group.threads > 0 && !has_given_up_locked(job))
         platform_condition_wait(&job->changed, &m->lock, UINT64_MAX);
     job->next = m->jobs_left;
     m->jobs_left = job;
@@ -1185,16 +1175,17 @@ static void leave_job(struct muster_job *job)
 
 static muster_status start_lane(struct run_lane *lane, struct muster_error *err)
 {
-    struct muster_job *job = lane->job;
-    run_lock(job->m);
-    job->lane_threads++;
-    run_unlock(job->m);
-    muster_status status = job_thread_start(job, &lane->thread, lane_run, lane, "muster-lane", err);
+    struct lane_work *work = lane->work;
+    run_lock(work->group.m);
+    work->lane_threads++;
+    run_unlock(work->group.m);
+    muster_status status =
+        group_start(&work->group, &lane->thread, lane_run, lane, "muster-lane", err);
     if (status == MUSTER_OK)
         return MUSTER_OK;
-    run_lock(job->m);
-    job->lane_threads--;
-    run_unlock(job->m);
+    run_lock(work->group.m);
+    work->lane_threads--;
+    run_unlock(work->group.m);
     return status;
 }
 
@@ -1204,8 +1195,31 @@ static muster_status start_threads(struct muster_job *job, struct muster_error *
     for (uint32_t i = 0; i < job->lane_count && status == MUSTER_OK; i++)
         status = start_lane(&job->lanes[i], err);
     if (status == MUSTER_OK)
-        status = job_thread_start(job, &job->conductor, conduct, job, "muster-job", err);
+        status = group_start(&job->work.group, &job->conductor, conduct, job, "muster-job", err);
     return status;
+}
+
+/* The plan for the lane's device, and what it takes there. */
+static muster_status set_up_lane(struct muster_job *job, struct run_lane *lane,
+                                 struct muster_error *err)
+{
+    const struct lane_memory memory = { .results = job->memory,
+                                        .result_bytes = job->memory_bytes,
+                                        .ring = job->source.ring,
+                                        .ring_bytes = 2 * job->source.ring_bytes };
+    struct lane_plan *plan = allocator_take(&job->m->allocator, 1, sizeof *plan);
+    if (!plan)
+        return run_no_memory(err, "a lane");
+    plan->part_items = job->part_items;
+    plan->parts_max = job->parts_max;
+    muster_status status = job->pipeline ? pipeline_compile(job, lane->device, plan, err)
+                                         : kernel_job_compile(job, lane->device, plan, err);
+    if (status != MUSTER_OK) {
+        allocator_give(&job->m->allocator, plan, 1, sizeof *plan);
+        return status;
+    }
+    lane->plan = plan;
+    return lane_set_up(lane, &memory, job->desc.items, err);
 }
 
 static muster_status set_up(struct muster_job *job, struct muster_error *err)
@@ -1222,7 +1236,7 @@ static muster_status set_up(struct muster_job *job, struct muster_error *err)
         (status = make_core(job, err)) != MUSTER_OK)
         return status;
     for (uint32_t i = 0; i < job->lane_count && status == MUSTER_OK; i++) {
-        status = lane_set_up(&job->lanes[i], err);
+        status = set_up_lane(job, &job->lanes[i], err);
         /* A device that turns out to be lost is one that was lost a moment later: others go on. */
         if (muster_status_discards(status) == MUSTER_DISCARD_DEVICE) {
             job_lane_lost(job->core, i, job->start_ns);
@@ -1259,6 +1273,9 @@ static muster_status describe(struct muster_job *job, struct muster *m,
                               const struct muster_job_desc *desc, struct muster_error *err)
 {
     job->m = m;
+    job->work = (struct lane_work){ .group = { .m = m, .left_locked = job_thread_left_locked },
+                                    .calls = &job_lane_calls,
+                                    .object = job };
     job->give_up_ns = UINT64_MAX;
     muster_status status = check_desc(desc, err);
     if (status == MUSTER_OK)
@@ -1292,7 +1309,7 @@ muster_status muster_start(struct muster *m, const struct muster_job_desc *desc,
         free_job(job);
         return status;
     }
-    job->number = (uint32_t)run_count(&m->counts.jobs_numbered, 1) + 1;
+    job->work.number = (uint32_t)run_count(&m->counts.jobs_numbered, 1) + 1;
     status = set_up(job, err);
     if (status == MUSTER_OK && (status = start_threads(job, err)) != MUSTER_OK)
         stop(job);
@@ -1431,7 +1448,7 @@ void jobs_free_left(struct muster *m)
     run_lock(m);
     for (struct muster_job **at = &m->jobs_left; *at;) {
         struct muster_job *job = *at;
-        if (job->threads > 0 || job->outstanding > 0) {
+        if (job->work.group.threads > 0 || job->work.outstanding > 0) {
             at = &job->next;
             continue;
         }
@@ -1515,7 +1532,7 @@ static void abandon_locked(struct muster_job *job, struct jobs_lost *lost)
     struct muster *m = job->m;
     char missing[MISSING_BYTES];
     struct run_device *device;
-    while (job->threads > 0 && platform_condition_wait(&job->changed, &m->lock, job->give_up_ns)) {}
+    while (job->work.group.threads > 0 && platform_condition_wait(&job->changed, &m->lock, job->give_up_ns)) {}
     if (name_missing_locked(job, missing, &device) && !*lost->what.text) {
         muster_error_fill(&lost->what, MUSTER_E_DEVICE_HUNG, 0, NULL, "%s", missing);
         if (device)
@@ -1524,14 +1541,14 @@ static void abandon_locked(struct muster_job *job, struct jobs_lost *lost)
     for (uint32_t i = 0; i < job->lane_count; i++)
         if (job->lanes[i].thread.state == THREAD_INSIDE)
             job->lanes[i].device->had_its_time = true;
-    job->is_abandoned = true;
+    job->work.is_abandoned = true;
     job_wake_locked(job);
     /* A thread that is away may be so for a moment only. */
     uint64_t grace_ns = platform_deadline_ns(ABANDON_GRACE_NS);
-    while (job->threads > 0 && (platform_clock_ns() < grace_ns || has_busy_threads_locked(job)))
+    while (job->work.group.threads > 0 && (platform_clock_ns() < grace_ns || has_busy_threads_locked(job)))
         platform_condition_wait(&job->changed, &m->lock, platform_clock_ns() + LOOK_AGAIN_NS);
-    lost->threads += job->threads;
-    lost->in_user_code += job->threads - job->lane_threads;
+    lost->threads += job->work.group.threads;
+    lost->in_user_code += job->work.group.threads - job->work.lane_threads;
 }
 
 void jobs_cancel_all(struct muster *m)
@@ -1583,12 +1600,12 @@ void jobs_free_last(struct muster *m, bool all)
     for (struct muster_job *job = m->jobs_left; job; job = job->next)
         for (uint32_t i = 0; i < job->lane_count && !all; i++) {
             if (!job->lanes[i].device->is_hung)
-                line_forget(&job->lanes[i]);
+                lane_forget(&job->lanes[i]);
             lane_tear_down(&job->lanes[i]);
         }
     run_lock(m);
     for (struct muster_job *job = m->jobs_left; all && job; job = job->next)
-        job->outstanding = 0;
+        job->work.outstanding = 0;
     run_unlock(m);
     jobs_free_left(m);
     /* What a device that hangs may still run is not unloaded with kernels either, from here on. */

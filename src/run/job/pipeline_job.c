@@ -20,6 +20,8 @@
 /* From this size on a unit more than there are slots keeps the device busy. */
 #define LARGE_UNIT_BYTES ((size_t)16 << 20)
 #define OUTPUT_ALIGNMENT 256u
+/* Slots begin at such multiples. */
+#define SLOT_ALIGNMENT 256u
 /* Of several units in a slot each begins at such a multiple, where they have items and a fixed part. */
 #define PART_ALIGNMENT 16u
 
@@ -171,6 +173,68 @@ uint32_t pipeline_depth(const struct muster_job *job)
     return depth > DEPTH_MIN ? depth : DEPTH_MIN;
 }
 
+static void compile_stage(struct lane_plan *plan, const struct muster_pipeline *pipeline,
+                          uint32_t index)
+{
+    const struct muster_stage *stage = &pipeline->stages[index];
+    const uint64_t masks[] = { stage->reads, stage->writes & ~stage->reads };
+    struct lane_step *step = &plan->steps[index];
+    *step = (struct lane_step){ .first_copy = index,
+                                .copy_count = stage->flags & MUSTER_COPY ? 1 : 0,
+                                .kernel = stage->kernel,
+                                .first_operand = plan->operand_count,
+                                .run = stage->run,
+                                .user = stage->user,
+                                .takes_all = stage->every > 1 || pipeline->may_merge };
+    if (step->copy_count > 0) {
+        plan->copies[index] = (struct lane_copy){ (uint32_t)__builtin_ctzll(stage->reads),
+                                                  (uint32_t)__builtin_ctzll(stage->writes) };
+        return;
+    }
+    /* A callback says itself what it launches. */
+    for (size_t m = 0; m < 2 && !stage->run; m++)
+        for (uint64_t left = masks[m]; left != 0; left &= left - 1)
+            plan->operands[plan->operand_count++] =
+                (struct lane_operand){ .kind = OPERAND_PIECE,
+                                       .piece = (uint32_t)__builtin_ctzll(left) };
+    step->operand_count = plan->operand_count - step->first_operand;
+}
+
+muster_status pipeline_compile(struct muster_job *job, const struct run_device *device,
+                               struct lane_plan *plan, struct muster_error *err)
+{
+    const struct muster_pipeline *pipeline = job->pipeline;
+    plan->declaration = &pipeline->declaration;
+    plan->order = pipeline_plan(pipeline, device, job->core_options.depth == 1, err);
+    if (!plan->order)
+        return MUSTER_E_NOT_SUPPORTED;
+    plan->piece_count = pipeline->declaration.buffer_count;
+    for (uint32_t i = 0; i < plan->piece_count; i++) {
+        const struct muster_buffer *buffer = &pipeline->buffers[i];
+        bool is_carried = buffer->flags & MUSTER_CARRIED;
+        size_t bytes = job->strides[i] * (is_carried ? 1 : job->parts_max);
+        plan->slot_bytes[i] = (bytes + SLOT_ALIGNMENT - 1) & ~(size_t)(SLOT_ALIGNMENT - 1);
+        plan->pieces[i] = (struct lane_piece){ .buffer = i,
+                                               .item_bytes = buffer->bytes_per_item,
+                                               .fixed_bytes = buffer->bytes_fixed,
+                                               .stride = job->strides[i],
+                                               .array = i == pipeline->input ? job->desc.input
+                                                                             : NULL };
+    }
+    for (uint32_t i = 0; i < pipeline->output_count; i++) {
+        plan->pieces[pipeline->outputs[i]].output = job->out_offsets[i];
+        plan->pieces[pipeline->outputs[i]].output_at = i;
+    }
+    for (uint32_t i = 0; i < pipeline->declaration.stage_count; i++)
+        compile_stage(plan, pipeline, i);
+    plan->depth = job->core_options.depth;
+    plan->width = 1;
+    plan->has_host_steps = pipeline->has_host_steps;
+    plan->sets_bytes = true;
+    plan->is_accounted = job->desc.options.account;
+    return MUSTER_OK;
+}
+
 bool pipeline_carries(const struct muster_pipeline *pipeline)
 {
     uint32_t kind = 0;
@@ -188,12 +252,13 @@ uint32_t pipeline_lanes_max(const struct muster_pipeline *pipeline)
 
 void pipeline_report(const struct muster_job *job, struct muster_report *report)
 {
-    const struct line *line = job->lanes[0].line;
-    if (!line || !line->plan)
+    const struct lane_plan *plan = job->lanes[0].plan;
+    if (!plan || !plan->order)
         return;
-    report->schedule = line->plan->schedule;
-    _Static_assert(sizeof report->schedule_reason == sizeof line->plan->reason, "one is the other");
-    memcpy(report->schedule_reason, line->plan->reason, sizeof report->schedule_reason);
+    report->schedule = plan->order->schedule;
+    _Static_assert(sizeof report->schedule_reason == sizeof plan->order->reason,
+                   "one is the other");
+    memcpy(report->schedule_reason, plan->order->reason, sizeof report->schedule_reason);
 }
 
 /* Counts of one edge over all lanes that have the plan, and what they should be. */
@@ -203,14 +268,14 @@ static struct edge_count count_edge(const struct muster_job *job, const struct p
     struct edge_count sum = { 0, 0, 0 };
     *expected = sum;
     for (uint32_t i = 0; i < job->lane_count; i++) {
-        const struct line *line = job->lanes[i].line;
-        if (!line || line->plan != plan)
+        const struct run_lane *lane = &job->lanes[i];
+        if (!lane->plan || lane->plan->order != plan)
             continue;
-        sum.records += line->counts[edge].records;
-        sum.waits += line->counts[edge].waits;
-        sum.stall_ns += line->counts[edge].stall_ns;
-        expected->records += line->next;
-        expected->waits += account_waits(line, &plan->edges[edge]);
+        sum.records += lane->counts[edge].records;
+        sum.waits += lane->counts[edge].waits;
+        sum.stall_ns += lane->counts[edge].stall_ns;
+        expected->records += lane->next;
+        expected->waits += account_waits(lane, &plan->edges[edge]);
     }
     return sum;
 }
@@ -230,7 +295,7 @@ muster_status muster_job_edges(struct muster_job *job, struct muster_edge_report
         return muster_error_fill(err, MUSTER_E_BUSY, 0, "wait for the job first",
                                  "the job is not over");
     const struct pipe_declaration *declaration = &job->pipeline->declaration;
-    const struct pipe_plan *plan = job->lanes[0].line->plan;
+    const struct pipe_plan *plan = job->lanes[0].plan->order;
     *count = plan->edge_count;
     for (uint32_t i = 0; i < plan->edge_count && i < capacity; i++) {
         const struct pipe_edge *edge = &plan->edges[i];

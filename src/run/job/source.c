@@ -61,10 +61,10 @@ static uint64_t first_read_locked(const struct muster_job *job, const char *ring
         const struct run_lane *lane = &job->lanes[l];
         struct job_lane_report report;
         job_lane_report(job->core, l, &report);
-        for (uint32_t s = 0; lane->slots && s < job->core_options.depth; s++)
-            if (lane->slots[s].stage != STAGE_FREE && lane->slots[s].ring == ring &&
+        for (uint32_t u = 0; lane->units && u < lane->plan->depth; u++)
+            if (lane->units[u].is_running && lane->units[u].ring == ring &&
                 report.is_hung == is_hung)
-                first = least(first, lane->slots[s].claim.range.begin);
+                first = least(first, lane->units[u].claim.range.begin);
     }
     return first;
 }
@@ -188,7 +188,7 @@ static void supply(void *argument)
     platform_frame_enter(&frame);
     run_lock(job->m);
     /* A job whose threads could not all be started is never known. */
-    while (!job->is_known && !job->must_leave)
+    while (!job->is_known && !job->work.must_leave)
         platform_condition_wait(&job->changed, &job->m->lock, UINT64_MAX);
     for (;;) {
         uint64_t asked = wait_for_room_locked(job, arrived);
@@ -216,7 +216,7 @@ static void supply(void *argument)
         if (!is_good)
             break;
     }
-    job_thread_leave_locked(job, &source->thread);
+    group_leave_locked(&job->work.group, &source->thread);
     run_unlock(job->m);
     platform_frame_leave(&frame);
 }
@@ -238,7 +238,7 @@ muster_status source_set_up(struct muster_job *job, struct muster_error *err)
 muster_status source_start(struct muster_job *job, struct muster_error *err)
 {
     return job->source.ring
-               ? job_thread_start(job, &job->source.thread, supply, job, "muster-source", err)
+               ? group_start(&job->work.group, &job->source.thread, supply, job, "muster-source", err)
                : MUSTER_OK;
 }
 

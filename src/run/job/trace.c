@@ -33,7 +33,7 @@ void trace_delivery_locked(struct muster_job *job, struct muster_range range, ui
                       .end_ns = status == MUSTER_OK ? job->end_ns : platform_clock_ns(),
                       .range = range,
                       .bytes = bytes,
-                      .job = job->number,
+                      .job = job->work.number,
                       .status = status,
                   });
 }
@@ -49,7 +49,13 @@ void trace_job_locked(const struct muster_job *job)
                                      .begin_ns = job->start_ns,
                                      .end_ns = job->end_ns,
                                      .range = { 0, job->desc.items },
-                                     .job = job->number,
+                                     .job = job->work.number,
                                      .status = job->status,
                                  });
+}
+
+void trace_look_locked(struct muster_job *job)
+{
+    for (uint32_t i = 0; recording_is_on(&job->m->recording) && i < job->lane_count; i++)
+        trace_health_locked(&job->lanes[i]);
 }

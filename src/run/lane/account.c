@@ -6,7 +6,7 @@
  * given to it, to the beginning of the step; it is put down to the wait whose producer was the last to
  * end. All times are on the host's clock: it is known when one event, the base, was on the device.
  */
-#include "run/job/pipeline.h"
+#include "run/lane/lane.h"
 
 #include "base/allocator.h"
 
@@ -30,40 +30,40 @@ struct account {
     bool *is_marked; /* by unit instance and step */
 };
 
-static void *make_event(struct line *line)
+static void *make_event(struct run_lane *lane)
 {
-    const struct muster_backend *table = &line->lane->device->backend->table;
-    struct muster_allocator *allocator = &line->job->m->allocator;
+    const struct muster_backend *table = lane_table(lane);
+    struct muster_allocator *allocator = &lane->work->group.m->allocator;
     void *event = allocator_take(allocator, 1, table->event_bytes);
     if (event &&
-        table->event_init(line->lane->device->state, MUSTER_EVENT_TIMING, event, NULL) == MUSTER_OK)
+        table->event_init(lane->device->state, MUSTER_EVENT_TIMING, event, NULL) == MUSTER_OK)
         return event;
     allocator_give(allocator, event, 1, table->event_bytes);
     return NULL;
 }
 
-static void free_event(struct line *line, void *event)
+static void free_event(struct run_lane *lane, void *event)
 {
-    const struct muster_backend *table = &line->lane->device->backend->table;
+    const struct muster_backend *table = lane_table(lane);
     if (!event)
         return;
     table->event_deinit(event);
-    allocator_give(&line->job->m->allocator, event, 1, table->event_bytes);
+    allocator_give(&lane->work->group.m->allocator, event, 1, table->event_bytes);
 }
 
-void account_free(struct line *line)
+void account_free(struct run_lane *lane)
 {
-    struct account *account = line->account;
-    struct muster_allocator *allocator = &line->job->m->allocator;
+    struct account *account = lane->account;
+    struct muster_allocator *allocator = &lane->work->group.m->allocator;
     if (!account)
         return;
     for (size_t i = 0; i < account->count; i++) {
         if (account->begins)
-            free_event(line, account->begins[i]);
+            free_event(lane, account->begins[i]);
         if (account->ends)
-            free_event(line, account->ends[i]);
+            free_event(lane, account->ends[i]);
     }
-    free_event(line, account->base);
+    free_event(lane, account->base);
     allocator_give(allocator, account->begins, account->count, sizeof *account->begins);
     allocator_give(allocator, account->ends, account->count, sizeof *account->ends);
     allocator_give(allocator, account->spans, account->count, sizeof *account->spans);
@@ -71,19 +71,19 @@ void account_free(struct line *line)
     allocator_give(allocator, account->stream_ns, MUSTER_ROLES_MAX, sizeof *account->stream_ns);
     allocator_give(allocator, account->is_marked, account->count, sizeof *account->is_marked);
     allocator_give(allocator, account, 1, sizeof *account);
-    line->account = NULL;
+    lane->account = NULL;
 }
 
 /* Between these two looks at the clock it was on the device, whose stream has nothing else to do. */
-static bool record_base(struct line *line)
+static bool record_base(struct run_lane *lane)
 {
-    const struct muster_backend *table = &line->lane->device->backend->table;
-    struct account *account = line->account;
+    const struct muster_backend *table = lane_table(lane);
+    struct account *account = lane->account;
     uint64_t before_ns, after_ns;
     uint32_t tries = 0;
     do {
         before_ns = platform_clock_ns();
-        if (table->event_record(account->base, line->streams[0]->state, NULL) != MUSTER_OK ||
+        if (table->event_record(account->base, lane->streams[0]->state, NULL) != MUSTER_OK ||
             table->event_wait(account->base, BASE_WAIT_NS, NULL) != MUSTER_OK)
             return false;
         after_ns = platform_clock_ns();
@@ -92,16 +92,16 @@ static bool record_base(struct line *line)
     return true;
 }
 
-void account_set_up(struct line *line)
+void account_set_up(struct run_lane *lane)
 {
-    struct muster_allocator *allocator = &line->job->m->allocator;
-    if (!line->streams[0])
+    struct muster_allocator *allocator = &lane->work->group.m->allocator;
+    if (!lane->streams[0])
         return;
     struct account *account = allocator_take(allocator, 1, sizeof *account);
     if (!account)
         return;
-    line->account = account;
-    account->count = (size_t)line->depth * line->plan->step_count;
+    lane->account = account;
+    account->count = (size_t)lane->plan->depth * lane->plan->order->step_count;
     account->begins = allocator_take(allocator, account->count, sizeof *account->begins);
     account->ends = allocator_take(allocator, account->count, sizeof *account->ends);
     account->spans = allocator_take(allocator, account->count, sizeof *account->spans);
@@ -109,96 +109,96 @@ void account_set_up(struct line *line)
     account->stream_ns = allocator_take(allocator, MUSTER_ROLES_MAX, sizeof *account->stream_ns);
     account->is_marked = allocator_take(allocator, account->count, sizeof *account->is_marked);
     bool is_good = account->begins && account->ends && account->spans && account->given_ns &&
-                   account->stream_ns && account->is_marked && (account->base = make_event(line));
+                   account->stream_ns && account->is_marked && (account->base = make_event(lane));
     for (size_t i = 0; is_good && i < account->count; i++)
-        is_good = (account->begins[i] = make_event(line)) && (account->ends[i] = make_event(line));
-    if (!is_good || !record_base(line))
-        account_free(line);
+        is_good = (account->begins[i] = make_event(lane)) && (account->ends[i] = make_event(lane));
+    if (!is_good || !record_base(lane))
+        account_free(lane);
 }
 
-static size_t index_of(const struct line *line, uint64_t number, uint32_t step)
+static size_t index_of(const struct run_lane *lane, uint64_t number, uint32_t step)
 {
-    return (size_t)(number % line->depth) * line->plan->step_count + step;
+    return (size_t)(number % lane->plan->depth) * lane->plan->order->step_count + step;
 }
 
-static uint32_t stream_of(const struct line *line, uint32_t step)
+static uint32_t stream_of(const struct run_lane *lane, uint32_t step)
 {
-    return line->pipeline->declaration.stages[step - 1].stream;
+    return lane->plan->declaration->stages[step - 1].stream;
 }
 
-void account_begin_step(struct line_unit *unit, uint32_t step)
+void account_begin_step(struct lane_unit *unit, uint32_t step)
 {
-    struct line *line = unit->line;
-    if (!line->account)
+    struct run_lane *lane = unit->lane;
+    if (!lane->account)
         return;
-    const struct muster_backend *table = &line->lane->device->backend->table;
-    void *stream = line->streams[stream_of(line, step)]->state;
-    size_t i = index_of(line, unit->number, step);
-    line->account->given_ns[i] = platform_clock_ns();
+    const struct muster_backend *table = lane_table(lane);
+    void *stream = lane->streams[stream_of(lane, step)]->state;
+    size_t i = index_of(lane, unit->number, step);
+    lane->account->given_ns[i] = platform_clock_ns();
     /* Of a unit that is not wanted any more the step does nothing. */
-    line->account->is_marked[i] =
-        !unit->is_void && table->event_record(line->account->begins[i], stream, NULL) == MUSTER_OK;
+    lane->account->is_marked[i] =
+        !unit->is_void && table->event_record(lane->account->begins[i], stream, NULL) == MUSTER_OK;
 }
 
-void account_end_step(struct line_unit *unit, uint32_t step)
+void account_end_step(struct lane_unit *unit, uint32_t step)
 {
-    struct line *line = unit->line;
-    if (!line->account)
+    struct run_lane *lane = unit->lane;
+    if (!lane->account)
         return;
-    const struct muster_backend *table = &line->lane->device->backend->table;
-    size_t i = index_of(line, unit->number, step);
-    if (line->account->is_marked[i] &&
-        table->event_record(line->account->ends[i], line->streams[stream_of(line, step)]->state,
+    const struct muster_backend *table = lane_table(lane);
+    size_t i = index_of(lane, unit->number, step);
+    if (lane->account->is_marked[i] &&
+        table->event_record(lane->account->ends[i], lane->streams[stream_of(lane, step)]->state,
                             NULL) != MUSTER_OK)
-        line->account->is_marked[i] = false;
+        lane->account->is_marked[i] = false;
 }
 
-void account_host_step(struct line_unit *unit, uint32_t step)
+void account_host_step(struct lane_unit *unit, uint32_t step)
 {
-    struct line *line = unit->line;
-    trace_step(unit->slot, MUSTER_TRACE_STAGE, unit->host_span, 0, unit->step_status,
-               pipe_step_name(&line->pipeline->declaration, step));
-    if (!line->account)
+    struct run_lane *lane = unit->lane;
+    trace_step(unit, MUSTER_TRACE_STAGE, unit->host_span, 0, unit->step_status,
+               pipe_step_name(lane->plan->declaration, step));
+    if (!lane->account)
         return;
-    size_t i = index_of(line, unit->number, step);
-    line->account->spans[i] = unit->host_span;
-    line->account->is_marked[i] = true;
+    size_t i = index_of(lane, unit->number, step);
+    lane->account->spans[i] = unit->host_span;
+    lane->account->is_marked[i] = true;
 }
 
-static void show_stall(const struct line_unit *unit, uint32_t index, struct time_span span,
+static void show_stall(const struct lane_unit *unit, uint32_t index, struct time_span span,
                        uint32_t stream)
 {
-    const struct line *line = unit->line;
-    const struct pipe_declaration *declaration = &line->pipeline->declaration;
-    const struct pipe_edge *edge = &line->plan->edges[index];
+    const struct run_lane *lane = unit->lane;
+    const struct pipe_declaration *declaration = lane->plan->declaration;
+    const struct pipe_edge *edge = &lane->plan->order->edges[index];
     bool has_buffer = edge->buffer != PIPE_NONE;
-    char name[3 * NAME_BYTES + 8];
+    char name[3 * LANE_NAME_BYTES + 8];
     if (span.end_ns - span.begin_ns < STALL_SHOWN_NS)
         return;
     snprintf(name, sizeof name, "%s -> %s%s%s", pipe_step_name(declaration, edge->from),
              pipe_step_name(declaration, edge->to), has_buffer ? ", " : "",
              has_buffer ? declaration->buffers[edge->buffer].name : "");
-    trace_step(unit->slot, MUSTER_TRACE_STALL, span, stream, MUSTER_OK, name);
+    trace_step(unit, MUSTER_TRACE_STALL, span, stream, MUSTER_OK, name);
 }
 
-void account_stall(const struct line_unit *unit, uint32_t edge, struct time_span span)
+void account_stall(const struct lane_unit *unit, uint32_t edge, struct time_span span)
 {
     show_stall(unit, edge, span, 0);
 }
 
 /* Of what the stream waited for before the step: the edge whose producer ended last, and when. */
-static uint32_t last_holder(const struct line_unit *unit, uint32_t step, uint64_t *ended_ns)
+static uint32_t last_holder(const struct lane_unit *unit, uint32_t step, uint64_t *ended_ns)
 {
-    const struct line *line = unit->line;
+    const struct run_lane *lane = unit->lane;
     uint32_t holder = PIPE_NONE;
-    for (uint32_t i = 0; i < line->plan->edge_count; i++) {
-        const struct pipe_edge *edge = &line->plan->edges[i];
+    for (uint32_t i = 0; i < lane->plan->order->edge_count; i++) {
+        const struct pipe_edge *edge = &lane->plan->order->edges[i];
         bool is_queued = edge->kind == MUSTER_EDGE_EVENT || edge->kind == MUSTER_EDGE_GATE;
         if (edge->to != step || !is_queued || unit->number < edge->distance ||
-            edge->distance >= line->depth)
+            edge->distance >= lane->plan->depth)
             continue;
         uint64_t number = unit->number - edge->distance;
-        uint64_t ns = line->account->spans[index_of(line, number, edge->from)].end_ns;
+        uint64_t ns = lane->account->spans[index_of(lane, number, edge->from)].end_ns;
         if (holder == PIPE_NONE || ns > *ended_ns) {
             holder = i;
             *ended_ns = ns;
@@ -208,12 +208,12 @@ static uint32_t last_holder(const struct line_unit *unit, uint32_t step, uint64_
 }
 
 /* When the device was at the step, as far as its clock and the host's go together. */
-static bool read_span(const struct line_unit *unit, uint32_t step, struct time_span *span)
+static bool read_span(const struct lane_unit *unit, uint32_t step, struct time_span *span)
 {
-    const struct line *line = unit->line;
-    const struct account *account = line->account;
-    const struct muster_backend *table = &line->lane->device->backend->table;
-    size_t i = index_of(line, unit->number, step);
+    const struct run_lane *lane = unit->lane;
+    const struct account *account = lane->account;
+    const struct muster_backend *table = lane_table(lane);
+    size_t i = index_of(lane, unit->number, step);
     uint64_t begin_ns, end_ns;
     if (!account->is_marked[i] ||
         table->event_elapsed(account->base, account->begins[i], &begin_ns, NULL) != MUSTER_OK ||
@@ -227,31 +227,31 @@ static bool read_span(const struct line_unit *unit, uint32_t step, struct time_s
  * Clocks drift apart. No step begins before it was given to its stream, nor ends after it was seen to
  * have ended: where that seems so the base was at another time than was thought.
  */
-static void set_clock(struct line_unit *unit, uint64_t now_ns)
+static void set_clock(struct lane_unit *unit, uint64_t now_ns)
 {
-    struct line *line = unit->line;
+    struct run_lane *lane = unit->lane;
     uint64_t early_ns = 0, late_ns = 0;
-    for (uint32_t s = 1; s + 1 < line->plan->step_count; s++) {
+    for (uint32_t s = 1; s + 1 < lane->plan->order->step_count; s++) {
         struct time_span span;
-        if (pipe_is_host(&line->pipeline->declaration, s) || !read_span(unit, s, &span))
+        if (pipe_is_host(lane->plan->declaration, s) || !read_span(unit, s, &span))
             continue;
-        uint64_t given_ns = line->account->given_ns[index_of(line, unit->number, s)];
+        uint64_t given_ns = lane->account->given_ns[index_of(lane, unit->number, s)];
         if (given_ns > span.begin_ns && given_ns - span.begin_ns > early_ns)
             early_ns = given_ns - span.begin_ns;
         if (span.end_ns > now_ns && span.end_ns - now_ns > late_ns)
             late_ns = span.end_ns - now_ns;
     }
-    line->account->base_ns += early_ns;
-    line->account->base_ns -= early_ns > 0 ? 0 : least(late_ns, line->account->base_ns);
+    lane->account->base_ns += early_ns;
+    lane->account->base_ns -= early_ns > 0 ? 0 : least(late_ns, lane->account->base_ns);
 }
 
 /* The step of the unit, on its stream. */
-static void account_step(struct line_unit *unit, uint32_t step)
+static void account_step(struct lane_unit *unit, uint32_t step)
 {
-    struct line *line = unit->line;
-    struct account *account = line->account;
-    size_t i = index_of(line, unit->number, step);
-    uint32_t stream = stream_of(line, step);
+    struct run_lane *lane = unit->lane;
+    struct account *account = lane->account;
+    size_t i = index_of(lane, unit->number, step);
+    uint32_t stream = stream_of(lane, step);
     uint64_t *stream_ns = &account->stream_ns[stream];
     struct time_span span, *known = &account->spans[i];
     uint64_t held_ns = 0;
@@ -265,24 +265,24 @@ static void account_step(struct line_unit *unit, uint32_t step)
     uint64_t from_ns = *stream_ns > account->given_ns[i] ? *stream_ns : account->given_ns[i];
     uint64_t until_ns = least(span.begin_ns, held_ns);
     if (holder != PIPE_NONE && until_ns > from_ns) {
-        line->counts[holder].stall_ns += until_ns - from_ns;
+        lane->counts[holder].stall_ns += until_ns - from_ns;
         show_stall(unit, holder, (struct time_span){ from_ns, until_ns }, stream + 1);
     }
-    trace_step(unit->slot, MUSTER_TRACE_STAGE, span, stream + 1, unit->results[step],
-               line->pipeline->stages[step - 1].name);
+    trace_step(unit, MUSTER_TRACE_STAGE, span, stream + 1, unit->results_of[step],
+               lane->plan->declaration->stages[step - 1].name);
     *known = span;
     *stream_ns = span.end_ns;
 }
 
 /* From the first stage that is no copy to the last: that is work, and all else transfers. */
-static struct time_span work_span(const struct line_unit *unit)
+static struct time_span work_span(const struct lane_unit *unit)
 {
-    const struct line *line = unit->line;
+    const struct run_lane *lane = unit->lane;
     struct time_span work = { UINT64_MAX, 0 };
     bool copies = false;
-    for (uint32_t s = 1; s + 1 < line->plan->step_count; s++) {
-        const struct time_span *span = &line->account->spans[index_of(line, unit->number, s)];
-        if (line->pipeline->stages[s - 1].flags & MUSTER_COPY) {
+    for (uint32_t s = 1; s + 1 < lane->plan->order->step_count; s++) {
+        const struct time_span *span = &lane->account->spans[index_of(lane, unit->number, s)];
+        if (lane->plan->steps[s - 1].copy_count > 0) {
             copies = true;
             continue;
         }
@@ -294,35 +294,35 @@ static struct time_span work_span(const struct line_unit *unit)
     return copies ? work : (struct time_span){ 0, 0 };
 }
 
-void account_unit(struct line_unit *unit)
+void account_unit(struct lane_unit *unit)
 {
-    struct line *line = unit->line;
-    if (!line->account)
+    struct run_lane *lane = unit->lane;
+    if (!lane->account)
         return;
     set_clock(unit, platform_clock_ns());
-    for (uint32_t s = 1; s + 1 < line->plan->step_count; s++)
-        if (!pipe_is_host(&line->pipeline->declaration, s))
+    for (uint32_t s = 1; s + 1 < lane->plan->order->step_count; s++)
+        if (!pipe_is_host(lane->plan->declaration, s))
             account_step(unit, s);
-    if (!line->lane->uses_host_memory && !unit->is_void)
-        unit->slot->at_kernel = work_span(unit);
+    if (!lane->uses_host_memory && !unit->is_void)
+        unit->at_kernel = work_span(unit);
 }
 
-void account_check(const struct line *line)
+void account_check(const struct run_lane *lane)
 {
-    const struct pipe_declaration *declaration = &line->pipeline->declaration;
-    for (uint32_t i = 0; i < line->plan->edge_count; i++) {
-        const struct pipe_edge *edge = &line->plan->edges[i];
-        const struct edge_count *count = &line->counts[i];
-        uint64_t waits = account_waits(line, edge);
-        if (count->records == line->next && count->waits == waits)
+    const struct pipe_declaration *declaration = lane->plan->declaration;
+    for (uint32_t i = 0; i < lane->plan->order->edge_count; i++) {
+        const struct pipe_edge *edge = &lane->plan->order->edges[i];
+        const struct edge_count *count = &lane->counts[i];
+        uint64_t waits = account_waits(lane, edge);
+        if (count->records == lane->next && count->waits == waits)
             continue;
         run_log(
-            line->job->m, MUSTER_LOG_ERROR,
+            lane->work->group.m, MUSTER_LOG_ERROR,
             "%s: %s -> %s, %u units on: recorded %llu times and waited for %llu times; the plan "
             "has %llu and %llu: please report this",
-            line->lane->device->info.id, pipe_step_name(declaration, edge->from),
+            lane->device->info.id, pipe_step_name(declaration, edge->from),
             pipe_step_name(declaration, edge->to), edge->distance,
             (unsigned long long)count->records, (unsigned long long)count->waits,
-            (unsigned long long)line->next, (unsigned long long)waits);
+            (unsigned long long)lane->next, (unsigned long long)waits);
     }
 }

@@ -8,72 +8,55 @@
  * Timing events before and behind the kernel and at the end give two lengths by its clock, which
  * are counted back from when the host heard of the end. Lanes that copy nothing are not timed.
  */
-#include "run/job/conduct.h"
-
-#include "base/allocator.h"
-
-static bool copies_anything(const struct run_lane *lane)
-{
-    const struct muster_job *job = lane->job;
-    bool has_arrays = false;
-    for (size_t i = 0; i < job->desc.arg_count; i++)
-        has_arrays = has_arrays || job->args[i].kind == MUSTER_ARG_IN || job_writes(&job->args[i]);
-    return has_arrays && !lane->uses_host_memory;
-}
+#include "run/lane/lane.h"
 
 void timing_set_up(struct run_lane *lane)
 {
-    lane->is_timed = copies_anything(lane);
-    for (uint32_t s = 0; lane->is_timed && s < lane->job->core_options.depth; s++)
+    lane->is_timed = true;
+    for (uint32_t u = 0; lane->is_timed && u < lane->plan->depth; u++)
         for (size_t i = 0; i < TIMING_MARKS && lane->is_timed; i++)
-            lane->is_timed = (lane->slots[s].marks[i] = timing_mark_take(lane->device)) != NULL;
+            lane->is_timed = (lane->units[u].marks[i] = timing_mark_take(lane->device)) != NULL;
 }
 
-void timing_give_back(struct lane_slot *slot)
+void timing_give_back(struct lane_unit *unit)
 {
-    struct muster *m = slot->lane->job->m;
+    struct muster *m = unit->lane->work->group.m;
     run_lock(m);
     for (size_t i = 0; i < TIMING_MARKS; i++) {
-        if (slot->marks[i])
-            timing_mark_give_locked(slot->marks[i]);
-        slot->marks[i] = NULL;
+        if (unit->marks[i])
+            timing_mark_give_locked(unit->marks[i]);
+        unit->marks[i] = NULL;
     }
     run_unlock(m);
 }
 
-void timing_mark(struct lane_slot *slot, uint32_t which)
+void timing_mark(struct lane_unit *unit, uint32_t which, const struct run_stream *stream)
 {
-    struct run_stream *stream;
-    struct muster *m = slot->lane->job->m;
-    if (!slot->lane->is_timed || slot->marked != which ||
-        stream_pin_to_finish(m, slot->stream, &stream, NULL) != MUSTER_OK)
-        return;
-    if (stream->device->backend->table.event_record(slot->marks[which]->state, stream->state,
-                                                    NULL) == MUSTER_OK)
-        slot->marked = which + 1;
-    stream_unpin(stream);
+    const struct run_lane *lane = unit->lane;
+    if (lane->is_timed && unit->marked == which &&
+        lane_table(lane)->event_record(unit->marks[which]->state, stream->state, NULL) == MUSTER_OK)
+        unit->marked = which + 1;
 }
 
 /* By the device's clock: how long the unit was at its kernel, and how long ago that ended. */
-static bool read_marks(const struct lane_slot *slot, uint64_t *kernel_ns, uint64_t *after_ns)
+static bool read_marks(const struct lane_unit *unit, uint64_t *kernel_ns, uint64_t *after_ns)
 {
-    if (!slot->lane->is_timed || slot->marked < TIMING_MARKS)
+    if (!unit->lane->is_timed || unit->marked < TIMING_MARKS)
         return false;
-    const struct muster_backend *table = &slot->lane->device->backend->table;
-    void *const states[] = { slot->marks[0]->state, slot->marks[1]->state, slot->marks[2]->state };
+    const struct muster_backend *table = lane_table(unit->lane);
+    void *const states[] = { unit->marks[0]->state, unit->marks[1]->state, unit->marks[2]->state };
     return table->event_elapsed(states[0], states[1], kernel_ns, NULL) == MUSTER_OK &&
            table->event_elapsed(states[1], states[2], after_ns, NULL) == MUSTER_OK;
 }
 
-void timing_read(struct lane_slot *slot)
+void timing_read(struct lane_unit *unit)
 {
     uint64_t kernel_ns, after_ns;
-    slot->at_kernel = (struct time_span){ 0, 0 };
-    if (!read_marks(slot, &kernel_ns, &after_ns) || after_ns > slot->ended_ns ||
-        kernel_ns > slot->ended_ns - after_ns)
+    if (!read_marks(unit, &kernel_ns, &after_ns) || after_ns > unit->ended_ns ||
+        kernel_ns > unit->ended_ns - after_ns)
         return;
-    slot->at_kernel.end_ns = slot->ended_ns - after_ns;
-    slot->at_kernel.begin_ns = slot->at_kernel.end_ns - kernel_ns;
+    unit->at_kernel.end_ns = unit->ended_ns - after_ns;
+    unit->at_kernel.begin_ns = unit->at_kernel.end_ns - kernel_ns;
 }
 
 /* Adds what of the span lies behind all that was added before. */
@@ -86,11 +69,11 @@ static void cover(struct time_cover *cover, struct time_span span)
     cover->until_ns = span.end_ns;
 }
 
-void loss_attempt_locked(struct lane_slot *slot)
+void loss_attempt_locked(struct lane_unit *unit)
 {
-    struct run_lane *lane = slot->lane;
-    struct time_span held = { slot->given_ns, slot->ended_ns };
-    struct time_span at_kernel = slot->at_kernel;
+    struct run_lane *lane = unit->lane;
+    struct time_span held = { unit->given_ns, unit->ended_ns };
+    struct time_span at_kernel = unit->at_kernel;
     /* A kernel that began while its unit was still being given is counted from there on. */
     if (at_kernel.begin_ns < held.begin_ns)
         at_kernel.begin_ns = held.begin_ns;
@@ -100,9 +83,8 @@ void loss_attempt_locked(struct lane_slot *slot)
 }
 
 void loss_add_locked(struct loss *loss, const struct run_lane *lane, uint64_t items,
-                     uint64_t job_end_ns)
+                     uint64_t job_start_ns, uint64_t job_end_ns)
 {
-    const struct muster_job *job = lane->job;
     uint64_t begin_ns = lane->first_ns > 0 ? lane->first_ns : job_end_ns;
     uint64_t end_ns = lane->last_ns > begin_ns ? lane->last_ns : begin_ns;
     uint64_t busy_ns = lane->busy_ns;
@@ -122,7 +104,7 @@ void loss_add_locked(struct loss *loss, const struct run_lane *lane, uint64_t it
     double rate = (double)items / (double)work_ns;
     loss->rate += rate;
     loss->items += items;
-    loss->startup += rate * (double)(begin_ns - job->start_ns);
+    loss->startup += rate * (double)(begin_ns - job_start_ns);
     loss->starved += end_ns - begin_ns > busy_ns ? rate * (double)(end_ns - begin_ns - busy_ns) : 0;
     loss->tail += rate * (double)(job_end_ns - end_ns);
     loss->overhead += rate * (double)(busy_ns - held_ns);

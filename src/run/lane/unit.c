@@ -1,46 +1,46 @@
 /*
  * What a stage's callback can do with the unit it is given, and stages that are a kernel alone.
  */
-#include "run/job/pipeline.h"
+#include "run/lane/lane.h"
 
 #include <string.h>
 
-static const struct muster_stage *stage_of(const struct muster_unit *unit)
+static const struct pipe_declaration *declaration_of(const struct muster_unit *unit)
 {
-    return &unit->line->pipeline->stages[unit->step - 1];
+    return unit->of->lane->plan->declaration;
+}
+
+static const struct pipe_stage *stage_of(const struct muster_unit *unit)
+{
+    return &declaration_of(unit)->stages[unit->step - 1];
 }
 
 static bool is_on_host(const struct muster_unit *unit)
 {
-    return pipe_is_host(&unit->line->pipeline->declaration, unit->step);
+    return pipe_is_host(declaration_of(unit), unit->step);
 }
 
-static struct run_stream *stream_of(const struct muster_unit *unit)
-{
-    return unit->line->streams[unit->line->pipeline->declaration.stages[unit->step - 1].stream];
-}
-
-muster_status unit_call(struct line_unit *of, uint32_t step, uint32_t first_part,
+muster_status unit_call(struct lane_unit *of, uint32_t step, uint32_t first_part,
                         uint32_t part_count, struct muster_error *err)
 {
-    const struct muster_stage *stage = &of->line->pipeline->stages[step - 1];
+    const struct lane_work *work = of->lane->work;
+    const struct lane_step *called = &of->lane->plan->steps[step - 1];
     struct muster_unit *unit = &of->unit;
-    unit->line = of->line;
     unit->of = of;
     unit->step = step;
     unit->first_part = first_part;
     unit->part_count = part_count;
     struct platform_frame frame = { .kind = FRAME_JOB,
-                                    .runtime = of->line->job->m,
-                                    .object = of->line->job };
+                                    .runtime = work->group.m,
+                                    .object = work->object };
     platform_frame_enter(&frame);
     atomic_store(&unit->is_open, true);
-    muster_status status = stage->run(unit, stage->user);
+    muster_status status = called->run(unit, called->user);
     atomic_store(&unit->is_open, false);
     platform_frame_leave(&frame);
     if (status < MUSTER_OK)
-        return muster_error_fill(err, status, 0, NULL, "stage '%s' failed: %s", stage->name,
-                                 muster_status_message(status));
+        return muster_error_fill(err, status, 0, NULL, "stage '%s' failed: %s",
+                                 stage_of(unit)->name, muster_status_message(status));
     return MUSTER_OK;
 }
 
@@ -56,40 +56,40 @@ static muster_status check_open(const struct muster_unit *unit, struct muster_er
 static muster_status check(const struct muster_unit *unit, uint32_t buffer, uint64_t declared,
                            const char *what, struct muster_error *err)
 {
-    const struct muster_pipeline *pipeline = unit->line->pipeline;
+    const struct pipe_declaration *declaration = declaration_of(unit);
     muster_status status = check_open(unit, err);
     if (status != MUSTER_OK)
         return status;
-    if (buffer >= pipeline->declaration.buffer_count)
+    if (buffer >= declaration->buffer_count)
         return muster_error_fill(err, MUSTER_E_INVALID, 0, NULL, "there is no buffer %u", buffer);
     if (!(declared >> buffer & 1))
         return muster_error_fill(err, MUSTER_E_INVALID, 0, "declare it in the stage",
                                  "stage '%s' does not declare that it %s '%s'",
-                                 stage_of(unit)->name, what, pipeline->buffers[buffer].name);
+                                 stage_of(unit)->name, what, declaration->buffers[buffer].name);
     return MUSTER_OK;
 }
 
 muster_status muster_unit_view(struct muster_unit *unit, uint32_t buffer, struct muster_view *view,
                                struct muster_error *err)
 {
-    if (!unit || !unit->line || !view)
+    if (!unit || !unit->of || !view)
         return run_bad_argument(err, "muster_unit_view", "an argument is NULL");
     muster_status status =
         check(unit, buffer, stage_of(unit)->reads | stage_of(unit)->writes, "uses", err);
     if (status != MUSTER_OK)
         return status;
-    struct line_place place = line_place(unit->of, buffer, unit->first_part, unit->part_count);
+    struct unit_place place = unit_place(unit->of, buffer, unit->first_part, unit->part_count);
     *view =
         (struct muster_view){ .host = place.host,
                               .offset = place.offset,
                               .bytes = place.bytes,
                               .capacity = place.capacity,
-                              .generation = unit->of->number / unit->line->buffers[buffer].slots };
+                              .generation = unit->of->number / unit->of->lane->buffers[buffer].slots };
     if (!place.memory)
         return MUSTER_OK;
     view->object = place.memory->object;
     view->address = place.memory->address == 0 ? 0 : place.memory->address + place.offset;
-    if (unit->line->lane->uses_host_memory)
+    if (unit->of->lane->uses_host_memory)
         view->host = (void *)(uintptr_t)view->address;
     return MUSTER_OK;
 }
@@ -97,34 +97,32 @@ muster_status muster_unit_view(struct muster_unit *unit, uint32_t buffer, struct
 muster_status muster_unit_set_bytes(struct muster_unit *unit, uint32_t buffer, size_t bytes,
                                     struct muster_error *err)
 {
-    if (!unit || !unit->line)
+    if (!unit || !unit->of)
         return run_bad_argument(err, "muster_unit_set_bytes", "an argument is NULL");
     muster_status status = check_open(unit, err);
     if (status != MUSTER_OK)
         return status;
-    const struct muster_pipeline *pipeline = unit->line->pipeline;
-    if (buffer >= pipeline->declaration.buffer_count)
+    const struct pipe_declaration *declaration = declaration_of(unit);
+    if (buffer >= declaration->buffer_count)
         return muster_error_fill(err, MUSTER_E_INVALID, 0, NULL, "there is no buffer %u", buffer);
-    if (unit->part_count != 1 || (pipeline->buffers[buffer].flags & MUSTER_CARRIED))
+    if (unit->part_count != 1 || declaration->buffers[buffer].is_carried)
         return muster_error_fill(err, MUSTER_E_INVALID, 0, "set it in a stage for each unit",
                                  "'%s' is carried, or several units share it in stage '%s'",
-                                 pipeline->buffers[buffer].name, stage_of(unit)->name);
-    struct line_place place = line_place(unit->of, buffer, unit->first_part, 1);
+                                 declaration->buffers[buffer].name, stage_of(unit)->name);
+    struct unit_place place = unit_place(unit->of, buffer, unit->first_part, 1);
     if (bytes > place.capacity)
         return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, "make the buffer larger",
                                  "%zu bytes of '%s' are to count, which has room for %zu", bytes,
-                                 pipeline->buffers[buffer].name, place.capacity);
-    *line_bytes(unit->of, buffer, unit->first_part) = bytes;
+                                 declaration->buffers[buffer].name, place.capacity);
+    *unit_bytes(unit->of, buffer, unit->first_part) = bytes;
     return MUSTER_OK;
 }
 
 void muster_unit_range(const struct muster_unit *unit, uint64_t *begin, uint64_t *end)
 {
-    const struct muster_job *job = unit->line->job;
-    struct muster_range range = unit->of->slot->claim.range;
-    uint64_t first = range.begin + unit->first_part * job->part_items;
-    *begin = first;
-    *end = first + least(unit->part_count * job->part_items, range.end - first);
+    *begin =
+        unit->of->claim.range.begin + unit->first_part * unit->of->lane->plan->part_items;
+    *end = *begin + unit_part_items(unit->of, unit->first_part, unit->part_count);
 }
 
 uint32_t muster_unit_count(const struct muster_unit *unit)
@@ -136,136 +134,179 @@ void *muster_unit_native(const struct muster_unit *unit)
 {
     if (is_on_host(unit))
         return NULL;
-    return unit->line->lane->device->backend->table.stream_native(stream_of(unit)->state);
+    const struct run_lane *lane = unit->of->lane;
+    return lane_table(lane)->stream_native(lane->streams[unit_stream(unit->of, unit->step)]->state);
 }
 
 muster_device muster_unit_device(const struct muster_unit *unit)
 {
     return is_on_host(unit) ? (muster_device){ 0, 0 }
-                            : device_handle_locked(unit->line->lane->device);
+                            : device_handle_locked(unit->of->lane->device);
 }
 
 /* Launching. */
 
-static void count_launch(struct line_unit *of, uint32_t step)
-{
-    of->launches[step]++;
-    run_count(&of->line->job->m->counts.line_launches, 1);
-}
-
-/* A launch on the line's own memory, which the plan has ordered. */
-static muster_status launch(struct line_unit *of, uint32_t step, struct muster_kernel *kernel,
-                            uint64_t items, const struct muster_launch_arg *args, size_t arg_count,
-                            struct muster_error *err)
-{
-    struct line *line = of->line;
-    struct run_device *device = line->lane->device;
-    uint32_t stream = line->pipeline->declaration.stages[step - 1].stream;
-    void *state;
-    muster_status status = kernel_get_built(kernel, device, &state, err);
-    if (status != MUSTER_OK || items == 0)
-        return status;
-    const struct muster_launch_desc desc = {
-        .items = items, .args = args, .arg_count = arg_count, .result = &of->results[step]
-    };
-    status = device->backend->table.launch(line->streams[stream]->state, state, &desc, 1, err);
-    if (status == MUSTER_OK)
-        count_launch(of, step);
-    return status;
-}
-
-static uint64_t items_of(const struct line_unit *of, uint32_t first_part, uint32_t part_count)
-{
-    const struct muster_job *job = of->line->job;
-    struct muster_range range = of->slot->claim.range;
-    return least(part_count * job->part_items,
-                 range.end - range.begin - first_part * job->part_items);
-}
-
-muster_status unit_launch_stage(struct line_unit *of, uint32_t step, uint32_t first_part,
-                                uint32_t part_count, struct muster_error *err)
-{
-    const struct muster_stage *stage = &of->line->pipeline->stages[step - 1];
+/* What a step's kernel is launched with; of data a handle, since others may use it too. */
+struct launch {
+    void *state; /* what the device has built of the kernel */
+    uint64_t begin, items;
     struct muster_launch_arg args[MUSTER_ARGS_MAX];
-    const uint64_t masks[] = { stage->reads, stage->writes & ~stage->reads };
-    size_t count = 0;
-    for (size_t m = 0; m < 2; m++)
-        for (uint64_t left = masks[m]; left != 0; left &= left - 1) {
-            struct line_place place =
-                line_place(of, (uint32_t)__builtin_ctzll(left), first_part, part_count);
-            args[count++] =
-                (struct muster_launch_arg){ .memory = place.memory, .offset = place.offset };
-        }
-    return launch(of, step, stage->kernel, items_of(of, first_part, part_count), args, count, err);
+    muster_data data[MUSTER_ARGS_MAX]; /* generation 0: none */
+    struct muster_memory memories[MUSTER_ARGS_MAX]; /* host memory that the device works on */
+    size_t arg_count;
+    bool has_data;
+};
+
+/* The stream counts what was launched there when the unit is over: see finish.c. */
+static muster_status give_launch(struct lane_unit *of, uint32_t step, struct run_stream *stream,
+                                 struct launch *launch, struct muster_error *err)
+{
+    const struct muster_launch_desc desc = { .begin = launch->begin,
+                                             .items = launch->items,
+                                             .args = launch->args,
+                                             .arg_count = launch->arg_count,
+                                             .result = &of->results_of[step] };
+    if (launch->items == 0)
+        return MUSTER_OK;
+    muster_status status =
+        lane_table(of->lane)->launch(stream->state, launch->state, &desc, 1, err);
+    if (status != MUSTER_OK)
+        return status;
+    of->launches[step]++;
+    run_count(&of->lane->work->group.m->counts.line_launches, 1);
+    return MUSTER_OK;
 }
 
-/* Data takes the way of all operations, since others may use it too. */
-static muster_status launch_with_data(struct muster_unit *unit, struct muster_kernel *kernel,
-                                      uint64_t items, struct muster_launch_arg *args,
-                                      const struct muster_unit_arg *given, size_t arg_count,
+/* Data takes the way of all operations: other streams use it too. */
+static muster_status launch_with_data(struct lane_unit *of, uint32_t step, struct launch *launch,
                                       struct muster_error *err)
 {
-    struct line *line = unit->line;
-    struct muster *m = line->job->m;
-    uint32_t stream = line->pipeline->declaration.stages[unit->step - 1].stream;
+    struct muster *m = of->lane->work->group.m;
+    muster_stream stream = of->lane->handles[unit_stream(of, step)];
     struct muster_use uses[MUSTER_USES_MAX];
     muster_block blocks[MUSTER_ARGS_MAX];
     size_t use_count = 0;
     struct operation_run run;
-    void *state;
-    muster_status status = kernel_get_built(kernel, line->lane->device, &state, err);
-    for (size_t i = 0; i < arg_count && status == MUSTER_OK; i++) {
-        if (given[i].data.generation == 0)
+    muster_status status = MUSTER_OK;
+    for (size_t i = 0; i < launch->arg_count && status == MUSTER_OK; i++) {
+        if (launch->data[i].generation == 0)
             continue;
-        status = muster_data_resident(m, given[i].data, line->handles[stream], &blocks[i], err);
+        status = muster_data_resident(m, launch->data[i], stream, &blocks[i], err);
         uses[use_count++] = (struct muster_use){ blocks[i], MUSTER_READS };
     }
     if (status == MUSTER_OK)
-        status =
-            operation_begin(m, line->handles[stream], uses, use_count, HOLDER_OPERATION, &run, err);
+        status = operation_begin(m, stream, uses, use_count, HOLDER_OPERATION, &run, err);
     if (status != MUSTER_OK)
         return status;
-    for (size_t i = 0; i < arg_count; i++)
-        if (given[i].data.generation != 0)
-            args[i] = (struct muster_launch_arg){ .memory = operation_memory(&run, blocks[i]) };
-    const struct muster_launch_desc desc = { .items = items,
-                                             .args = args,
-                                             .arg_count = arg_count,
-                                             .result = &unit->of->results[unit->step] };
-    if (items > 0)
-        status = run.stream->device->backend->table.launch(run.stream->state, state, &desc, 1, err);
+    for (size_t i = 0; i < launch->arg_count; i++)
+        if (launch->data[i].generation != 0)
+            launch->args[i] =
+                (struct muster_launch_arg){ .memory = operation_memory(&run, blocks[i]) };
+    status = give_launch(of, step, run.stream, launch, err);
     if (status != MUSTER_OK) {
         operation_abandon(&run);
         return status;
     }
-    if (items > 0)
-        count_launch(unit->of, unit->step);
     /* No flight of its own: the unit counts as what the device was given. */
     return operation_end(&run, false, 0, err);
+}
+
+static muster_status launch_any(struct lane_unit *of, uint32_t step, struct launch *launch,
+                                struct muster_error *err)
+{
+    return launch->has_data
+               ? launch_with_data(of, step, launch, err)
+               : give_launch(of, step, of->lane->streams[unit_stream(of, step)], launch, err);
+}
+
+/* A piece as the kernel is given it: host memory is where the device works on it. */
+static void set_piece(struct launch *launch, size_t index, const struct unit_place *place)
+{
+    if (place->memory) {
+        launch->args[index] =
+            (struct muster_launch_arg){ .memory = place->memory, .offset = place->offset };
+        return;
+    }
+    launch->memories[index] =
+        (struct muster_memory){ .address = (uintptr_t)place->host, .bytes = place->bytes };
+    launch->args[index] = (struct muster_launch_arg){ .memory = &launch->memories[index] };
+}
+
+static void set_operand(struct launch *launch, size_t index, const struct lane_unit *of,
+                        const struct lane_operand *operand, uint32_t first_part,
+                        uint32_t part_count)
+{
+    switch (operand->kind) {
+    case OPERAND_PIECE: {
+        struct unit_place place = unit_place(of, operand->piece, first_part, part_count);
+        set_piece(launch, index, &place);
+        break;
+    }
+    case OPERAND_VALUE:
+        launch->args[index] =
+            (struct muster_launch_arg){ .value = operand->value, .bytes = operand->bytes };
+        break;
+    case OPERAND_FIRST:
+        launch->args[index] = (struct muster_launch_arg){ .value = &of->claim.range.begin,
+                                                          .bytes = sizeof of->claim.range.begin };
+        break;
+    case OPERAND_DATA:
+        launch->data[index] = operand->data;
+        launch->has_data = true;
+        break;
+    }
+}
+
+muster_status unit_launch_step(struct lane_unit *of, uint32_t step, uint32_t first_part,
+                               uint32_t part_count, struct muster_error *err)
+{
+    struct run_lane *lane = of->lane;
+    const struct lane_step *launched = &lane->plan->steps[step - 1];
+    struct run_stream *stream = lane->streams[unit_stream(of, step)];
+    void **state = &lane->kernels[step - 1];
+    muster_status status = MUSTER_OK;
+    /* The job holds the kernel, so what was built of it stays. */
+    if (!*state)
+        status = kernel_get_built(launched->kernel, lane->device, state, err);
+    if (status != MUSTER_OK)
+        return status;
+    struct launch launch = { .state = *state,
+                             .begin = of->section.begin,
+                             .items = least(unit_part_items(of, first_part, part_count),
+                                            of->section.end - of->section.begin),
+                             .arg_count = launched->operand_count };
+    for (uint32_t i = 0; i < launched->operand_count; i++)
+        set_operand(&launch, i, of, &lane->plan->operands[launched->first_operand + i],
+                    first_part, part_count);
+    timing_mark(of, 0, stream);
+    status = launch_any(of, step, &launch, err);
+    timing_mark(of, 1, stream);
+    return status;
 }
 
 muster_status muster_unit_launch(struct muster_unit *unit, struct muster_kernel *kernel,
                                  uint64_t items, const struct muster_unit_arg *args,
                                  size_t arg_count, struct muster_error *err)
 {
-    struct muster_launch_arg resolved[MUSTER_ARGS_MAX];
+    struct launch launch = { .items = items, .arg_count = arg_count };
     struct kernel_argument checked[MUSTER_ARGS_MAX];
-    bool has_data = false;
-    if (!unit || !unit->line || !kernel || (!args && arg_count > 0) || arg_count > MUSTER_ARGS_MAX)
+    if (!unit || !unit->of || !kernel || (!args && arg_count > 0) || arg_count > MUSTER_ARGS_MAX)
         return run_bad_argument(err, "muster_unit_launch",
                                 "an argument is NULL, or there are more than 16");
     muster_status status = check_open(unit, err);
     if (status != MUSTER_OK)
         return status;
-    if (!kernel_is_of(kernel, unit->line->job->m) || is_on_host(unit))
+    struct lane_work *work = unit->of->lane->work;
+    if (!kernel_is_of(kernel, work->group.m) || is_on_host(unit))
         return run_bad_argument(err, "muster_unit_launch",
                                 "the kernel is another runtime's, or the stage is on the host");
     for (size_t i = 0; i < arg_count; i++) {
         bool is_data = args[i].data.generation != 0;
-        has_data = has_data || is_data;
+        launch.data[i] = args[i].data;
+        launch.has_data = launch.has_data || is_data;
         checked[i] = (struct kernel_argument){ args[i].bytes == 0, args[i].bytes };
         if (args[i].bytes > 0)
-            resolved[i] =
+            launch.args[i] =
                 (struct muster_launch_arg){ .value = args[i].value, .bytes = args[i].bytes };
         if (is_data || args[i].bytes > 0)
             continue;
@@ -273,20 +314,18 @@ muster_status muster_unit_launch(struct muster_unit *unit, struct muster_kernel 
                        err);
         if (status != MUSTER_OK)
             return status;
-        struct line_place place =
-            line_place(unit->of, args[i].buffer, unit->first_part, unit->part_count);
+        struct unit_place place =
+            unit_place(unit->of, args[i].buffer, unit->first_part, unit->part_count);
         if (!place.memory)
             return muster_error_fill(err, MUSTER_E_INVALID, 0, "copy it to the device first",
                                      "'%s' is a host buffer, which kernels do not reach",
-                                     unit->line->pipeline->buffers[args[i].buffer].name);
-        resolved[i] = (struct muster_launch_arg){ .memory = place.memory, .offset = place.offset };
+                                     declaration_of(unit)->buffers[args[i].buffer].name);
+        set_piece(&launch, i, &place);
     }
     status = kernel_check_arguments(kernel, checked, arg_count, err);
     if (status == MUSTER_OK)
-        status = job_hold_kernel(unit->line->job, kernel, err);
-    if (status != MUSTER_OK)
-        return status;
-    if (has_data)
-        return launch_with_data(unit, kernel, items, resolved, args, arg_count, err);
-    return launch(unit->of, unit->step, kernel, items, resolved, arg_count, err);
+        status = work->calls->hold_kernel(work, kernel, err);
+    if (status == MUSTER_OK)
+        status = kernel_get_built(kernel, unit->of->lane->device, &launch.state, err);
+    return status == MUSTER_OK ? launch_any(unit->of, unit->step, &launch, err) : status;
 }

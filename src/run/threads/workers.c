@@ -3,7 +3,7 @@
  * are the user's code and may never return, so nobody joins a thread that has not left by itself.
  */
 #include "base/allocator.h"
-#include "run/job/pipeline.h"
+#include "run/threads/threads.h"
 
 #define WORKERS_MAX 16
 
@@ -13,7 +13,7 @@ struct worker {
 };
 
 struct workers {
-    struct muster_job *job;
+    struct thread_group *group;
     struct platform_mutex lock; /* may be taken with the runtime's */
     struct platform_condition given;
     struct work *first, **last;
@@ -22,11 +22,36 @@ struct workers {
     uint32_t count;
 };
 
+muster_status group_start(struct thread_group *group, struct job_thread *thread,
+                          void (*run)(void *), void *argument, const char *name,
+                          struct muster_error *err)
+{
+    run_lock(group->m);
+    thread->state = THREAD_INSIDE;
+    group->threads++;
+    run_unlock(group->m);
+    muster_status status = platform_thread_start(&thread->thread, run, argument, name, NULL, err);
+    if (status == MUSTER_OK)
+        return MUSTER_OK;
+    run_lock(group->m);
+    thread->state = THREAD_NONE;
+    group->threads--;
+    run_unlock(group->m);
+    return status;
+}
+
+void group_leave_locked(struct thread_group *group, struct job_thread *thread)
+{
+    thread->state = THREAD_LEFT;
+    group->threads--;
+    group->left_locked(group);
+}
+
 static void work(void *argument)
 {
     struct worker *worker = argument;
     struct workers *workers = worker->workers;
-    struct muster_job *job = workers->job;
+    struct thread_group *group = workers->group;
     platform_mutex_lock(&workers->lock);
     for (;;) {
         struct work *mine = workers->first;
@@ -46,9 +71,9 @@ static void work(void *argument)
         platform_condition_wait(&workers->given, &workers->lock, UINT64_MAX);
     }
     platform_mutex_unlock(&workers->lock);
-    run_lock(job->m);
-    job_thread_leave_locked(job, &worker->thread);
-    run_unlock(job->m);
+    run_lock(group->m);
+    group_leave_locked(group, &worker->thread);
+    run_unlock(group->m);
 }
 
 void workers_dismiss(struct workers *workers)
@@ -81,17 +106,17 @@ void workers_free(struct workers *workers)
         platform_thread_join(&workers->all[--workers->count].thread.thread);
     platform_condition_deinit(&workers->given);
     platform_mutex_deinit(&workers->lock);
-    allocator_give(&workers->job->m->allocator, workers, 1, sizeof *workers);
+    allocator_give(&workers->group->m->allocator, workers, 1, sizeof *workers);
 }
 
-muster_status workers_start(struct muster_job *job, uint32_t count, struct workers **out,
+muster_status workers_start(struct thread_group *group, uint32_t count, struct workers **out,
                             struct muster_error *err)
 {
-    struct muster *m = job->m;
+    struct muster *m = group->m;
     struct workers *workers = allocator_take(&m->allocator, 1, sizeof *workers);
     if (!workers)
         return run_no_memory(err, "threads for host stages");
-    workers->job = job;
+    workers->group = group;
     workers->last = &workers->first;
     muster_status status = platform_mutex_init(&workers->lock, err);
     if (status != MUSTER_OK)
@@ -103,7 +128,7 @@ muster_status workers_start(struct muster_job *job, uint32_t count, struct worke
     while (workers->count < count && status == MUSTER_OK) {
         struct worker *worker = &workers->all[workers->count];
         worker->workers = workers;
-        status = job_thread_start(job, &worker->thread, work, worker, "muster-stage", err);
+        status = group_start(group, &worker->thread, work, worker, "muster-stage", err);
         workers->count += status == MUSTER_OK;
     }
     /* One suffices for everything to get on. */

@@ -1,0 +1,272 @@
+/*
+ * What comes of a unit: how its attempt ended, what the core and the device's figures are told, and,
+ * where each item has a status, which of its items made the kernel fail.
+ */
+#include "run/lane/lane.h"
+
+#include "base/invariant.h"
+
+static uint64_t section_items(struct muster_range section)
+{
+    return section.end - section.begin;
+}
+
+/* Whether a part of the unit is being done again. */
+static bool is_part(const struct lane_unit *unit)
+{
+    return section_items(unit->section) < unit_items(unit);
+}
+
+/* The device's figures see units, as of all jobs; the totals see launches. */
+static void begin_load_locked(struct lane_unit *unit)
+{
+    struct run_device *device = unit->lane->device;
+    unit->mark = unit_begin_locked(device, unit_items(unit), unit->kicked_ns);
+    run_count(&device->m->counts.line_units, 1);
+    device_view_locked(device);
+}
+
+static void end_load_locked(struct lane_unit *unit, bool is_done, uint64_t now_ns)
+{
+    struct run_device *device = unit->lane->device;
+    struct run_counts *counts = &device->m->counts;
+    unit_end_locked(device, unit->mark, unit_items(unit), is_done, now_ns);
+    run_count(is_done ? &counts->line_units_done : &counts->line_units_failed, 1);
+    device_view_locked(device);
+}
+
+static void count_launches_ended(const struct lane_unit *unit)
+{
+    struct run_counts *counts = &unit->lane->work->group.m->counts;
+    for (uint32_t s = 1; s < lane_sink(unit->lane); s++) {
+        bool is_done = unit->ended == MUSTER_OK && unit->results_of[s] == MUSTER_OK;
+        if (unit->launches[s] > 0)
+            run_count(is_done ? &counts->line_launches_done : &counts->line_launches_failed,
+                      unit->launches[s]);
+    }
+}
+
+/* As if nothing of it had been done yet. */
+static void reset(struct lane_unit *unit)
+{
+    const struct lane_plan *plan = unit->lane->plan;
+    unit->next = 0;
+    unit->is_void = unit->asks = unit->is_over = unit->must_rerun = false;
+    unit->asked_ns = 0;
+    for (uint32_t s = 0; s < plan->order->step_count; s++) {
+        unit->results_of[s] = MUSTER_OK;
+        unit->is_untold[s] = unit->has_arrived[s] = false;
+        unit->launches[s] = 0;
+    }
+    for (size_t i = 0; unit->bytes && i < (size_t)plan->piece_count * plan->parts_max; i++)
+        unit->bytes[i] = SIZE_MAX;
+    unit->given = unit->ended = unit->result = MUSTER_OK;
+    unit->is_refused = unit->is_broken_off = false;
+    unit->marked = 0;
+    unit->at_kernel = (struct time_span){ 0, 0 };
+}
+
+void unit_start_locked(struct lane_unit *unit, uint64_t number, uint64_t now_ns)
+{
+    uint64_t items = unit_items(unit);
+    unit->number = number;
+    unit->part_count = (uint32_t)((items - 1) / unit->lane->plan->part_items + 1);
+    unit->kicked_ns = now_ns;
+    unit->section = (struct muster_range){ 0, items };
+    unit->section_count = 0;
+    unit->copied_bytes = 0;
+    reset(unit);
+    run_count(&unit->lane->work->group.m->counts.units_started, 1);
+    begin_load_locked(unit);
+}
+
+/* How it ended. */
+
+/* User code says MUSTER_E_FAILED for bad luck, and anything else for a refusal that will stand. */
+static bool is_bad_luck(muster_status result)
+{
+    return result == MUSTER_E_FAILED || result == MUSTER_E_STREAM_FAILED;
+}
+
+static enum job_end judge(const struct lane_unit *unit)
+{
+    muster_status given = unit->is_refused ? MUSTER_OK : unit->given;
+    if (muster_status_discards(given) == MUSTER_DISCARD_DEVICE ||
+        muster_status_discards(unit->ended) == MUSTER_DISCARD_DEVICE)
+        return JOB_END_DEVICE;
+    if (unit->is_broken_off)
+        return JOB_END_DROPPED;
+    if (unit->is_refused && !is_bad_luck(unit->given))
+        return JOB_END_USER;
+    if (unit->given != MUSTER_OK || unit->ended != MUSTER_OK || is_bad_luck(unit->result))
+        return JOB_END_UNIT;
+    return unit->result == MUSTER_OK ? JOB_END_OK : JOB_END_USER;
+}
+
+muster_status unit_failure(const struct lane_unit *unit)
+{
+    return unit->given != MUSTER_OK   ? unit->given
+           : unit->ended != MUSTER_OK ? unit->ended
+                                      : unit->result;
+}
+
+/* Which items fail. */
+
+/* Whether it is to be found out which of the unit's items the kernel refuses, or is being found out. */
+static bool is_isolating_locked(const struct lane_unit *unit)
+{
+    if (!unit->statuses || unit->given != MUSTER_OK || unit->ended != MUSTER_OK ||
+        unit->is_broken_off)
+        return false;
+    if (unit->result == MUSTER_OK)
+        return unit->section_count > 0;
+    /* Bad luck, as it says, is tried elsewhere first. */
+    return !is_bad_luck(unit->result) ||
+           job_is_last_try(unit->lane->work->core, unit->claim.ticket);
+}
+
+/* Halves a section that failed, or notes the status of an item that did so alone. */
+static void note_section(struct lane_unit *unit)
+{
+    struct muster_range section = unit->section;
+    uint64_t middle = section.begin + section_items(section) / 2;
+    if (unit->result == MUSTER_OK)
+        return;
+    if (section_items(section) == 1) {
+        unit->statuses[section.begin] = unit->result;
+        unit->result = MUSTER_OK;
+        return;
+    }
+    INVARIANT(unit->section_count + 2 <= UNIT_SECTIONS_MAX);
+    unit->sections[unit->section_count++] = (struct muster_range){ middle, section.end };
+    unit->sections[unit->section_count++] = (struct muster_range){ section.begin, middle };
+}
+
+/*
+ * Where each item has a status: finds out which items made the kernel fail, by doing both halves of
+ * what failed again. True if there is a section left to be done.
+ */
+static bool isolate_locked(struct lane_unit *unit)
+{
+    if (!is_isolating_locked(unit))
+        return false;
+    note_section(unit);
+    return unit->section_count > 0;
+}
+
+/* The end. */
+
+/* What is to be told of the unit's outputs when they are delivered. */
+static void note_bytes_locked(struct lane_unit *unit)
+{
+    const struct lane_plan *plan = unit->lane->plan;
+    for (uint32_t i = 0; unit->result_bytes && i < plan->piece_count; i++) {
+        const struct lane_piece *piece = &plan->pieces[i];
+        if (!plan->declaration->buffers[piece->buffer].is_output)
+            continue;
+        for (uint32_t part = 0; part < unit->part_count; part++)
+            unit->result_bytes[piece->output_at * plan->parts_max + part] =
+                unit_part_bytes(unit, i, part);
+    }
+}
+
+/* Its device has finished with the unit for this time. */
+static void note_end_locked(struct lane_unit *unit)
+{
+    struct run_lane *lane = unit->lane;
+    for (uint32_t s = 1; s < lane_sink(lane) && unit->result == MUSTER_OK; s++)
+        unit->result = unit->results_of[s];
+    /* Count the unit as on the device from its first stage where stages are given one by one. */
+    if (!lane->plan->counts_giving)
+        unit->given_ns = unit->kicked_ns;
+    lane->unit_ns = unit->ended_ns - unit->kicked_ns;
+    /* From the end of one to the end of the next, on the average; less than a unit takes. */
+    if (lane->ended_ns != 0)
+        lane->interval_ns = (3 * lane->interval_ns + (unit->ended_ns - lane->ended_ns)) / 4;
+    lane->ended_ns = unit->ended_ns;
+    /* What was broken off because the job is over says nothing of the unit. */
+    unit->is_broken_off = unit->is_void && unit->given == MUSTER_OK && unit->ended == MUSTER_OK &&
+                          unit->result == MUSTER_OK;
+    count_launches_ended(unit);
+    loss_attempt_locked(unit);
+}
+
+static void finish_unit_locked(struct lane_unit *unit)
+{
+    struct run_lane *lane = unit->lane;
+    struct lane_work *work = lane->work;
+    uint64_t now_ns = platform_clock_ns();
+    unit_count_sink(unit);
+    note_bytes_locked(unit);
+    end_load_locked(unit, unit_failure(unit) == MUSTER_OK && !unit->is_broken_off, unit->ended_ns);
+    unit->is_running = false;
+    work->outstanding--;
+    work->calls->finish_locked(unit, judge(unit), now_ns);
+    lane->last_ns = now_ns;
+    if (--lane->running == 0)
+        lane->busy_ns += now_ns - lane->busy_since_ns;
+}
+
+/* Does the next section of a unit, whose slots nothing else uses; or breaks it off. */
+static void rerun_locked(struct lane_unit *unit)
+{
+    struct run_lane *lane = unit->lane;
+    if (!job_restart(lane->work->core, unit->claim.ticket, platform_clock_ns())) {
+        unit->is_broken_off = true;
+        finish_unit_locked(unit);
+        return;
+    }
+    unit->section = unit->sections[--unit->section_count];
+    reset(unit);
+    /* Counts of edges go by units. */
+    lane->was_refused = true;
+}
+
+/* One that is over for this time: finishes it, unless a section of it is to be done again. */
+static void see_end_locked(struct lane_unit *unit)
+{
+    note_end_locked(unit);
+    unit->must_rerun = isolate_locked(unit);
+    if (!unit->must_rerun)
+        finish_unit_locked(unit);
+}
+
+void lane_finish_locked(struct run_lane *lane)
+{
+    bool are_all_over = true;
+    for (uint32_t i = 0; i < lane->plan->depth; i++) {
+        struct lane_unit *unit = lane_unit_nth(lane, i);
+        if (unit && unit->is_over && !unit->must_rerun)
+            see_end_locked(unit);
+        are_all_over = are_all_over && (!unit || !unit->is_running || unit->must_rerun);
+    }
+    /* Until all sections are done nothing else uses the slots, where units share them. */
+    bool is_shared = lane->plan->width == 1;
+    lane->is_isolating = false;
+    for (uint32_t i = 0; i < lane->plan->depth; i++) {
+        struct lane_unit *unit = lane_unit_nth(lane, i);
+        if (unit && unit->must_rerun && (!is_shared || (are_all_over && !lane->is_isolating)))
+            rerun_locked(unit);
+        lane->is_isolating =
+            lane->is_isolating ||
+            (is_shared && unit && unit->is_running && (unit->must_rerun || is_part(unit)));
+    }
+    while (lane->oldest < lane->next && !lane_unit_at(lane, lane->oldest)->is_running)
+        lane->oldest++;
+    lane->work->calls->tell_locked(lane->work);
+}
+
+void lane_leave_units_locked(struct run_lane *lane)
+{
+    for (uint32_t i = 0; lane->units && i < lane->plan->depth; i++)
+        if (lane->units[i].is_running)
+            end_load_locked(&lane->units[i], false, platform_clock_ns());
+}
+
+void lane_forget(struct run_lane *lane)
+{
+    for (uint32_t i = 0; lane->units && i < lane->plan->depth; i++) {
+        lane->work->outstanding -= lane->units[i].is_running;
+        lane->units[i].is_running = false;
+    }
+}

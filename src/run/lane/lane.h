@@ -1,0 +1,395 @@
+/*
+ * Lanes: one device working on one job. The lane's thread does everything that has to do with the
+ * device: it takes units from the core, enqueues each step of each unit when the plan's edges allow it,
+ * oldest unit first, looks which have arrived, and hands what is over back. Host steps run on the
+ * job's workers. A lane's units are numbered; unit k works in slot k modulo a buffer's slots, and
+ * records its events in instance k modulo the lane's depth.
+ *
+ * Of the caller's units several may make up one of the lane's: those that a stage takes together, or
+ * that share copies and launches because they are small. They lie one behind the other in each slot
+ * and are called parts here.
+ *
+ * All that more than one thread touches is guarded by the runtime's lock, unless it says otherwise.
+ */
+#ifndef RUN_LANE_H
+#define RUN_LANE_H
+
+#include "core/job.h"
+#include "run/lane/plan.h"
+#include "run/memory/kernel.h"
+#include "run/memory/memory.h"
+#include "run/threads/threads.h"
+
+struct run_lane;
+struct lane_unit;
+struct lane_work;
+
+/* Timing events around a unit's kernel: before it, behind it, and at the end of the unit. */
+#define TIMING_MARKS 3u
+struct timing_mark;
+
+struct time_span {
+    uint64_t begin_ns, end_ns;
+};
+
+/* How much of the time spans cover together, which come in the order in which they end. */
+struct time_cover {
+    uint64_t ns, until_ns;
+};
+
+/* What a job does for its lanes. All are called with the lock. */
+struct lane_calls {
+    /*
+     * Claims a unit and takes a buffer for its results: then the unit is running. It is not if it
+     * was taken back at once. False: there is none.
+     */
+    bool (*claim_locked)(struct run_lane *lane, struct lane_unit *unit, uint64_t now_ns);
+    /* Hands an attempt that has ended so to the core, and its buffer to whom that belongs now. */
+    void (*finish_locked)(struct lane_unit *unit, enum job_end end, uint64_t now_ns);
+    /* The core was told something: wakes those who have something to do now. */
+    void (*tell_locked)(struct lane_work *work);
+    /* It is time to look for what is overdue. */
+    void (*look_locked)(struct lane_work *work, uint64_t now_ns);
+    /* A callback launches the kernel: it stays loaded as long as the job's memory. Without the lock. */
+    muster_status (*hold_kernel)(struct lane_work *work, struct muster_kernel *kernel,
+                                 struct muster_error *err);
+};
+
+/* What the lanes of a job share. */
+struct lane_work {
+    struct thread_group group;
+    const struct lane_calls *calls;
+    const void *object; /* the job, as platform frames name it */
+    struct job *core;   /* borrowed of the job */
+    uint32_t number;    /* of the job in traces, from 1 */
+    struct workers *workers; /* owned by the job; NULL: there are no host steps */
+    uint32_t outstanding;    /* units that a device may still be working on */
+    uint32_t lane_threads;   /* of the group's threads */
+    bool must_leave;         /* the job is over: lanes leave */
+    bool is_abandoned;       /* the runtime closes: lanes leave, whatever their devices still do */
+};
+
+/* A range is halved at most so often, and one half is kept each time. */
+#define UNIT_SECTIONS_MAX 65
+
+/* What a callback is given. */
+struct muster_unit {
+    struct lane_unit *of;
+    uint32_t step;
+    uint32_t first_part, part_count;
+    _Atomic bool is_open; /* its callback is running */
+};
+
+enum host_state { HOST_IDLE, HOST_RUNNING, HOST_RETURNED };
+
+/* One of the lane's places for a unit. */
+struct lane_unit {
+    struct run_lane *lane;
+    bool is_running; /* a device may be working in it */
+    uint64_t number;
+    struct job_claim claim;
+    uint32_t part_count;
+    /* Set by the job with the claim: */
+    uint32_t buffer;         /* which of the job's result buffers it has */
+    char *results;           /* its memory; NULL: nothing is written */
+    muster_status *statuses; /* in it: of each item; NULL: nobody wants them */
+    size_t *result_bytes;    /* of each output and part; NULL: as the plan has them */
+    char *ring;              /* of a source: the one the unit is read from */
+    const char *supplied;    /* the unit's first item there */
+    /* How it goes: */
+    muster_status given;         /* how giving it to the device went */
+    bool is_refused;             /* `given` is what a host stage said */
+    struct muster_error problem; /* why it went wrong */
+    muster_status ended;         /* how the streams got to its end */
+    muster_status result;        /* how its kernels ended */
+    uint64_t kicked_ns, given_ns, ended_ns;
+    uint32_t next; /* the step to be enqueued or begun next; past the stages: all are given */
+    bool is_void;  /* failed, or not wanted any more: what is left of it only records */
+    bool asks;     /* the driver would not queue a wait of the next step: the host waits instead */
+    bool is_over;  /* nothing of it is with the device, nor with a worker */
+    bool is_broken_off; /* there was something left when the job ended, or another attempt was first */
+    _Atomic uint32_t bells; /* calls at its end that have not come */
+    /*
+     * Items of the unit that are being done: all, unless it is being found out which of them fail.
+     * Then `sections` are those that are still to be looked at, each half of the one before.
+     */
+    struct muster_range section;
+    struct muster_range sections[UNIT_SECTIONS_MAX];
+    uint32_t section_count;
+    bool must_rerun; /* the last of the sections is next, when nothing else is in flight */
+    /* Host steps: */
+    _Atomic uint32_t host_state;
+    struct work work;
+    struct muster_unit unit;
+    muster_status step_status; /* of the host step that returned */
+    struct muster_error step_problem;
+    uint64_t asked_ns;          /* when the next step was first held up; 0: it was not */
+    uint32_t holder;            /* by which edge */
+    struct time_span host_span; /* the host step that returned, where that is measured */
+    /* Of each step: */
+    struct run_event **events; /* NULL: it does not record */
+    bool *is_untold;           /* its record failed, the stream must be asked */
+    bool *has_arrived;         /* seen */
+    muster_status *results_of; /* of its kernels */
+    uint32_t *launches;
+    size_t *bytes; /* of each piece and part; SIZE_MAX, or NULL altogether: as declared */
+    /* Figures: */
+    struct timing_mark *marks[TIMING_MARKS]; /* borrowed of the device; NULL: not timed */
+    uint32_t marked;                         /* of them, recorded for this unit */
+    struct time_span at_kernel;              /* 0: not known */
+    uint64_t copied_bytes;                   /* to and from the device */
+    struct throughput_mark mark;             /* in the device's figures */
+};
+
+/* A buffer on the lane's device. */
+struct lane_buffer {
+    uint32_t slots;
+    muster_block block;          /* of device memory; generation 0: none */
+    struct muster_memory memory; /* of the block */
+    char *host; /* pinned memory of the lane; NULL: on the device, or the job's */
+};
+
+struct edge_count {
+    uint64_t records, waits, stall_ns;
+};
+
+/* One device working on one job. */
+struct run_lane {
+    struct lane_work *work;
+    struct run_device *device; /* pinned until the job is over; there as long as it has streams */
+    bool has_device_pin;
+    uint32_t index;
+    struct job_thread thread;
+    struct platform_condition changed; /* there is something for it to do */
+    bool has_condition;
+    /* How often that was said. Written with the lock; relaxed: its thread takes that before it acts. */
+    _Atomic uint64_t changes;
+    /* Counts among the device's `stuck_calls`. Written with the lock; its thread reads it without. */
+    _Atomic bool is_stuck;
+    bool uses_host_memory; /* kernels work on arrays and result buffers themselves */
+    struct lane_plan *plan;  /* owns */
+    struct lane_unit *units; /* owns: as many as the plan's depth */
+    void *unit_memory;       /* owns: what the units point to */
+    size_t unit_bytes;
+    uint64_t oldest, next; /* numbers: [oldest, next) are in flight */
+    struct run_stream *streams[MUSTER_ROLES_MAX]; /* pinned; NULL: not there */
+    muster_stream handles[MUSTER_ROLES_MAX];
+    struct lane_buffer buffers[MUSTER_BUFFERS_MAX];
+    void *kernels[MUSTER_STAGES_MAX]; /* what the device has built of each stage's; borrowed */
+    uint64_t staged;                  /* pieces, bits: workers move them to pinned slots */
+    void *pinned[2];                  /* memory of the job's that the device knows; NULL: none */
+    bool has_bell;                    /* the end of a unit is told by a call, and need not be asked */
+    bool is_over;        /* the job: units in flight are not wanted any more */
+    bool is_lost;        /* the device: an event has ended with that */
+    bool must_renew;     /* a stream failed: when nothing is in flight they are all left */
+    bool was_refused;    /* a wait or a record, once: counts are not what they should be */
+    bool awaits_device;  /* something was asked of the device and is not there yet */
+    bool is_isolating;   /* a unit is run again in sections: nothing else is begun */
+    uint32_t host_steps; /* that workers have, or are about to have */
+    bool is_held_up;     /* by them, as the core knows */
+    uint64_t moved_ns;   /* when something last went on */
+    uint64_t ended_ns;   /* when a unit last ended; 0: none has */
+    uint64_t interval_ns;                  /* between two such ends, on the average */
+    uint64_t unit_ns;                      /* how long a unit took, lately */
+    uint64_t terminal;                     /* bit for each step whose arrival ends a unit */
+    uint64_t recording;                    /* bit for each step that records */
+    uint64_t behind[PIPE_STEPS_MAX];       /* of each step: bits of those that are over by then */
+    uint32_t segment_last[PIPE_STEPS_MAX]; /* the last device step of each segment; 0: none */
+    void *gates[MUSTER_EDGES_MAX];         /* own; of gate edges */
+    struct edge_count counts[MUSTER_EDGES_MAX];
+    struct account *account; /* owns; NULL: stalls of streams are not measured */
+    uint32_t running;        /* units that are */
+    uint64_t first_ns, last_ns, busy_since_ns, busy_ns;
+    bool is_timed;
+    struct time_cover held, at_kernel; /* the device had a whole unit; one was at its kernel */
+    bool was_hung;                     /* as last told of in a trace */
+};
+
+static inline uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline uint64_t unit_items(const struct lane_unit *unit)
+{
+    return unit->claim.range.end - unit->claim.range.begin;
+}
+
+static inline uint32_t lane_sink(const struct run_lane *lane)
+{
+    return lane->plan->order->step_count - 1;
+}
+
+static inline struct lane_unit *lane_unit_at(const struct run_lane *lane, uint64_t number)
+{
+    return &lane->units[number % lane->plan->depth];
+}
+
+static inline bool lane_is_host_step(const struct run_lane *lane, uint32_t step)
+{
+    return pipe_is_host(lane->plan->declaration, step);
+}
+
+static inline const struct muster_backend *lane_table(const struct run_lane *lane)
+{
+    return &lane->device->backend->table;
+}
+
+/*
+ * One of the lane's units, for each index below the depth; NULL: it has none there. The oldest comes
+ * first, unless units have nothing to do with each other.
+ */
+static inline struct lane_unit *lane_unit_nth(const struct run_lane *lane, uint32_t index)
+{
+    struct lane_unit *unit = lane->plan->width > 1 ? &lane->units[index]
+                                                   : lane_unit_at(lane, lane->oldest + index);
+    return unit->is_running ? unit : NULL;
+}
+
+/* Which of the lane's streams a step of the unit goes to. */
+static inline uint32_t unit_stream(const struct lane_unit *unit, uint32_t step)
+{
+    const struct lane_plan *plan = unit->lane->plan;
+    return plan->declaration->stages[step - 1].stream * plan->width +
+           (uint32_t)(unit - unit->lane->units) % plan->width;
+}
+
+/* There is something for the lane to do. */
+static inline void lane_wake_locked(struct run_lane *lane)
+{
+    atomic_fetch_add_explicit(&lane->changes, 1, memory_order_relaxed);
+    platform_condition_wake_all(&lane->changed);
+}
+
+/* set_up.c: what a lane needs on its device. */
+/*
+ * Takes all of it for the plan, which the lane then owns. `memory` and `ring` are the job's, made known
+ * to a device that copies them. On failure the lane can be torn down.
+ */
+struct lane_memory {
+    void *results, *ring; /* NULL: none */
+    size_t result_bytes, ring_bytes;
+};
+muster_status lane_set_up(struct run_lane *lane, const struct lane_memory *memory, uint64_t items,
+                          struct muster_error *err);
+/*
+ * Gives back what the lane has, unless a hung device may still use it; may be called again. The
+ * lane's thread does it, since driver calls may not return.
+ */
+void lane_tear_down(struct run_lane *lane);
+/* Its own memory, after it was torn down. */
+void lane_free(struct run_lane *lane);
+
+/* lane.c: the thread. */
+/* Claims, starts, finishes units until the job is over. */
+void lane_run(void *lane);
+/* A driver call of the lane's does not return: its device is given nothing more until it does. */
+void lane_note_stuck_locked(struct run_lane *lane);
+/* For a lane that has left at the runtime's end: its device turned out to have finished its units. */
+void lane_forget(struct run_lane *lane);
+
+/* place.c */
+/* Where parts of a unit lie: `count` of them from the first on. */
+struct unit_place {
+    char *host;                         /* NULL: on the device */
+    const struct muster_memory *memory; /* NULL: on the host */
+    uint64_t offset;                    /* into the memory */
+    size_t bytes, capacity;
+};
+struct unit_place unit_place(const struct lane_unit *unit, uint32_t piece, uint32_t first_part,
+                             uint32_t part_count);
+/* How many bytes of a part count. */
+size_t unit_part_bytes(const struct lane_unit *unit, uint32_t piece, uint32_t part);
+/* How many were set to; SIZE_MAX: none. */
+size_t unit_set_bytes(const struct lane_unit *unit, uint32_t piece, uint32_t part);
+static inline size_t *unit_bytes(const struct lane_unit *unit, uint32_t piece, uint32_t part)
+{
+    return &unit->bytes[piece * unit->lane->plan->parts_max + part];
+}
+/* Items of the parts. */
+uint64_t unit_part_items(const struct lane_unit *unit, uint32_t first_part, uint32_t part_count);
+/* On a worker: moves the unit's part of the caller's arrays to where the device can copy it from. */
+void unit_stage_input(struct lane_unit *unit);
+
+/* step.c: steps of units and the edges between them. */
+/* Enqueues and begins what it can of all units, oldest first; true if that was anything. */
+bool lane_move_units(struct run_lane *lane);
+/* Whether all of the unit is over: nothing of it is with the device, nor with a worker. */
+bool unit_is_over(struct lane_unit *unit);
+/* The sink's edges are kept by the job. */
+void unit_count_sink(struct lane_unit *unit);
+
+/* launch.c */
+/* Runs the stage's callback for parts of the unit. */
+muster_status unit_call(struct lane_unit *unit, uint32_t step, uint32_t first_part,
+                        uint32_t part_count, struct muster_error *err);
+/* Launches the kernel of a stage that has no callback. */
+muster_status unit_launch_step(struct lane_unit *unit, uint32_t step, uint32_t first_part,
+                               uint32_t part_count, struct muster_error *err);
+
+/* finish.c: what comes of a unit. */
+/* The unit that was claimed begins. */
+void unit_start_locked(struct lane_unit *unit, uint64_t number, uint64_t now_ns);
+/* Finishes units that are over, or has them run again in sections. */
+void lane_finish_locked(struct run_lane *lane);
+/* The lane leaves units that its device has not finished. */
+void lane_leave_units_locked(struct run_lane *lane);
+/* Why the attempt failed. */
+muster_status unit_failure(const struct lane_unit *unit);
+
+/* trace.c: what a trace and the totals are told. */
+void trace_attempt_locked(struct lane_unit *unit, enum job_end end, enum job_verdict verdict,
+                          uint64_t now_ns);
+/*
+ * A stage or a stall, on a stream counted from 1, or 0 on the host. `name` is cut off where it is too
+ * long. Any thread, with or without the lock.
+ */
+void trace_step(const struct lane_unit *unit, enum muster_trace_kind kind, struct time_span span,
+                uint32_t stream, muster_status status, const char *name);
+/* What the core thinks of the lane's device may have changed. */
+void trace_health_locked(struct run_lane *lane);
+
+/* loss.c: where a job's time went. */
+/* Timing is for the report alone: where it cannot be had the lane does without. */
+void timing_set_up(struct run_lane *lane);
+void timing_give_back(struct lane_unit *unit);
+/* Records the unit's mark of that number behind what the stream was given; they come in order. */
+void timing_mark(struct lane_unit *unit, uint32_t which, const struct run_stream *stream);
+/* After the unit's end, with no lock held. */
+void timing_read(struct lane_unit *unit);
+void loss_attempt_locked(struct lane_unit *unit);
+
+/* Sums over lanes, each weighted with the rate at which the lane works when it does. */
+struct loss {
+    double rate; /* items in a nanosecond */
+    double startup, starved, tail, transfer, overhead;
+    uint64_t items;
+};
+/* From `job_start_ns` until `job_end_ns`, the end of the job or of what is reported of it. */
+void loss_add_locked(struct loss *loss, const struct run_lane *lane, uint64_t items,
+                     uint64_t job_start_ns, uint64_t job_end_ns);
+void loss_report(const struct loss *loss, struct muster_report *report);
+
+/*
+ * account.c: when stages were at work and how long edges held them up, by timing events; where those
+ * cannot be had, of host steps alone. Nothing is done unless the plan is accounted.
+ */
+void account_set_up(struct run_lane *lane);
+void account_begin_step(struct lane_unit *unit, uint32_t step);
+void account_end_step(struct lane_unit *unit, uint32_t step);
+/* The unit's host_span is what a host step took. */
+void account_host_step(struct lane_unit *unit, uint32_t step);
+/* The host has held a step of the unit up for so long, because of the edge. */
+void account_stall(const struct lane_unit *unit, uint32_t edge, struct time_span span);
+/* All of the unit has arrived. */
+void account_unit(struct lane_unit *unit);
+/* The lane has ended: whether each edge was recorded and waited for as the plan has it. */
+void account_check(const struct run_lane *lane);
+void account_free(struct run_lane *lane);
+/* How often the plan has the edge recorded and waited for, for the units that the lane has begun. */
+static inline uint64_t account_waits(const struct run_lane *lane, const struct pipe_edge *edge)
+{
+    return lane->next > edge->distance ? lane->next - edge->distance : 0;
+}
+
+#endif

@@ -1,0 +1,366 @@
+/*
+ * What a lane needs on its device, for the plan it carries out: streams, buffers, events, gates.
+ */
+#include "run/lane/lane.h"
+
+#include "base/allocator.h"
+
+#include <string.h>
+
+#define WORKERS_PER_JOB 4u
+
+static struct muster *runtime_of(const struct run_lane *lane)
+{
+    return lane->work->group.m;
+}
+
+static uint32_t stream_count(const struct run_lane *lane)
+{
+    return lane->plan->declaration->stream_count * lane->plan->width;
+}
+
+static muster_status take_streams(struct run_lane *lane, struct muster_error *err)
+{
+    struct muster *m = runtime_of(lane);
+    for (uint32_t i = 0; i < stream_count(lane); i++) {
+        muster_status status = muster_stream_acquire(m, device_handle_locked(lane->device), 0,
+                                                     &lane->handles[i], err);
+        if (status == MUSTER_OK) {
+            status = stream_pin(m, lane->handles[i], &lane->streams[i], err);
+            if (status != MUSTER_OK)
+                muster_stream_release(m, lane->handles[i], NULL);
+        }
+        if (status != MUSTER_OK)
+            return status;
+    }
+    return MUSTER_OK;
+}
+
+static void give_streams(struct run_lane *lane)
+{
+    for (uint32_t i = 0; i < MUSTER_ROLES_MAX; i++) {
+        if (!lane->streams[i])
+            continue;
+        stream_unpin(lane->streams[i]);
+        muster_stream_release(runtime_of(lane), lane->handles[i], NULL);
+        lane->streams[i] = NULL;
+    }
+}
+
+static muster_status make_device_buffer(struct run_lane *lane, struct lane_buffer *buffer,
+                                        uint64_t bytes, bool is_carried, struct muster_error *err)
+{
+    struct muster *m = runtime_of(lane);
+    struct muster_block_info info = { .size = sizeof info };
+    muster_status status = muster_block_allocate(m, lane->handles[0], bytes, &buffer->block, err);
+    if (status == MUSTER_OK && is_carried)
+        status = muster_fill(m, lane->handles[0], buffer->block, 0, 0, bytes, err);
+    if (status == MUSTER_OK)
+        status = muster_block_info(m, buffer->block, &info, err);
+    buffer->memory = (struct muster_memory){ info.address, info.object, bytes };
+    return status;
+}
+
+static muster_status make_host_buffer(struct run_lane *lane, struct lane_buffer *buffer,
+                                      size_t bytes, bool is_carried, struct muster_error *err)
+{
+    void *memory;
+    muster_status status = muster_host_allocate(
+        runtime_of(lane), device_handle_locked(lane->device), bytes, &memory, err);
+    if (status != MUSTER_OK)
+        return status;
+    buffer->host = memory;
+    if (is_carried)
+        memset(buffer->host, 0, bytes);
+    return MUSTER_OK;
+}
+
+static muster_status make_buffers(struct run_lane *lane, struct muster_error *err)
+{
+    const struct pipe_declaration *declaration = lane->plan->declaration;
+    muster_status status = MUSTER_OK;
+    for (uint32_t i = 0; i < declaration->buffer_count && status == MUSTER_OK; i++) {
+        const struct pipe_buffer *declared = &declaration->buffers[i];
+        struct lane_buffer *buffer = &lane->buffers[i];
+        buffer->slots = declared->slots;
+        if (declared->is_output || (declared->is_input && lane->staged == 0))
+            continue;
+        /* A staged unit has its own place too. */
+        if (declared->is_input)
+            buffer->slots = lane->plan->depth;
+        uint64_t bytes = (uint64_t)buffer->slots * lane->plan->slot_bytes[i];
+        /* Without items there is nothing to keep. */
+        if (bytes == 0)
+            continue;
+        status = declared->is_host
+                     ? make_host_buffer(lane, buffer, bytes, declared->is_carried, err)
+                     : make_device_buffer(lane, buffer, bytes, declared->is_carried, err);
+        /* Where there is no pinned memory to pass inputs through they are copied as they are. */
+        if (declared->is_input && status != MUSTER_OK) {
+            lane->staged = 0;
+            status = MUSTER_OK;
+        }
+    }
+    /* What was allocated in the order of one stream is used on others. */
+    if (status == MUSTER_OK && lane->streams[0])
+        status = stream_drain(lane->streams[0],
+                              platform_deadline_ns(runtime_of(lane)->options.close_ns), err);
+    return status;
+}
+
+/* What each step has to record, and which arrivals mean that a unit is over. */
+static void find_records(struct run_lane *lane)
+{
+    const struct pipe_plan *order = lane->plan->order;
+    const struct pipe_stage *stages = lane->plan->declaration->stages;
+    uint32_t sink = lane_sink(lane);
+    uint64_t is_followed = 0;
+    for (uint32_t i = 0; i < order->edge_count; i++) {
+        const struct pipe_edge *edge = &order->edges[i];
+        if (edge->kind == MUSTER_EDGE_EVENT || edge->kind == MUSTER_EDGE_ARRIVAL)
+            lane->recording |= (uint64_t)1 << edge->from;
+        /* A step of the same unit that waits for it arrives later. */
+        if (edge->kind == MUSTER_EDGE_EVENT && edge->distance == 0)
+            is_followed |= (uint64_t)1 << edge->from;
+    }
+    for (uint32_t s = 1; s < sink; s++) {
+        if (lane_is_host_step(lane, s))
+            continue;
+        uint32_t later = s + 1;
+        while (later < sink && (lane_is_host_step(lane, later) ||
+                                stages[later - 1].stream != stages[s - 1].stream))
+            later++;
+        if (later == sink && !(is_followed >> s & 1))
+            lane->terminal |= (uint64_t)1 << s;
+        lane->segment_last[order->segment[s]] = s;
+    }
+    lane->recording |= lane->terminal;
+}
+
+/* Which steps of the same unit are over when each is begun or executed. */
+static void find_behind(struct run_lane *lane)
+{
+    const struct pipe_plan *order = lane->plan->order;
+    const struct pipe_stage *stages = lane->plan->declaration->stages;
+    for (uint32_t s = 1; s < lane_sink(lane); s++) {
+        for (uint32_t i = 0; i < order->edge_count; i++) {
+            const struct pipe_edge *edge = &order->edges[i];
+            bool is_waited_for =
+                edge->kind == MUSTER_EDGE_EVENT || edge->kind == MUSTER_EDGE_ARRIVAL;
+            if (edge->to == s && edge->distance == 0 && is_waited_for)
+                lane->behind[s] |= (uint64_t)1 << edge->from | lane->behind[edge->from];
+        }
+        for (uint32_t t = 1; t < s; t++) {
+            bool is_queued = !lane_is_host_step(lane, s) && !lane_is_host_step(lane, t) &&
+                             stages[s - 1].stream == stages[t - 1].stream;
+            if (lane_is_host_step(lane, t) || is_queued)
+                lane->behind[s] |= (uint64_t)1 << t | lane->behind[t];
+        }
+    }
+}
+
+static muster_status make_units(struct run_lane *lane, struct muster_error *err)
+{
+    struct muster *m = runtime_of(lane);
+    uint32_t steps = lane->plan->order->step_count, depth = lane->plan->depth;
+    size_t bytes = lane->plan->sets_bytes ? lane->plan->piece_count * lane->plan->parts_max : 0;
+    size_t per_unit = steps * (sizeof(struct run_event *) + sizeof(muster_status) +
+                               sizeof(uint32_t) + 2 * sizeof(bool)) +
+                      bytes * sizeof(size_t);
+    per_unit = (per_unit + sizeof(void *) - 1) & ~(sizeof(void *) - 1);
+    lane->units = allocator_take(&m->allocator, depth, sizeof *lane->units);
+    lane->unit_bytes = per_unit;
+    lane->unit_memory = allocator_take(&m->allocator, depth, per_unit);
+    for (uint32_t i = 0; lane->units && i < depth; i++)
+        lane->units[i].lane = lane;
+    if (!lane->units || !lane->unit_memory)
+        return run_no_memory(err, "a lane's units");
+    for (uint32_t i = 0; i < depth; i++) {
+        struct lane_unit *unit = &lane->units[i];
+        char *at = (char *)lane->unit_memory + i * per_unit;
+        unit->events = (struct run_event **)(void *)at;
+        at += steps * sizeof *unit->events;
+        unit->bytes = bytes > 0 ? (size_t *)(void *)at : NULL;
+        at += bytes * sizeof *unit->bytes;
+        unit->results_of = (muster_status *)(void *)at;
+        at += steps * sizeof *unit->results_of;
+        unit->launches = (uint32_t *)(void *)at;
+        at += steps * sizeof *unit->launches;
+        unit->is_untold = (bool *)at;
+        unit->has_arrived = (bool *)at + steps;
+        for (uint32_t s = 0; s < steps; s++) {
+            muster_status status = MUSTER_OK;
+            if (lane->recording >> s & 1)
+                status = event_take(lane->device, &unit->events[s], err);
+            if (status != MUSTER_OK)
+                return status;
+        }
+    }
+    return MUSTER_OK;
+}
+
+static muster_status make_gates(struct run_lane *lane, struct muster_error *err)
+{
+    const struct muster_backend *table = lane_table(lane);
+    const struct muster_allocator *allocator = &runtime_of(lane)->allocator;
+    for (uint32_t i = 0; i < lane->plan->order->edge_count; i++) {
+        if (lane->plan->order->edges[i].kind != MUSTER_EDGE_GATE)
+            continue;
+        void *gate = allocator_take(allocator, 1, table->gate_bytes);
+        if (!gate)
+            return run_no_memory(err, "a gate");
+        muster_status status = table->gate_init(lane->device->state, gate, err);
+        if (status != MUSTER_OK) {
+            allocator_give(allocator, gate, 1, table->gate_bytes);
+            return status;
+        }
+        lane->gates[i] = gate;
+    }
+    return MUSTER_OK;
+}
+
+/* Inputs that workers have to move to memory from which the device copies quickly. */
+static uint64_t find_staged(const struct run_lane *lane, uint64_t items)
+{
+    const struct lane_plan *plan = lane->plan;
+    uint64_t staged = 0;
+    if (lane->uses_host_memory || items == 0)
+        return 0;
+    for (uint32_t i = 0; i < plan->piece_count; i++) {
+        const struct lane_piece *piece = &plan->pieces[i];
+        if (plan->declaration->buffers[piece->buffer].is_input && piece->array &&
+            !lane_table(lane)->host_is_fast(lane->device->state, piece->array,
+                                            (size_t)items * piece->item_bytes))
+            staged |= (uint64_t)1 << i;
+    }
+    return staged;
+}
+
+/* Copies are faster from and to memory that the driver knows; they work without. */
+static void *pin(const struct run_lane *lane, void *memory, size_t bytes)
+{
+    return memory && lane_table(lane)->host_register(lane->device->state, memory, bytes, NULL) ==
+                         MUSTER_OK
+               ? memory
+               : NULL;
+}
+
+muster_status lane_set_up(struct run_lane *lane, const struct lane_memory *memory, uint64_t items,
+                          struct muster_error *err)
+{
+    struct lane_work *work = lane->work;
+    lane->staged = find_staged(lane, items);
+    lane->has_bell = lane->device->info.kind != MUSTER_KIND_GPU;
+    find_records(lane);
+    find_behind(lane);
+    muster_status status = MUSTER_OK;
+    /* Lanes share them. */
+    if ((lane->staged != 0 || lane->plan->has_host_steps) && !work->workers)
+        status = workers_start(&work->group, WORKERS_PER_JOB, &work->workers, err);
+    if (status == MUSTER_OK)
+        status = take_streams(lane, err);
+    if (status == MUSTER_OK)
+        status = make_buffers(lane, err);
+    if (status == MUSTER_OK)
+        status = make_units(lane, err);
+    if (status == MUSTER_OK)
+        status = make_gates(lane, err);
+    if (status != MUSTER_OK)
+        return status;
+    if (lane->plan->is_accounted)
+        account_set_up(lane);
+    if (lane->plan->is_timed)
+        timing_set_up(lane);
+    if (!lane->uses_host_memory) {
+        lane->pinned[0] = pin(lane, memory->results, memory->result_bytes);
+        lane->pinned[1] = pin(lane, memory->ring, memory->ring_bytes);
+    }
+    return MUSTER_OK;
+}
+
+/* Giving it back. */
+
+static void give_gates(struct run_lane *lane)
+{
+    const struct muster_backend *table = lane_table(lane);
+    for (uint32_t i = 0; i < MUSTER_EDGES_MAX; i++) {
+        if (!lane->gates[i])
+            continue;
+        table->gate_deinit(lane->gates[i]);
+        allocator_give(&runtime_of(lane)->allocator, lane->gates[i], 1, table->gate_bytes);
+        lane->gates[i] = NULL;
+    }
+}
+
+static void give_units(struct run_lane *lane)
+{
+    for (uint32_t i = 0; lane->units && i < lane->plan->depth; i++) {
+        struct lane_unit *unit = &lane->units[i];
+        timing_give_back(unit);
+        run_lock(runtime_of(lane));
+        for (uint32_t s = 0; unit->events && s < lane->plan->order->step_count; s++) {
+            if (unit->events[s])
+                event_unreference_locked(lane->device, unit->events[s]);
+            unit->events[s] = NULL;
+        }
+        run_unlock(runtime_of(lane));
+    }
+}
+
+static void give_buffers(struct run_lane *lane)
+{
+    struct muster *m = runtime_of(lane);
+    for (uint32_t i = 0; i < MUSTER_BUFFERS_MAX; i++) {
+        struct lane_buffer *buffer = &lane->buffers[i];
+        if (buffer->block.generation != 0)
+            muster_block_free(m, lane->handles[0], buffer->block, NULL);
+        muster_host_free(m, buffer->host, NULL);
+        buffer->block = (muster_block){ 0, 0 };
+        buffer->host = NULL;
+    }
+}
+
+static bool has_running_units(const struct run_lane *lane)
+{
+    uint32_t i = 0;
+    run_lock(runtime_of(lane));
+    while (lane->units && i < lane->plan->depth && !lane->units[i].is_running)
+        i++;
+    run_unlock(runtime_of(lane));
+    return lane->units && i < lane->plan->depth;
+}
+
+void lane_tear_down(struct run_lane *lane)
+{
+    /* A device that still works on one of the units keeps all that there is, until it comes back. */
+    bool is_kept = has_running_units(lane);
+    if (lane->has_device_pin)
+        device_unpin(lane->device);
+    lane->has_device_pin = false;
+    if (is_kept || !lane->plan)
+        return;
+    for (size_t i = 0; i < 2; i++) {
+        if (lane->pinned[i])
+            lane_table(lane)->host_unregister(lane->device->state, lane->pinned[i]);
+        lane->pinned[i] = NULL;
+    }
+    account_free(lane);
+    give_gates(lane);
+    give_units(lane);
+    give_buffers(lane);
+    give_streams(lane);
+}
+
+void lane_free(struct run_lane *lane)
+{
+    const struct muster_allocator *allocator = &runtime_of(lane)->allocator;
+    if (lane->has_condition)
+        platform_condition_deinit(&lane->changed);
+    lane->has_condition = false;
+    if (!lane->plan)
+        return;
+    allocator_give(allocator, lane->unit_memory, lane->plan->depth, lane->unit_bytes);
+    allocator_give(allocator, lane->units, lane->plan->depth, sizeof *lane->units);
+    allocator_give(allocator, lane->plan, 1, sizeof *lane->plan);
+    lane->plan = NULL;
+}
