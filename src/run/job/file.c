@@ -5,7 +5,7 @@
 #include "base/allocator.h"
 #include "io/io.h"
 #include "platform/machine.h"
-#include "run/job/conduct.h"
+#include "run/job/job.h"
 
 #include <muster/file.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * which keeps all it may holds up nobody.
  */
 #include "base/allocator.h"
-#include "run/job/conduct.h"
+#include "run/job/job.h"
 
 struct muster_kept {
     struct muster_job *job;

@@ -16,6 +16,7 @@
 /* Units at a time on each of the ways up, through the kernel and down; and where that is a GPU. */
 #define SLOTS 2u
 #define SLOTS_GPU 4u
+#define LARGE_UNIT_BYTES ((size_t)16 << 20)
 
 /* The buffers of the plan, in this order; those that a job has no argument for are left out. */
 enum role { ROLE_INPUT, ROLE_IN, ROLE_OUT, ROLE_OUTPUT, ROLES };
@@ -136,6 +137,15 @@ void kernel_job_free(struct muster_job *job)
         allocator_give(&job->m->allocator, job->kernel_plans[i], 1, sizeof(struct kernel_plan));
 }
 
+/* Which of the outputs the argument is. */
+static uint32_t find_output(const struct muster_job *job, size_t arg)
+{
+    uint32_t output = 0;
+    for (size_t i = 0; i < arg; i++)
+        output += job_writes(&job->args[i]);
+    return output;
+}
+
 /* Puts the argument into the buffer, which the caller's or the job's memory may stand for. */
 static uint32_t add_piece(struct lane_plan *plan, const struct muster_job *job, uint32_t buffer,
                           size_t arg)
@@ -151,8 +161,11 @@ static uint32_t add_piece(struct lane_plan *plan, const struct muster_job *job, 
                                   .array = declared->is_input && given->kind != MUSTER_ARG_SOURCE
                                                ? given->in
                                                : NULL,
-                                  .output = declared->is_output ? job->out_offsets[arg] : 0,
                                   .offset = plan->slot_bytes[buffer] };
+    if (declared->is_output) {
+        piece->output_at = find_output(job, arg);
+        piece->output = job->outputs[piece->output_at].offset;
+    }
     size_t bytes = (size_t)job->unit_max * given->bytes + 2 * halo;
     plan->slot_bytes[buffer] += (bytes + SLOT_ALIGNMENT - 1) & ~(size_t)(SLOT_ALIGNMENT - 1);
     return plan->piece_count++;
@@ -247,8 +260,26 @@ muster_status kernel_job_compile(struct muster_job *job, const struct run_device
     return MUSTER_OK;
 }
 
+size_t kernel_job_item_bytes(const struct muster_job *job)
+{
+    size_t up = 0, down = 0;
+    for (size_t i = 0; i < job->desc.arg_count; i++) {
+        const struct muster_arg *arg = &job->args[i];
+        if (is_read(arg) && __builtin_add_overflow(up, arg->bytes, &up))
+            up = SIZE_MAX;
+        if (job_writes(arg) && __builtin_add_overflow(down, arg->bytes, &down))
+            down = SIZE_MAX;
+    }
+    return up > down ? up : down;
+}
+
 uint32_t kernel_job_depth(const struct muster_job *job)
 {
     uint32_t asked = job->desc.options.depth;
-    return asked > 0 ? asked : job_has_gpu(job) ? 2 * SLOTS_GPU : JOB_DEPTH_DEFAULT;
+    if (asked > 0 || !job_has_gpu(job))
+        return asked > 0 ? asked : JOB_DEPTH_DEFAULT;
+    /* From this size on a unit more than there are slots keeps the device busy. */
+    size_t item_bytes = kernel_job_item_bytes(job);
+    bool is_large = item_bytes > 0 && job->unit_max >= LARGE_UNIT_BYTES / item_bytes;
+    return is_large ? SLOTS_GPU + 1 : 2 * SLOTS_GPU;
 }

@@ -5,7 +5,7 @@
 #define RUN_PIPELINE_H
 
 #include "core/pipeline.h"
-#include "run/job/conduct.h"
+#include "run/job/job.h"
 
 #define NAME_BYTES LANE_NAME_BYTES
 
@@ -70,7 +70,5 @@ muster_status pipeline_compile(struct muster_job *job, const struct run_device *
                                struct lane_plan *plan, struct muster_error *err);
 /* The schedule, once the lanes are set up. */
 void pipeline_report(const struct muster_job *job, struct muster_report *report);
-/* Calls the sink for each of the caller's units. No lock is held. */
-muster_status pipeline_deliver(struct muster_job *job, uint32_t buffer, struct muster_range range);
 
 #endif

@@ -10,16 +10,9 @@
 /* What a slot of the largest buffer holds, where an item is not larger than that. */
 #define UNIT_BYTES ((size_t)1 << 20)
 #define UNIT_BYTES_GPU ((size_t)4 << 20)
-/* Units smaller than that go together: each costs a device's driver several calls. */
-#define MERGE_BYTES ((size_t)256 << 10)
-#define MERGE_BYTES_GPU ((size_t)4 << 20)
-#define MERGE_MAX 1024u
-/* So many units at least for each lane, so that the last ones do not make others wait. */
-#define UNITS_PER_LANE_MIN 16u
 #define DEPTH_MIN 2u
 /* From this size on a unit more than there are slots keeps the device busy. */
 #define LARGE_UNIT_BYTES ((size_t)16 << 20)
-#define OUTPUT_ALIGNMENT 256u
 /* Slots begin at such multiples. */
 #define SLOT_ALIGNMENT 256u
 /* Of several units in a slot each begins at such a multiple, where they have items and a fixed part. */
@@ -84,39 +77,16 @@ static uint64_t at_least_one(uint64_t number)
     return number > 0 ? number : 1;
 }
 
-/* How many of the caller's units share copies and launches. */
-static uint64_t find_merge(const struct muster_job *job, size_t item_bytes)
-{
-    const struct muster_run_options *options = &job->desc.options;
-    size_t target = job_has_gpu(job) ? MERGE_BYTES_GPU : MERGE_BYTES;
-    if (!job->pipeline->may_merge || options->kept_max > 0 || options->unit_items == 0 ||
-        options->unit_items > target / item_bytes)
-        return 1;
-    uint64_t count = least(target / (options->unit_items * item_bytes), MERGE_MAX);
-    if (job->desc.items != MUSTER_ITEMS_UNKNOWN)
-        count = least(count, job->desc.items / options->unit_items /
-                                 ((uint64_t)UNITS_PER_LANE_MIN * job->lane_count));
-    if (job->window > 0)
-        count = least(count, job->window / options->unit_items / (2 * (uint64_t)job->lane_count));
-    return at_least_one(count);
-}
-
 void pipeline_plan_units(struct muster_job *job)
 {
     const struct muster_run_options *options = &job->desc.options;
     size_t item_bytes = largest_item(job->pipeline);
     size_t usual = job_has_gpu(job) ? UNIT_BYTES_GPU : UNIT_BYTES;
     uint64_t every = job->pipeline->every;
-    job->part_items =
+    uint64_t part_items =
         options->unit_items > 0 ? options->unit_items : at_least_one(usual / item_bytes / every);
-    uint64_t parts = every > 1 ? every : find_merge(job, item_bytes);
-    if (job->window > 0)
-        job->part_items = at_least_one(least(job->part_items, job->window / parts));
-    job->part_items = at_least_one(least(job->part_items, job->desc.items));
-    if (__builtin_mul_overflow(job->part_items, parts, &job->unit_max))
-        job->unit_max = UINT64_MAX;
-    job->unit_max = at_least_one(least(job->unit_max, job->desc.items));
-    job->parts_max = (uint32_t)((job->unit_max - 1) / job->part_items + 1);
+    bool may_merge = every == 1 && job->pipeline->may_merge;
+    job_set_units(job, part_items, may_merge ? job_find_merge(job, item_bytes) : every);
     job->has_fixed_units = options->unit_items > 0 || every > 1;
 }
 
@@ -141,15 +111,14 @@ bool pipeline_lay_out(struct muster_job *job)
             bytes > SIZE_MAX / 4)
             return false;
     }
-    for (uint32_t i = 0; i < pipeline->output_count; i++) {
-        size_t bytes = job->strides[pipeline->outputs[i]] * job->parts_max;
-        job->out_offsets[i] = job->buffer_bytes;
-        if (__builtin_add_overflow(job->buffer_bytes, bytes + OUTPUT_ALIGNMENT - 1,
-                                   &job->buffer_bytes))
-            return false;
-        job->buffer_bytes &= ~(size_t)(OUTPUT_ALIGNMENT - 1);
-    }
-    return true;
+    bool fits = true;
+    for (uint32_t i = 0; i < pipeline->output_count && fits; i++)
+        fits = job_add_output(
+            job, &(struct job_output){
+                     .stride = job->strides[pipeline->outputs[i]],
+                     .item_bytes = pipeline->buffers[pipeline->outputs[i]].bytes_per_item,
+                     .array = job->desc.output });
+    return fits;
 }
 
 uint32_t pipeline_depth(const struct muster_job *job)
@@ -222,7 +191,7 @@ muster_status pipeline_compile(struct muster_job *job, const struct run_device *
                                                                              : NULL };
     }
     for (uint32_t i = 0; i < pipeline->output_count; i++) {
-        plan->pieces[pipeline->outputs[i]].output = job->out_offsets[i];
+        plan->pieces[pipeline->outputs[i]].output = job->outputs[i].offset;
         plan->pieces[pipeline->outputs[i]].output_at = i;
     }
     for (uint32_t i = 0; i < pipeline->declaration.stage_count; i++)
@@ -323,47 +292,4 @@ muster_status muster_job_edges(struct muster_job *job, struct muster_edge_report
                : muster_error_fill(err, MUSTER_E_CAPACITY, 0, "give more room",
                                    "the pipeline has %u edges; there is room for %zu",
                                    plan->edge_count, capacity);
-}
-
-/* One of the caller's units. */
-static muster_status deliver_part(struct muster_job *job, uint32_t buffer, uint32_t part,
-                                  struct muster_range range)
-{
-    const struct muster_pipeline *pipeline = job->pipeline;
-    const void *outputs[MUSTER_ARGS_MAX];
-    size_t bytes[MUSTER_ARGS_MAX];
-    for (uint32_t i = 0; i < pipeline->output_count; i++) {
-        outputs[i] = job_buffer(job, buffer) + job->out_offsets[i] +
-                     part * job->strides[pipeline->outputs[i]];
-        bytes[i] = *job_result_bytes(job, buffer, i, part);
-        job->delivery_bytes += bytes[i];
-    }
-    if (job->desc.output) {
-        size_t item_bytes = pipeline->buffers[pipeline->outputs[0]].bytes_per_item;
-        copiers_copy(job->m, (char *)job->desc.output + range.begin * item_bytes, outputs[0],
-                     (size_t)(range.end - range.begin) * item_bytes);
-    }
-    const struct muster_result result = { .range = range,
-                                          .outputs = outputs,
-                                          .output_count = pipeline->output_count,
-                                          .output_bytes = bytes,
-                                          .job = job,
-                                          .buffer = buffer };
-    return job_call_sink(job, &result);
-}
-
-muster_status pipeline_deliver(struct muster_job *job, uint32_t buffer, struct muster_range range)
-{
-    muster_status status = MUSTER_OK;
-    uint32_t part = 0;
-    job->delivery_bytes = 0;
-    for (uint64_t begin = range.begin; begin < range.end && status == MUSTER_OK; part++) {
-        uint64_t end = begin + least(job->part_items, range.end - begin);
-        status = deliver_part(job, buffer, part, (struct muster_range){ begin, end });
-        /* The job has ended without the sink, so the array belongs to the caller again. */
-        if (thread_is_given_up(&job->conductor))
-            return status;
-        begin = end;
-    }
-    return status;
 }

@@ -1,26 +1,16 @@
 /*
  * What jobs tell a trace and the totals: deliveries and ends.
  */
-#include "run/job/conduct.h"
-
-/* Of arguments that are written. */
-static uint64_t bytes_per_item(const struct muster_job *job)
-{
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < job->desc.arg_count; i++)
-        bytes += job_writes(&job->args[i]) ? job->args[i].bytes : 0;
-    return bytes;
-}
+#include "run/job/job.h"
 
 void trace_delivery_locked(struct muster_job *job, struct muster_range range, uint64_t begin_ns,
                            muster_status status)
 {
     struct muster *m = job->m;
     uint64_t items = range.end - range.begin;
-    uint64_t bytes = job->pipeline ? job->delivery_bytes : items * bytes_per_item(job);
     if (status == MUSTER_OK) {
         run_count(&m->counts.items_delivered, items);
-        run_count(&m->counts.bytes_delivered, bytes);
+        run_count(&m->counts.bytes_delivered, job->delivery_bytes);
     }
     /* One that began before the recording is not in it. */
     if (begin_ns == 0)
@@ -32,7 +22,7 @@ void trace_delivery_locked(struct muster_job *job, struct muster_range range, ui
                       .begin_ns = begin_ns,
                       .end_ns = status == MUSTER_OK ? job->end_ns : platform_clock_ns(),
                       .range = range,
-                      .bytes = bytes,
+                      .bytes = job->delivery_bytes,
                       .job = job->work.number,
                       .status = status,
                   });

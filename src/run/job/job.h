@@ -8,8 +8,8 @@
  * device has really finished with it. There is one for each unit that may be undelivered and one
  * for each slot, so that there is always one: no more units than that can hold one.
  */
-#ifndef RUN_CONDUCT_H
-#define RUN_CONDUCT_H
+#ifndef RUN_JOB_H
+#define RUN_JOB_H
 
 #include "base/invariant.h"
 #include "run/job/jobs.h"
@@ -38,6 +38,14 @@ struct run_source {
 
 struct kernel_plan;
 
+/* A written argument, or an output of the pipeline. */
+struct job_output {
+    size_t offset;     /* within a buffer */
+    size_t stride;     /* from one of the caller's units to the next */
+    size_t item_bytes; /* for the array */
+    char *array;       /* the caller's; NULL: none */
+};
+
 struct muster_job {
     struct lane_work work; /* what its lanes share */
     struct muster *m;
@@ -45,7 +53,8 @@ struct muster_job {
     struct muster_job_desc desc;
     struct muster_arg args[MUSTER_ARGS_MAX];
     unsigned char values[MUSTER_ARG_BYTES_MAX]; /* of scalars */
-    size_t out_offsets[MUSTER_ARGS_MAX];        /* of written arguments, within a buffer */
+    struct job_output outputs[MUSTER_ARGS_MAX];
+    uint32_t output_count;
     size_t status_offset;                       /* of the items' statuses, likewise */
     enum job_policy policy;
     bool places; /* by `policy`; else lanes take */
@@ -69,15 +78,15 @@ struct muster_job {
     uint32_t free_count;
     uint32_t *unit_buffers;       /* owns: whose results a unit's are, by unit */
     muster_status *unit_failures; /* owns: why a unit has no result, by unit */
-    uint64_t part_items; /* of one of the caller's units */
-    uint32_t parts_max;  /* of the caller's units in one of the lanes' */
+    uint64_t delivery_bytes; /* of the unit that was delivered last; the conductor's */
+    uint64_t part_items;     /* of one of the caller's units */
+    uint32_t parts_max;      /* of the caller's units in one of the lanes' */
     struct kernel_plan *kernel_plans[2]; /* own; on the device, on host memory; NULL: not needed */
     /* Of a job with a pipeline: */
     struct muster_pipeline *pipeline; /* NULL: it has a kernel and arguments */
     bool has_fixed_units;
     size_t strides[MUSTER_BUFFERS_MAX]; /* bytes of one of the caller's units in each buffer */
     size_t *result_bytes;               /* owns: by buffer, output and part */
-    uint64_t delivery_bytes;            /* of the unit that was delivered last; the conductor's */
     struct run_source source;
     /* Items that were delivered as failed. The conductor's alone until the job is over. */
     struct muster_range failed[MUSTER_JOB_FAILED_MAX];
@@ -144,16 +153,90 @@ static inline size_t *job_result_bytes(const struct muster_job *job, uint32_t bu
     return &job->result_bytes[((size_t)buffer * MUSTER_ARGS_MAX + output) * job->parts_max + part];
 }
 
+/* check.c */
+muster_status job_check_desc(struct muster *m, const struct muster_job_desc *desc,
+                             struct muster_error *err);
+/* Which policy is meant. */
+muster_status job_find_policy(struct muster_job *job, struct muster_error *err);
+
+/* sizes.c */
 /* Whether a GPU takes part. */
 bool job_has_gpu(const struct muster_job *job);
-/* Notes the failure that the job ended with; a later one does not count. */
-void job_note_locked(struct muster_job *job, const struct muster_error *error);
+/*
+ * How many of the caller's units, whose items have so many bytes on the way to the device or back, share
+ * copies and launches; 1: each goes alone.
+ */
+uint64_t job_find_merge(const struct muster_job *job, size_t item_bytes);
+/* How many items a unit has that is so many of the caller's, each of so many items at most. */
+void job_set_units(struct muster_job *job, uint64_t part_items, uint64_t parts);
+/* Adds an output to the buffers; false if no memory is that large. */
+bool job_add_output(struct muster_job *job, const struct job_output *output);
+/* How large units are, and where each written argument lies in a buffer. */
+muster_status job_lay_out(struct muster_job *job, struct muster_error *err);
+void job_set_core_options(struct muster_job *job);
 
-/* Calls the user's sink, if there is one; on the conductor. */
-muster_status job_call_sink(struct muster_job *job, const struct muster_result *result);
+/* devices.c */
+/* Pins the devices of the job; each has a lane. */
+muster_status job_find_devices(struct muster_job *job, struct muster_error *err);
+
+/* memory.c */
+void job_copy_args(struct muster_job *job, const struct muster_job_desc *desc);
+muster_status job_allocate_buffers(struct muster_job *job, struct muster_error *err);
+muster_status job_make_core(struct muster_job *job, struct muster_error *err);
 /* The kernel stays loaded as long as the job's memory. */
 muster_status job_hold_kernel(struct muster_job *job, struct muster_kernel *kernel,
                               struct muster_error *err);
+/* The same for those that are known from the start. */
+muster_status job_hold_kernels(struct muster_job *job, struct muster_error *err);
+void job_let_kernels_go(struct muster_job *job);
+/* Frees the job's own memory; its lanes are torn down and nothing of it is under way. */
+void job_free(struct muster_job *job);
+
+/* deliver.c */
+/* The conductor's thread. */
+void job_conduct(void *job);
+/*
+ * Adds a range to MUSTER_JOB_FAILED_MAX of them at most, which stay in item order and apart. One for
+ * which there is no room is joined with its neighbour, and so is what lies between.
+ */
+void job_add_failed(struct muster_range *ranges, size_t *count, struct muster_range range);
+
+/* end.c */
+/* A look at threads that will leave by themselves, where nobody says that they went away. */
+#define JOB_LOOK_AGAIN_NS 1000000u
+#define JOB_MISSING_BYTES 128
+/* Notes the failure that the job ended with; a later one does not count. */
+void job_note_locked(struct muster_job *job, const struct muster_error *error);
+/*
+ * What the job's end waits for, or has given up: devices, drivers' calls, the user's code. False if
+ * there is nothing. `text` has JOB_MISSING_BYTES; `device` is the first of the devices, or NULL.
+ */
+bool job_name_missing_locked(const struct muster_job *job, char *text, struct run_device **device);
+void job_cancel_locked(struct muster_job *job);
+/* Looks for what is overdue. */
+void job_look_locked(struct muster_job *job, uint64_t now_ns);
+/* Looks if it is time to, and else waits until it is or something changes. */
+void job_look_or_wait_locked(struct muster_job *job);
+/*
+ * The end of the job: waits until lanes and source have left or are given up, and concludes. Looks
+ * on meanwhile: a lane whose device hangs would never leave. Called with the lock, by one thread.
+ */
+void job_end_locked(struct muster_job *job);
+/* Waits until the job is over. Its sink has as much time as all others, and is then given up. */
+void job_wait_until_over_locked(struct muster_job *job);
+/* Ends threads that were started though not all could be. */
+void job_stop_threads(struct muster_job *job);
+/* Whether the job's end has to wait for what this thread is in. */
+bool job_is_within(const struct muster_job *job);
+
+/* close.c */
+/* The job is over: leaves it to those threads that were given up, or frees it. */
+void job_leave(struct muster_job *job);
+
+/* report.c */
+void job_make_report_locked(const struct muster_job *job, uint64_t end_ns,
+                            struct muster_report *report);
+void job_report_locked(const struct muster_job *job, struct muster_report *report);
 
 /* kept.c */
 muster_status kept_set_up(struct muster_job *job, struct muster_error *err);
@@ -173,6 +256,8 @@ size_t source_offset(const struct run_source *source, uint64_t item);
 #define JOB_DEPTH_DEFAULT 2
 /* Units that a lane holds at most. */
 uint32_t kernel_job_depth(const struct muster_job *job);
+/* Bytes of an item on the way to the device or back, whichever is more. */
+size_t kernel_job_item_bytes(const struct muster_job *job);
 muster_status kernel_job_compile(struct muster_job *job, const struct run_device *device,
                                  struct lane_plan *plan, struct muster_error *err);
 void kernel_job_free(struct muster_job *job);
@@ -180,8 +265,6 @@ void kernel_job_free(struct muster_job *job);
 /* units.c: how lanes take units and hand them back. */
 extern const struct lane_calls job_lane_calls;
 void job_thread_left_locked(struct thread_group *group);
-/* Looks for what is overdue. */
-void job_look_locked(struct muster_job *job, uint64_t now_ns);
 
 /* trace.c */
 /* The core has looked for what is overdue. */

@@ -1,0 +1,185 @@
+/*
+ * What a job is asked to be: whether that makes sense, and whether all it refers to is there.
+ */
+#include "run/job/pipeline.h"
+
+#include <string.h>
+
+#define DEPTH_MAX 64
+#define KEPT_MAX (1u << 20)
+#define HALO_MAX ((uint64_t)1 << 40)
+
+static muster_status check_arg(const struct muster_arg *arg, struct muster_error *err)
+{
+    if (arg->halo > 0 && (arg->kind != MUSTER_ARG_SOURCE || arg->halo > HALO_MAX))
+        return muster_error_fill(err, MUSTER_E_INVALID, 0, NULL,
+                                 "a halo of %llu items; at most %llu, and of a source alone",
+                                 (unsigned long long)arg->halo, (unsigned long long)HALO_MAX);
+    switch (arg->kind) {
+    case MUSTER_ARG_IN:
+        if (arg->in && arg->bytes > 0)
+            return MUSTER_OK;
+        break;
+    case MUSTER_ARG_OUT:
+        if (arg->bytes > 0)
+            return MUSTER_OK;
+        break;
+    case MUSTER_ARG_INOUT:
+        if (arg->in && arg->bytes > 0)
+            return MUSTER_OK;
+        break;
+    case MUSTER_ARG_VALUE:
+        if (arg->in && arg->bytes > 0 && arg->bytes <= MUSTER_ARG_BYTES_MAX)
+            return MUSTER_OK;
+        break;
+    case MUSTER_ARG_ALL:
+    case MUSTER_ARG_FIRST:
+        return MUSTER_OK;
+    case MUSTER_ARG_SOURCE:
+        if (arg->bytes > 0)
+            return MUSTER_OK;
+        break;
+    }
+    return run_bad_argument(err, "a job's argument",
+                            "its kind is unknown, or it has no memory or size");
+}
+
+/* Of what is handed to the kernel by value. */
+static size_t value_bytes(const struct muster_arg *arg)
+{
+    return arg->kind == MUSTER_ARG_VALUE   ? arg->bytes
+           : arg->kind == MUSTER_ARG_FIRST ? sizeof(uint64_t)
+                                           : 0;
+}
+
+/* A source belongs to one argument; without the number of items there can be no array of them. */
+static muster_status check_source(const struct muster_job_desc *desc, struct muster_error *err)
+{
+    size_t sources = 0;
+    bool has_arrays = desc->each_status != NULL;
+    for (size_t i = 0; i < desc->arg_count; i++) {
+        sources += desc->args[i].kind == MUSTER_ARG_SOURCE;
+        has_arrays =
+            has_arrays || (job_cuts(&desc->args[i]) && (desc->args[i].in || desc->args[i].out));
+    }
+    if (sources != (desc->source ? 1u : 0u))
+        return muster_error_fill(
+            err, MUSTER_E_INVALID, 0, "give a source and one MUSTER_SOURCE argument, or neither",
+            "the job has %s source and %zu arguments for it", desc->source ? "a" : "no", sources);
+    if (desc->items == MUSTER_ITEMS_UNKNOWN && (!desc->source || has_arrays))
+        return run_bad_argument(
+            err, "a job",
+            "a number of items that is not known needs a source, and goes with no arrays");
+    return MUSTER_OK;
+}
+
+static muster_status check_fields(const struct muster_job_desc *desc, struct muster_error *err)
+{
+    const struct muster_run_options *options = &desc->options;
+    if (desc->size < sizeof *desc || (options->size != 0 && options->size < sizeof *options))
+        return run_bad_argument(err, "a job", "desc->size or desc->options.size is not set");
+    if ((!desc->kernel && !desc->pipeline) || (!desc->args && desc->arg_count > 0))
+        return run_bad_argument(err, "a job", "it has no kernel or no arguments");
+    if (desc->arg_count > MUSTER_ARGS_MAX)
+        return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, "pack values into a struct",
+                                 "%zu arguments; at most %d", desc->arg_count, MUSTER_ARGS_MAX);
+    if (options->kept_max > KEPT_MAX)
+        return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, NULL, "kept_max is %u; at most %u",
+                                 options->kept_max, KEPT_MAX);
+    if (options->depth > DEPTH_MAX)
+        return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, NULL, "depth is %u; at most %d",
+                                 options->depth, DEPTH_MAX);
+    uint64_t multiple = options->unit_multiple;
+    if (multiple > 1 && (desc->pipeline || desc->each_status))
+        return run_bad_argument(err, "a job",
+                                "unit_multiple goes with neither a pipeline nor each_status");
+    if (multiple > 1 && (options->unit_items % multiple != 0 ||
+                         (options->window > 0 && options->window < multiple)))
+        return muster_error_fill(
+            err, MUSTER_E_INVALID, 0, "make unit_items a multiple of it, and window as large as it",
+            "unit_multiple is %llu, unit_items %llu and window %llu", (unsigned long long)multiple,
+            (unsigned long long)options->unit_items, (unsigned long long)options->window);
+    if (desc->pipeline)
+        return MUSTER_OK;
+    size_t values = 0;
+    /* Of a source that ends some time only what is there at a time has to fit. */
+    uint64_t items = desc->items == MUSTER_ITEMS_UNKNOWN ? 0 : desc->items;
+    for (size_t i = 0; i < desc->arg_count; i++) {
+        uint64_t bytes;
+        muster_status status = check_arg(&desc->args[i], err);
+        if (status != MUSTER_OK)
+            return status;
+        values += value_bytes(&desc->args[i]);
+        if (values > MUSTER_ARG_BYTES_MAX)
+            return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, "put large values into data",
+                                     "the values have more than %d bytes", MUSTER_ARG_BYTES_MAX);
+        if (__builtin_mul_overflow(items, (uint64_t)desc->args[i].bytes, &bytes))
+            return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, NULL,
+                                     "argument %zu of %llu items is larger than any memory", i,
+                                     (unsigned long long)desc->items);
+    }
+    return check_source(desc, err);
+}
+
+/* Which policy is meant. */
+muster_status job_find_policy(struct muster_job *job, struct muster_error *err)
+{
+    static const char *const names[] = { [JOB_ROUND_ROBIN] = "round-robin",
+                                         [JOB_LEAST_LOADED] = "least-loaded",
+                                         [JOB_WEIGHTED] = "weighted",
+                                         [JOB_ADAPTIVE] = "adaptive",
+                                         [JOB_EARLIEST_FINISH] = "earliest-finish" };
+    const char *name = job->desc.options.policy;
+    job->places = name && strcmp(name, "claim") != 0;
+    if (!job->places)
+        return MUSTER_OK;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        job->policy = (enum job_policy)i;
+        if (strcmp(name, names[i]) == 0)
+            return MUSTER_OK;
+    }
+    bool is_sticky = strcmp(name, "sticky") == 0;
+    return muster_error_fill(
+        err, MUSTER_E_INVALID, 0,
+        "claim, round-robin, least-loaded, weighted, adaptive or earliest-finish",
+        "the policy of a job is \"%s\", which %s", name,
+        is_sticky ? "goes by a key that units do not have" : "it does not know");
+}
+
+/* What the kernel's source says it takes, where there is one. */
+static muster_status check_kernel(const struct muster_job_desc *desc, struct muster_error *err)
+{
+    struct kernel_argument given[MUSTER_ARGS_MAX];
+    for (size_t i = 0; i < desc->arg_count; i++) {
+        size_t bytes = value_bytes(&desc->args[i]);
+        given[i] = (struct kernel_argument){ bytes == 0, bytes };
+    }
+    return kernel_check_arguments(desc->kernel, given, desc->arg_count, err);
+}
+
+/* What it refers to must be this runtime's, and still be there. */
+static muster_status check_owners(struct muster *m, const struct muster_job_desc *desc,
+                                  struct muster_error *err)
+{
+    muster_status status = MUSTER_OK;
+    void *entry;
+    if (desc->pipeline)
+        return pipeline_check_job(m, desc, err);
+    if (!kernel_is_of(desc->kernel, m))
+        return run_bad_argument(err, "a job", "the kernel is another runtime's");
+    status = check_kernel(desc, err);
+    run_lock(m);
+    for (size_t i = 0; i < desc->arg_count && status == MUSTER_OK; i++)
+        if (desc->args[i].kind == MUSTER_ARG_ALL)
+            status = table_find_locked(&m->data, desc->args[i].data.index,
+                                       desc->args[i].data.generation, "data", &entry, err);
+    run_unlock(m);
+    return status;
+}
+
+muster_status job_check_desc(struct muster *m, const struct muster_job_desc *desc,
+                             struct muster_error *err)
+{
+    muster_status status = check_fields(desc, err);
+    return status == MUSTER_OK ? check_owners(m, desc, err) : status;
+}

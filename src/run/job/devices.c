@@ -1,0 +1,156 @@
+/*
+ * Which devices take part in a job, and why none does.
+ */
+#include "base/allocator.h"
+#include "run/job/pipeline.h"
+
+#include <string.h>
+
+/* A kernel of the job's that the device has no form of; NULL if it can run all. */
+static struct muster_kernel *find_without_form(const struct muster_job *job,
+                                               const struct run_device *device)
+{
+    struct muster_kernel *without = NULL;
+    if (job->pipeline)
+        pipeline_has_forms(job->pipeline, device, &without);
+    else if (!kernel_has_form(job->desc.kernel, device))
+        without = job->desc.kernel;
+    return without;
+}
+
+/* Whether it can run the job, if it is there. */
+static bool is_able(const struct muster_job *job, const struct run_device *device)
+{
+    if (find_without_form(job, device))
+        return false;
+    return !job->pipeline ||
+           pipeline_plan(job->pipeline, device, job->desc.options.depth == 1, NULL);
+}
+
+static bool takes_part_locked(const struct muster_job *job, const struct run_device *device)
+{
+    const char *devices = job->desc.options.devices;
+    if (device_check_locked(device, NULL) != MUSTER_OK || !is_able(job, device))
+        return false;
+    return !devices || run_list_names(devices, device->info.id);
+}
+
+/* A device that would take part if it could run the job; NULL if there is none. */
+static const struct run_device *find_unable_locked(const struct muster_job *job)
+{
+    const char *devices = job->desc.options.devices;
+    for (uint32_t i = 0; i < job->m->device_count; i++) {
+        const struct run_device *device = job->m->devices[i];
+        if (device_check_locked(device, NULL) == MUSTER_OK && !is_able(job, device) &&
+            (!devices || run_list_names(devices, device->info.id)))
+            return device;
+    }
+    return NULL;
+}
+
+/* Names that no device has are mistakes, to be told at once. */
+static muster_status check_devices_locked(const struct muster_job *job, struct muster_error *err)
+{
+    const struct muster *m = job->m;
+    for (const char *at = job->desc.options.devices; at && *at;) {
+        size_t length = strcspn(at, ",");
+        uint32_t i = 0;
+        while (i < m->device_count && (strlen(m->devices[i]->info.id) != length ||
+                                       memcmp(m->devices[i]->info.id, at, length) != 0))
+            i++;
+        if (i == m->device_count)
+            return muster_error_fill(err, MUSTER_E_NOT_FOUND, 0, "look at `muster devices`",
+                                     "the job asks for \"%.*s\", and there is no such device",
+                                     (int)length, at);
+        at += length + (at[length] == ',');
+    }
+    return MUSTER_OK;
+}
+
+static void find_compilers(const struct muster_job *job)
+{
+    if (!job->pipeline)
+        kernel_find_compilers(job->desc.kernel);
+    for (uint32_t i = 0; job->pipeline && i < job->pipeline->declaration.stage_count; i++)
+        if (job->pipeline->stages[i].kernel)
+            kernel_find_compilers(job->pipeline->stages[i].kernel);
+}
+
+/* The heaviest that takes part: where units cannot be shared, the first would be any. */
+static const struct run_device *find_heaviest_locked(const struct muster_job *job)
+{
+    const struct run_device *best = NULL;
+    for (uint32_t i = 0; i < job->m->device_count; i++) {
+        const struct run_device *device = job->m->devices[i];
+        if (takes_part_locked(job, device) && (!best || device->info.weight > best->info.weight))
+            best = device;
+    }
+    return best;
+}
+
+/* Pins the devices of the job; each has a lane. */
+muster_status job_find_devices(struct muster_job *job, struct muster_error *err)
+{
+    struct muster *m = job->m;
+    struct muster_error problem;
+    muster_status status = device_probe_all(m, err);
+    if (status != MUSTER_OK)
+        return status;
+    run_lock(m);
+    job->lane_room = (uint32_t)least(m->device_count, MUSTER_JOB_DEVICES_MAX);
+    run_unlock(m);
+    job->lanes = allocator_take(&m->allocator, job->lane_room + 1, sizeof *job->lanes);
+    if (!job->lanes)
+        return run_no_memory(err, "lanes");
+    find_compilers(job);
+    run_lock(m);
+    status = check_devices_locked(job, err);
+    uint32_t lanes_max = job->lane_room;
+    if (job->pipeline)
+        lanes_max = (uint32_t)least(lanes_max, pipeline_lanes_max(job->pipeline));
+    /* Host stages alone have no use for a device. */
+    bool is_one = job->pipeline && lanes_max == 1 && job->pipeline->declaration.stream_count > 0;
+    const struct run_device *only = is_one ? find_heaviest_locked(job) : NULL;
+    for (uint32_t i = 0; status == MUSTER_OK && i < m->device_count && job->lane_count < lanes_max;
+         i++) {
+        struct run_device *device = m->devices[i];
+        if ((only && device != only) || !takes_part_locked(job, device))
+            continue;
+        struct run_lane *lane = &job->lanes[job->lane_count];
+        *lane = (struct run_lane){ .work = &job->work,
+                                   .device = device,
+                                   .has_device_pin = true,
+                                   .index = job->lane_count,
+                                   .uses_host_memory =
+                                       device->info.capabilities & MUSTER_CAN_USE_HOST_MEMORY };
+        status = platform_condition_init(&lane->changed, err);
+        lane->has_condition = status == MUSTER_OK;
+        device->pins++;
+        memcpy(job->lane_ids[job->lane_count], device->info.id, sizeof job->lane_ids[0]);
+        job->lane_count++;
+    }
+    const struct run_device *unable = job->lane_count == 0 ? find_unable_locked(job) : NULL;
+    char stuck[sizeof job->lane_ids[0]] = "";
+    for (uint32_t i = 0; i < m->device_count; i++)
+        if (m->devices[i]->stuck_calls > 0)
+            memcpy(stuck, m->devices[i]->info.id, sizeof stuck);
+    run_unlock(m);
+    if (status != MUSTER_OK || job->lane_count > 0)
+        return status;
+    if (unable) {
+        struct muster_kernel *without = find_without_form(job, unable);
+        if (without)
+            kernel_explain_no_form(without, unable, &problem);
+        else
+            pipeline_plan(job->pipeline, unable, job->desc.options.depth == 1, &problem);
+        return muster_error_fill(err, MUSTER_E_NO_DEVICE, 0, problem.fix,
+                                 "no device can run the job: %s", problem.text);
+    }
+    if (*stuck)
+        return muster_error_fill(
+            err, MUSTER_E_NO_DEVICE, 0, "try again when the driver answers, or restart the process",
+            "no device can run the job: the driver of %s does not answer", stuck);
+    return muster_error_fill(
+        err, MUSTER_E_NO_DEVICE, 0, "look at `muster devices`", "no device can run the job: %s",
+        job->desc.options.devices ? job->desc.options.devices : "all were asked");
+}

@@ -1,0 +1,272 @@
+/*
+ * The end of a job: what it waits for, and what is given up.
+ */
+#include "run/job/pipeline.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+void job_note_locked(struct muster_job *job, const struct muster_error *error)
+{
+    if (job->error.status == MUSTER_OK)
+        job->error = *error;
+}
+
+static void add_missing(char *text, const char *format, ...)
+{
+    size_t length = strlen(text);
+    va_list arguments;
+    va_start(arguments, format);
+    if (length > 0 && length + 2 < JOB_MISSING_BYTES) {
+        memcpy(text + length, ", ", 3);
+        length += 2;
+    }
+    vsnprintf(text + length, JOB_MISSING_BYTES - length, format, arguments);
+    va_end(arguments);
+}
+
+/*
+ * What the job's end waits for, or has given up: devices, drivers' calls, the user's code. False if
+ * there is nothing. `device` is the first of the devices, or NULL.
+ */
+bool job_name_missing_locked(const struct muster_job *job, char *text,
+                                struct run_device **device)
+{
+    text[0] = 0;
+    *device = NULL;
+    for (uint32_t i = 0; i < job->lane_count; i++) {
+        const struct run_lane *lane = &job->lanes[i];
+        const char *id = job->lane_ids[i];
+        if (lane->thread.state != THREAD_INSIDE)
+            continue;
+        if (!*device)
+            *device = lane->device;
+        if (lane->is_held_up)
+            add_missing(text, "a host stage, for %s", id);
+        else if (lane->running > 0)
+            add_missing(text, "%s, which still holds %u unit%s", id, lane->running,
+                        lane->running == 1 ? "" : "s");
+        else
+            add_missing(text, "the driver of %s", id);
+    }
+    if (job->source.thread.state == THREAD_INSIDE)
+        add_missing(text, "the source");
+    if (job->conductor.state == THREAD_INSIDE &&
+        atomic_load_explicit(&job->conductor.is_away, memory_order_relaxed))
+        add_missing(text, "the sink");
+    return text[0] != 0;
+}
+
+/*
+ * The job is over, or cancelled: lanes leave, also while the sink is busy, and from now on those that
+ * are away have `close_ns` to come back.
+ */
+static void begin_patience_locked(struct muster_job *job)
+{
+    if (job->work.must_leave || job_state(job->core) == JOB_RUNNING)
+        return;
+    job->work.must_leave = true;
+    job->give_up_ns = platform_deadline_ns(job->m->options.close_ns);
+    job_wake_locked(job);
+}
+
+void job_cancel_locked(struct muster_job *job)
+{
+    job_cancel(job->core);
+    begin_patience_locked(job);
+    job_wake_locked(job);
+}
+
+/* When to look again, if all that is awaited comes back by itself, and soon. */
+static uint64_t next_look_ns(const struct muster_job *job, uint64_t now_ns)
+{
+    return now_ns < job->give_up_ns ? job->give_up_ns : now_ns + JOB_LOOK_AGAIN_NS;
+}
+
+/* How the job ended, in the caller's terms. */
+static void conclude_locked(struct muster_job *job)
+{
+    struct muster_error problem = { .size = sizeof problem };
+    char of_all[32] = "";
+    if (job_items(job->core) != MUSTER_ITEMS_UNKNOWN)
+        snprintf(of_all, sizeof of_all, " of %llu", (unsigned long long)job_items(job->core));
+    switch (job_state(job->core)) {
+    case JOB_DONE:
+        job->status = job->failed_items > 0 ? MUSTER_E_FAILED : MUSTER_OK;
+        job->error = job->failed_items > 0 ? job->first_failed : problem;
+        break;
+    case JOB_CANCELLED:
+        job->status = muster_error_fill(&problem, MUSTER_E_CANCELLED, 0, NULL,
+                                        "the job was cancelled after %llu%s items",
+                                        (unsigned long long)job_items_delivered(job->core), of_all);
+        job->error = problem;
+        break;
+    default:
+        muster_error_fill(&problem, MUSTER_E_FAILED, 0, NULL, "the job failed");
+        job_note_locked(job, &problem);
+        job->status = job->error.status;
+    }
+    /* What was given up may still use the caller's memory, also of a job that others have finished. */
+    struct run_device *device;
+    char missing[JOB_MISSING_BYTES];
+    bool is_left = job_name_missing_locked(job, missing, &device);
+    if (is_left) {
+        job->status = muster_error_fill(&job->error, MUSTER_E_DEVICE_HUNG, 0,
+                                        "keep the job's arrays until the runtime is closed",
+                                        "no answer from %s; %llu%s items were delivered", missing,
+                                        (unsigned long long)job_items_delivered(job->core), of_all);
+        if (device)
+            run_error_device(&job->error, device);
+    }
+    if (job_state(job->core) != JOB_DONE || is_left)
+        job->end_ns = platform_clock_ns();
+}
+
+/* Lanes that hang, and whose thread does not return from their driver. */
+static void note_stuck_locked(struct muster_job *job)
+{
+    for (uint32_t i = 0; i < job->lane_count; i++) {
+        struct job_lane_report report;
+        job_lane_report(job->core, i, &report);
+        if (report.is_hung)
+            lane_note_stuck_locked(&job->lanes[i]);
+    }
+}
+
+void job_look_locked(struct muster_job *job, uint64_t now_ns)
+{
+    bool was_running = job_state(job->core) == JOB_RUNNING;
+    job_look(job->core, now_ns);
+    trace_look_locked(job);
+    note_stuck_locked(job);
+    if (was_running && job_state(job->core) == JOB_FAILED) {
+        struct muster_error problem;
+        muster_error_fill(&problem, MUSTER_E_DEVICE_HUNG, 0, NULL,
+                          "no device is left: the last does not answer");
+        job_note_locked(job, &problem);
+    }
+    job_wake_locked(job);
+}
+
+/* Looks for what is overdue if it is time to, and else waits until it is or something changes. */
+void job_look_or_wait_locked(struct muster_job *job)
+{
+    uint64_t due_ns = job_look_due(job->core), now_ns = platform_clock_ns();
+    if (now_ns < due_ns)
+        platform_condition_wait(&job->changed, &job->m->lock,
+                                least(due_ns, next_look_ns(job, now_ns)));
+    else
+        job_look_locked(job, now_ns);
+}
+
+/*
+ * Whether the end waits for the thread. One that had its time and is away, or whose device still
+ * `has_work`, is given up.
+ */
+static bool is_awaited_locked(struct job_thread *thread, bool has_work, bool had_time)
+{
+    if (thread->state != THREAD_INSIDE || thread_is_given_up(thread))
+        return false;
+    bool is_away = atomic_load_explicit(&thread->is_away, memory_order_relaxed);
+    if (!had_time || !(is_away || has_work))
+        return true;
+    atomic_store_explicit(&thread->is_given_up, true, memory_order_relaxed);
+    return false;
+}
+
+static bool are_awaited_locked(struct muster_job *job)
+{
+    bool had_time = platform_clock_ns() >= job->give_up_ns;
+    bool are_awaited = is_awaited_locked(&job->source.thread, false, had_time);
+    for (uint32_t i = 0; i < job->lane_count; i++) {
+        struct run_lane *lane = &job->lanes[i];
+        struct job_lane_report report;
+        job_lane_report(job->core, i, &report);
+        /* A lane that the core found to hang had its time while the job ran. */
+        bool is_awaited =
+            is_awaited_locked(&lane->thread, lane->running > 0, had_time || report.is_hung);
+        if (thread_is_given_up(&lane->thread))
+            lane_note_stuck_locked(lane);
+        are_awaited = are_awaited || is_awaited;
+    }
+    return are_awaited;
+}
+
+/*
+ * The end of the job: waits until lanes and source have left or are given up, and concludes. Looks
+ * on meanwhile: a lane whose device hangs would never leave. Called with the lock, by one thread.
+ */
+void job_end_locked(struct muster_job *job)
+{
+    job->is_ending = true;
+    begin_patience_locked(job);
+    while (are_awaited_locked(job))
+        job_look_or_wait_locked(job);
+    conclude_locked(job);
+    trace_job_locked(job);
+    job->is_over = true;
+    job_make_report_locked(job, job->end_ns, &job->report);
+    job_wake_locked(job);
+}
+
+/* Waits until the job is over. Its sink has as much time as all others, and is then given up. */
+void job_wait_until_over_locked(struct muster_job *job)
+{
+    while (!job->is_over) {
+        begin_patience_locked(job);
+        uint64_t now_ns = platform_clock_ns();
+        if (now_ns >= job->give_up_ns && !job->is_ending &&
+            !is_awaited_locked(&job->conductor, false, true))
+            job_end_locked(job);
+        else
+            platform_condition_wait(&job->changed, &job->m->lock, next_look_ns(job, now_ns));
+    }
+}
+
+/* Ends threads that were started though not all could be. */
+void job_stop_threads(struct muster_job *job)
+{
+    run_lock(job->m);
+    job_cancel_locked(job);
+    while (are_awaited_locked(job))
+        job_look_or_wait_locked(job);
+    run_unlock(job->m);
+}
+
+/* Whether the job's end has to wait for what this thread is in. */
+bool job_is_within(const struct muster_job *job)
+{
+    return platform_frame_is_in(FRAME_JOB, job) || platform_frame_is_in(FRAME_KERNEL, NULL);
+}
+
+muster_status muster_job_wait(struct muster_job *job, struct muster_report *report,
+                              struct muster_error *err)
+{
+    if (!job || (report && report->size < sizeof *report))
+        return run_bad_argument(err, "muster_job_wait", "job is NULL, or report->size is not set");
+    if (run_is_forked(job->m))
+        return run_say_forked(err);
+    run_lock(job->m);
+    if (!job->is_over && job_is_within(job)) {
+        run_unlock(job->m);
+        return run_say_stuck(err, "muster_job_wait");
+    }
+    job_wait_until_over_locked(job);
+    muster_status status = job->status;
+    if (report)
+        job_report_locked(job, report);
+    if (err && status != MUSTER_OK)
+        *err = job->error;
+    run_unlock(job->m);
+    return status;
+}
+
+void muster_job_cancel(struct muster_job *job)
+{
+    if (!job || run_is_forked(job->m))
+        return;
+    run_lock(job->m);
+    job_cancel_locked(job);
+    run_unlock(job->m);
+}

@@ -1,0 +1,153 @@
+/*
+ * The memory of a job: result buffers, the core's state, copies of arguments, and the kernels that
+ * stay as long as it.
+ */
+#include "base/allocator.h"
+#include "platform/machine.h"
+#include "run/job/pipeline.h"
+
+#include <string.h>
+
+muster_status job_allocate_buffers(struct muster_job *job, struct muster_error *err)
+{
+    struct muster *m = job->m;
+    job->free_buffers = allocator_take(&m->allocator, job->buffer_count, sizeof *job->free_buffers);
+    job->unit_buffers =
+        allocator_take(&m->allocator, job->core_options.units_max, sizeof *job->unit_buffers);
+    job->unit_failures =
+        allocator_take(&m->allocator, job->core_options.units_max, sizeof *job->unit_failures);
+    if (job->pipeline)
+        job->result_bytes =
+            allocator_take(&m->allocator, (size_t)job->buffer_count * MUSTER_ARGS_MAX,
+                           job->parts_max * sizeof *job->result_bytes);
+    if (!job->free_buffers || !job->unit_buffers || !job->unit_failures ||
+        (job->pipeline && !job->result_bytes))
+        return run_no_memory(err, "a job");
+    while (job->free_count < job->buffer_count) {
+        job->free_buffers[job->free_count] = job->free_count;
+        job->free_count++;
+    }
+    if (job->buffer_bytes == 0)
+        return MUSTER_OK;
+    if (__builtin_mul_overflow(job->buffer_bytes, (size_t)job->buffer_count, &job->memory_bytes) ||
+        !(job->memory = platform_pages_map(job->memory_bytes, -1)))
+        return muster_error_fill(err, MUSTER_E_NO_MEMORY, 0, "use smaller units, or fewer devices",
+                                 "no host memory for %u buffers of %zu bytes", job->buffer_count,
+                                 job->buffer_bytes);
+    if (job_has_gpu(job))
+        platform_pages_prefer_large(job->memory, job->memory_bytes);
+    return MUSTER_OK;
+}
+
+/* Lanes of one failure domain have one number, counted within the job. */
+static uint32_t domain_of(const struct muster_job *job, uint32_t lane)
+{
+    uint32_t first = 0;
+    while (job->lanes[first].device->info.domain != job->lanes[lane].device->info.domain)
+        first++;
+    return first;
+}
+
+muster_status job_make_core(struct muster_job *job, struct muster_error *err)
+{
+    size_t bytes = job_bytes(&job->core_options);
+    if (bytes == 0)
+        return run_bad_argument(err, "a job", "its options contradict each other");
+    void *memory = allocator_take(&job->m->allocator, bytes, 1);
+    if (!memory)
+        return run_no_memory(err, "a job");
+    job->start_ns = job->end_ns = platform_clock_ns();
+    job->core = job->work.core = job_init(memory, &job->core_options, job->start_ns);
+    for (uint32_t i = 0; i < job->lane_count; i++)
+        job_lane_describe(job->core, i, domain_of(job, i), job->lanes[i].device->info.weight);
+    return MUSTER_OK;
+}
+
+void job_copy_args(struct muster_job *job, const struct muster_job_desc *desc)
+{
+    size_t filled = 0;
+    for (size_t i = 0; i < desc->arg_count; i++) {
+        job->args[i] = desc->args[i];
+        if (desc->args[i].kind != MUSTER_ARG_VALUE)
+            continue;
+        memcpy(job->values + filled, desc->args[i].in, desc->args[i].bytes);
+        job->args[i].in = job->values + filled;
+        filled += desc->args[i].bytes;
+    }
+    job->desc.args = job->args;
+}
+
+/* Kernels that stay as long as the job, also when their user has destroyed them. */
+struct kernel_hold {
+    struct muster_kernel *kernel;
+    struct kernel_hold *next;
+};
+
+muster_status job_hold_kernel(struct muster_job *job, struct muster_kernel *kernel,
+                              struct muster_error *err)
+{
+    struct muster *m = job->m;
+    run_lock(m);
+    const struct kernel_hold *at = job->kernels;
+    while (at && at->kernel != kernel)
+        at = at->next;
+    run_unlock(m);
+    if (at)
+        return MUSTER_OK;
+    struct kernel_hold *hold = allocator_take(&m->allocator, 1, sizeof *hold);
+    if (!hold)
+        return run_no_memory(err, "a job");
+    run_lock(m);
+    *hold = (struct kernel_hold){ .kernel = kernel, .next = job->kernels };
+    job->kernels = hold;
+    kernel_hold_locked(kernel);
+    run_unlock(m);
+    return MUSTER_OK;
+}
+
+muster_status job_hold_kernels(struct muster_job *job, struct muster_error *err)
+{
+    muster_status status = MUSTER_OK;
+    if (!job->pipeline)
+        return job_hold_kernel(job, job->desc.kernel, err);
+    for (uint32_t i = 0; i < job->pipeline->declaration.stage_count && status == MUSTER_OK; i++)
+        if (job->pipeline->stages[i].kernel)
+            status = job_hold_kernel(job, job->pipeline->stages[i].kernel, err);
+    return status;
+}
+
+void job_let_kernels_go(struct muster_job *job)
+{
+    while (job->kernels) {
+        struct kernel_hold *hold = job->kernels;
+        job->kernels = hold->next;
+        kernel_let_go(hold->kernel);
+        allocator_give(&job->m->allocator, hold, 1, sizeof *hold);
+    }
+}
+
+/* Frees the job's own memory; its lanes are torn down and nothing of it is under way. */
+void job_free(struct muster_job *job)
+{
+    struct muster *m = job->m;
+    allocator_give(&m->allocator, job->result_bytes, (size_t)job->buffer_count * MUSTER_ARGS_MAX,
+                   job->parts_max * sizeof *job->result_bytes);
+    for (uint32_t i = 0; job->lanes && i < job->lane_count; i++)
+        lane_free(&job->lanes[i]);
+    kernel_job_free(job);
+    allocator_give(&m->allocator, job->lanes, job->lane_room + 1, sizeof *job->lanes);
+    if (job->memory)
+        platform_pages_unmap(job->memory, job->memory_bytes);
+    kept_free(job);
+    source_free(job);
+    allocator_give(&m->allocator, job->unit_failures, job->core_options.units_max,
+                   sizeof *job->unit_failures);
+    allocator_give(&m->allocator, job->unit_buffers, job->core_options.units_max,
+                   sizeof *job->unit_buffers);
+    allocator_give(&m->allocator, job->free_buffers, job->buffer_count, sizeof *job->free_buffers);
+    if (job->core)
+        allocator_give(&m->allocator, job->core, job_bytes(&job->core_options), 1);
+    job_let_kernels_go(job);
+    pipeline_let_go(job->pipeline);
+    allocator_give(&m->allocator, job, 1, sizeof *job);
+}

@@ -1,0 +1,227 @@
+/*
+ * How large a job's units, its window and its buffers are, and what the core is told of it.
+ */
+#include "run/job/pipeline.h"
+
+#define TRIES_DEFAULT 3
+/* What a buffer holds, if an item is not larger than that. */
+#define BUFFER_BYTES ((size_t)2 << 20)
+/* The same where a GPU takes part: below some megabytes its driver's calls cost more than its copies. */
+#define BUFFER_BYTES_GPU ((size_t)4 << 20)
+/* Units smaller than that go together: each costs a device's driver several calls. */
+#define MERGE_BYTES ((size_t)256 << 10)
+#define MERGE_BYTES_GPU ((size_t)4 << 20)
+#define MERGE_MAX 1024u
+/* So many units at least for each lane, so that the last ones do not make others wait. */
+#define UNITS_PER_LANE_MIN 16u
+/* Outputs begin at such multiples within a buffer. */
+#define OUTPUT_ALIGNMENT 256u
+/* Units that may be undelivered, for each slot of each lane. */
+#define UNITS_PER_SLOT 4
+/* The same of lanes that are deeper, beside those in the slots. */
+#define UNITS_WAITING 3u
+
+bool job_has_gpu(const struct muster_job *job)
+{
+    uint32_t i = 0;
+    while (i < job->lane_count && job->lanes[i].device->info.kind != MUSTER_KIND_GPU)
+        i++;
+    return i < job->lane_count;
+}
+
+/* Rounded down to what units are whole numbers of; one at least, where there is any. */
+static uint64_t of_multiples(const struct muster_job *job, uint64_t items)
+{
+    uint64_t multiple = job->desc.options.unit_multiple;
+    if (multiple <= 1 || items == 0)
+        return items;
+    return items < multiple ? multiple : items - items % multiple;
+}
+
+/* The window in items: the options give it in items, or in bytes of what waits on the host, or both. */
+static uint64_t find_window(const struct muster_job *job)
+{
+    const struct muster_run_options *options = &job->desc.options;
+    uint64_t bytes = job->desc.each_status ? sizeof(muster_status) : 0;
+    if (job->pipeline)
+        bytes = pipeline_window_bytes(job->pipeline);
+    for (size_t i = 0; i < job->desc.arg_count; i++)
+        if (job_writes(&job->args[i]) || job->args[i].kind == MUSTER_ARG_SOURCE)
+            bytes =
+                job->args[i].bytes > UINT64_MAX - bytes ? UINT64_MAX : bytes + job->args[i].bytes;
+    if (options->window_bytes == 0 || bytes == 0)
+        return of_multiples(job, options->window);
+    uint64_t items = options->window_bytes / bytes > 0 ? options->window_bytes / bytes : 1;
+    return of_multiples(job, options->window > 0 ? least(options->window, items) : items);
+}
+
+static uint64_t at_least_one(uint64_t number)
+{
+    return number > 0 ? number : 1;
+}
+
+uint64_t job_find_merge(const struct muster_job *job, size_t item_bytes)
+{
+    const struct muster_run_options *options = &job->desc.options;
+    size_t target = job_has_gpu(job) ? MERGE_BYTES_GPU : MERGE_BYTES;
+    if (options->kept_max > 0 || options->unit_items == 0 ||
+        options->unit_items > target / item_bytes)
+        return 1;
+    uint64_t count = least(target / (options->unit_items * item_bytes), MERGE_MAX);
+    if (job->desc.items != MUSTER_ITEMS_UNKNOWN)
+        count = least(count, job->desc.items / options->unit_items /
+                                 ((uint64_t)UNITS_PER_LANE_MIN * job->lane_count));
+    if (job->window > 0)
+        count = least(count, job->window / options->unit_items / (2 * (uint64_t)job->lane_count));
+    return at_least_one(count);
+}
+
+void job_set_units(struct muster_job *job, uint64_t part_items, uint64_t parts)
+{
+    if (job->window > 0)
+        part_items = at_least_one(least(part_items, job->window / parts));
+    job->part_items = at_least_one(least(part_items, job->desc.items));
+    if (__builtin_mul_overflow(job->part_items, parts, &job->unit_max))
+        job->unit_max = UINT64_MAX;
+    job->unit_max = at_least_one(least(job->unit_max, job->desc.items));
+    job->parts_max = (uint32_t)((job->unit_max - 1) / job->part_items + 1);
+}
+
+/* Bytes of an item in all that is cut, and in its status. */
+static size_t all_item_bytes(const struct muster_job *job)
+{
+    size_t bytes = job->desc.each_status ? sizeof(muster_status) : 0;
+    for (size_t i = 0; i < job->desc.arg_count; i++)
+        if (job_cuts(&job->args[i]) && __builtin_add_overflow(bytes, job->args[i].bytes, &bytes))
+            bytes = SIZE_MAX;
+    return bytes;
+}
+
+/*
+ * How many items a unit may have: as asked for, or what fits into a buffer of the usual size. Only where
+ * there are drivers to be spared several go together: who chose small units wants them shared out.
+ */
+static void plan_units(struct muster_job *job)
+{
+    bool has_gpu = job_has_gpu(job);
+    size_t all_bytes = all_item_bytes(job), way_bytes = kernel_job_item_bytes(job);
+    /* Where nothing is read or written, units may be of any size. */
+    job->part_items = UINT64_MAX;
+    job->parts_max = 1;
+    if (all_bytes == 0 || job->desc.items == 0)
+        return;
+    uint64_t usual = has_gpu && way_bytes > 0 ? BUFFER_BYTES_GPU / way_bytes : BUFFER_BYTES / all_bytes;
+    uint64_t asked = job->desc.options.unit_items;
+    uint64_t items = of_multiples(job, asked > 0 ? asked : at_least_one(usual));
+    job_set_units(job, items, has_gpu && way_bytes > 0 ? job_find_merge(job, way_bytes) : 1);
+}
+
+bool job_add_output(struct muster_job *job, const struct job_output *output)
+{
+    size_t end, bytes;
+    if (__builtin_mul_overflow(output->stride, (size_t)job->parts_max, &bytes) ||
+        __builtin_add_overflow(job->buffer_bytes, bytes, &end) ||
+        __builtin_add_overflow(end, OUTPUT_ALIGNMENT - 1, &end))
+        return false;
+    job->outputs[job->output_count] = *output;
+    job->outputs[job->output_count++].offset = job->buffer_bytes;
+    job->buffer_bytes = end & ~(size_t)(OUTPUT_ALIGNMENT - 1);
+    return true;
+}
+
+/* Makes room for what the argument is in a unit; false if no memory is that large. */
+static bool lay_out_arg(struct muster_job *job, const struct muster_arg *arg)
+{
+    size_t stride, bytes;
+    if (!job_cuts(arg) || job->unit_max == 0)
+        return true;
+    if (job->unit_max >= SIZE_MAX - 2 * arg->halo ||
+        __builtin_mul_overflow((size_t)job->unit_max + 2 * (size_t)arg->halo, arg->bytes, &bytes) ||
+        __builtin_mul_overflow((size_t)job->part_items, arg->bytes, &stride))
+        return false;
+    return !job_writes(arg) ||
+           job_add_output(job, &(struct job_output){
+                                   .stride = stride, .item_bytes = arg->bytes, .array = arg->out });
+}
+
+/* The same for the items' statuses. */
+static bool lay_out_statuses(struct muster_job *job)
+{
+    size_t bytes;
+    job->status_offset = job->buffer_bytes;
+    return !job->desc.each_status ||
+           (!__builtin_mul_overflow((size_t)job->unit_max, sizeof(muster_status), &bytes) &&
+            !__builtin_add_overflow(job->buffer_bytes, bytes, &job->buffer_bytes) &&
+            job->buffer_bytes <= SIZE_MAX - OUTPUT_ALIGNMENT);
+}
+
+/* Where each written argument lies in a buffer. */
+muster_status job_lay_out(struct muster_job *job, struct muster_error *err)
+{
+    bool fits = true;
+    job->window = find_window(job);
+    if (job->pipeline && job->window > 0 &&
+        job->window < least(job->pipeline->every, job->desc.items))
+        return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, "use a larger window",
+                                 "a stage takes %u units together, and the window holds %llu items",
+                                 job->pipeline->every, (unsigned long long)job->window);
+    if (job->pipeline)
+        pipeline_plan_units(job);
+    else
+        plan_units(job);
+    if (job->pipeline)
+        fits = pipeline_lay_out(job);
+    for (size_t i = 0; i < job->desc.arg_count; i++)
+        fits = fits && lay_out_arg(job, &job->args[i]);
+    fits = fits && lay_out_statuses(job);
+    if (fits)
+        return MUSTER_OK;
+    return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, "use smaller units",
+                             "a unit of %llu items is larger than any memory",
+                             (unsigned long long)job->unit_max);
+}
+
+static bool has_inout(const struct muster_job *job)
+{
+    size_t i = 0;
+    while (i < job->desc.arg_count && job->args[i].kind != MUSTER_ARG_INOUT)
+        i++;
+    return i < job->desc.arg_count;
+}
+
+void job_set_core_options(struct muster_job *job)
+{
+    const struct muster_run_options *options = &job->desc.options;
+    uint32_t depth = job->pipeline ? pipeline_depth(job) : kernel_job_depth(job);
+    bool carries = job->pipeline && pipeline_carries(job->pipeline);
+    bool is_fixed = options->unit_items > 0 || job->has_fixed_units;
+    uint32_t slots = job->lane_count * depth;
+    bool is_deep = job->pipeline || job_has_gpu(job);
+    job->core_options = (struct job_options){
+        .items = job->desc.items,
+        .unit = is_fixed ? JOB_UNIT_FIXED : JOB_UNIT_ADAPTIVE,
+        .unit_items = job->unit_max > 0 ? job->unit_max : options->unit_items,
+        .unit_max = job->unit_max,
+        .grain = options->unit_multiple,
+        .window = job->window,
+        .lane_count = job->lane_count,
+        .depth = depth,
+        .units_max =
+            is_deep ? slots + UNITS_WAITING * job->lane_count : UNITS_PER_SLOT * slots,
+        /* What was carried on is not there for a second run. */
+        .tries = carries              ? 1
+                 : options->tries > 0 ? options->tries
+                                      : TRIES_DEFAULT,
+        .ordered = !options->unordered,
+        /* A late attempt would read what delivery has written in its place. */
+        .speculate = !options->no_copies && !has_inout(job) && !carries,
+        .tolerant = job->desc.each_status != NULL,
+        .place = job->places,
+        .policy = job->policy,
+        .timeout_ns = options->timeout_ns,
+    };
+    source_plan(job);
+    /* Where units run once only, those in the slots are among the undelivered ones. */
+    bool runs_once = is_deep && job->lane_count == 1;
+    job->buffer_count = job->core_options.units_max + (runs_once ? 0 : slots) + options->kept_max;
+}

@@ -1,0 +1,230 @@
+/*
+ * Starting a job: describing it, setting up its lanes, starting its threads; and jobs from start to
+ * end.
+ */
+#include "base/allocator.h"
+#include "run/job/pipeline.h"
+
+static muster_status start_lane(struct run_lane *lane, struct muster_error *err)
+{
+    struct lane_work *work = lane->work;
+    run_lock(work->group.m);
+    work->lane_threads++;
+    run_unlock(work->group.m);
+    muster_status status =
+        group_start(&work->group, &lane->thread, lane_run, lane, "muster-lane", err);
+    if (status == MUSTER_OK)
+        return MUSTER_OK;
+    run_lock(work->group.m);
+    work->lane_threads--;
+    run_unlock(work->group.m);
+    return status;
+}
+
+static muster_status start_threads(struct muster_job *job, struct muster_error *err)
+{
+    muster_status status = source_start(job, err);
+    for (uint32_t i = 0; i < job->lane_count && status == MUSTER_OK; i++)
+        status = start_lane(&job->lanes[i], err);
+    if (status == MUSTER_OK)
+        status = group_start(&job->work.group, &job->conductor, job_conduct, job, "muster-job", err);
+    return status;
+}
+
+/* The plan for the lane's device, and what it takes there. */
+static muster_status set_up_lane(struct muster_job *job, struct run_lane *lane,
+                                 struct muster_error *err)
+{
+    const struct lane_memory memory = { .results = job->memory,
+                                        .result_bytes = job->memory_bytes,
+                                        .ring = job->source.ring,
+                                        .ring_bytes = 2 * job->source.ring_bytes };
+    struct lane_plan *plan = allocator_take(&job->m->allocator, 1, sizeof *plan);
+    if (!plan)
+        return run_no_memory(err, "a lane");
+    plan->part_items = job->part_items;
+    plan->parts_max = job->parts_max;
+    muster_status status = job->pipeline ? pipeline_compile(job, lane->device, plan, err)
+                                         : kernel_job_compile(job, lane->device, plan, err);
+    if (status != MUSTER_OK) {
+        allocator_give(&job->m->allocator, plan, 1, sizeof *plan);
+        return status;
+    }
+    lane->plan = plan;
+    return lane_set_up(lane, &memory, job->desc.items, err);
+}
+
+static muster_status set_up(struct muster_job *job, struct muster_error *err)
+{
+    muster_status status = job_find_devices(job, err);
+    if (status == MUSTER_OK)
+        status = job_lay_out(job, err);
+    if (status != MUSTER_OK)
+        return status;
+    job_set_core_options(job);
+    if ((status = job_allocate_buffers(job, err)) != MUSTER_OK ||
+        (status = kept_set_up(job, err)) != MUSTER_OK ||
+        (status = source_set_up(job, err)) != MUSTER_OK ||
+        (status = job_make_core(job, err)) != MUSTER_OK)
+        return status;
+    for (uint32_t i = 0; i < job->lane_count && status == MUSTER_OK; i++) {
+        status = set_up_lane(job, &job->lanes[i], err);
+        /* A device that turns out to be lost is one that was lost a moment later: others go on. */
+        if (muster_status_discards(status) == MUSTER_DISCARD_DEVICE) {
+            job_lane_lost(job->core, i, job->start_ns);
+            status = job_state(job->core) == JOB_FAILED ? status : MUSTER_OK;
+        }
+    }
+    return status;
+}
+
+/* Lanes without a thread, which would do it itself. */
+static void tear_down(struct muster_job *job)
+{
+    for (uint32_t i = 0; job->lanes && i < job->lane_count; i++) {
+        run_lock(job->m);
+        bool has_thread = job->lanes[i].thread.state == THREAD_INSIDE;
+        run_unlock(job->m);
+        if (!has_thread)
+            lane_tear_down(&job->lanes[i]);
+    }
+}
+
+/* The fields that sizes depend on, for a job that is not there yet. */
+static muster_status describe(struct muster_job *job, struct muster *m,
+                              const struct muster_job_desc *desc, struct muster_error *err)
+{
+    job->m = m;
+    job->work = (struct lane_work){ .group = { .m = m, .left_locked = job_thread_left_locked },
+                                    .calls = &job_lane_calls,
+                                    .object = job };
+    job->give_up_ns = UINT64_MAX;
+    muster_status status = job_check_desc(m, desc, err);
+    if (status != MUSTER_OK)
+        return status;
+    job->desc = *desc;
+    job_copy_args(job, desc);
+    status = job_find_policy(job, err);
+    if (status == MUSTER_OK)
+        job->pipeline = pipeline_hold(desc->pipeline);
+    return status == MUSTER_OK ? job_hold_kernels(job, err) : status;
+}
+
+muster_status muster_start(struct muster *m, const struct muster_job_desc *desc,
+                           struct muster_job **out, struct muster_error *err)
+{
+    if (!m || !desc || !out)
+        return run_bad_argument(err, "muster_start", "an argument is NULL");
+    if (run_is_forked(m))
+        return run_say_forked(err);
+    jobs_destroy_unwanted(m);
+    jobs_free_left(m);
+    struct muster_job *job = allocator_take(&m->allocator, 1, sizeof *job);
+    if (!job)
+        return run_no_memory(err, "a job");
+    muster_status status = describe(job, m, desc, err);
+    if (status == MUSTER_OK)
+        status = platform_condition_init(&job->changed, err);
+    if (status != MUSTER_OK) {
+        job_free(job);
+        return status;
+    }
+    job->work.number = (uint32_t)run_count(&m->counts.jobs_numbered, 1) + 1;
+    status = set_up(job, err);
+    if (status == MUSTER_OK && (status = start_threads(job, err)) != MUSTER_OK)
+        job_stop_threads(job);
+    if (status != MUSTER_OK) {
+        tear_down(job);
+        job_leave(job);
+        return status;
+    }
+    *out = job;
+    run_count(&m->counts.jobs_started, 1);
+    /* Nothing is delivered yet. */
+    for (uint64_t i = 0; job->desc.each_status && i < job->desc.items; i++)
+        job->desc.each_status[i] = MUSTER_E_CANCELLED;
+    run_lock(m);
+    job->next = m->jobs;
+    m->jobs = job;
+    job->is_known = true;
+    if (m->is_closing)
+        job_cancel_locked(job);
+    job_wake_locked(job);
+    run_unlock(m);
+    return MUSTER_OK;
+}
+
+muster_status muster_job_memory_estimate(struct muster *m, const struct muster_job_desc *desc,
+                                         uint64_t *bytes, struct muster_error *err)
+{
+    if (!m || !desc || !bytes)
+        return run_bad_argument(err, "muster_job_memory_estimate", "an argument is NULL");
+    if (run_is_forked(m))
+        return run_say_forked(err);
+    struct muster_job *job = allocator_take(&m->allocator, 1, sizeof *job);
+    if (!job)
+        return run_no_memory(err, "an estimate");
+    muster_status status = describe(job, m, desc, err);
+    if (status == MUSTER_OK)
+        status = job_find_devices(job, err);
+    if (status == MUSTER_OK)
+        status = job_lay_out(job, err);
+    if (status == MUSTER_OK) {
+        job_set_core_options(job);
+        if (__builtin_mul_overflow((uint64_t)job->buffer_bytes, job->buffer_count, bytes) ||
+            __builtin_add_overflow(*bytes, (uint64_t)job->source.ring_bytes, bytes))
+            *bytes = UINT64_MAX;
+    }
+    tear_down(job);
+    job_free(job);
+    return status;
+}
+
+/* A job from its start to its end. */
+static muster_status run_job(struct muster *m, struct muster_job_desc *desc,
+                             const struct muster_run_options *options, struct muster_report *report,
+                             struct muster_error *err)
+{
+    struct muster_job *job;
+    if (platform_frame_is_in(FRAME_KERNEL, NULL))
+        return run_say_stuck(err, "a job from start to end");
+    if (options && options->size < sizeof *options)
+        return run_bad_argument(err, "a job", "options->size is not set");
+    if (options)
+        desc->options = *options;
+    if (report && report->size < sizeof *report)
+        return run_bad_argument(err, "a job", "report->size is not set");
+    muster_status status = muster_start(m, desc, &job, err);
+    if (status != MUSTER_OK)
+        return status;
+    status = muster_job_wait(job, report, err);
+    muster_job_destroy(job);
+    return status;
+}
+
+muster_status muster_for(struct muster *m, struct muster_kernel *kernel, uint64_t items,
+                         const struct muster_arg *args, size_t arg_count,
+                         const struct muster_run_options *options, struct muster_report *report,
+                         struct muster_error *err)
+{
+    struct muster_job_desc desc = {
+        .size = sizeof desc, .kernel = kernel, .items = items, .args = args, .arg_count = arg_count
+    };
+    return run_job(m, &desc, options, report, err);
+}
+
+muster_status muster_map(struct muster *m, struct muster_kernel *kernel, uint64_t items,
+                         const struct muster_arg *args, size_t arg_count,
+                         muster_status *each_status, const struct muster_run_options *options,
+                         struct muster_report *report, struct muster_error *err)
+{
+    struct muster_job_desc desc = { .size = sizeof desc,
+                                    .kernel = kernel,
+                                    .items = items,
+                                    .args = args,
+                                    .arg_count = arg_count,
+                                    .each_status = each_status };
+    if (!each_status && items > 0)
+        return run_bad_argument(err, "muster_map", "each_status is NULL");
+    return run_job(m, &desc, options, report, err);
+}
