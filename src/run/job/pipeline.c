@@ -556,15 +556,3 @@ muster_status muster_pipeline_print(const struct muster_pipeline *pipeline,
                                                  "room for %zu",
                                                  length + 1, capacity);
 }
-
-void pipeline_drop_edge(struct muster_pipeline *pipeline, uint32_t edge)
-{
-    for (uint32_t kind = 0; kind < PLAN_KINDS; kind++) {
-        struct pipe_plan *plan = pipeline->plans[kind];
-        if (!plan || edge >= plan->edge_count)
-            continue;
-        memmove(&plan->edges[edge], &plan->edges[edge + 1],
-                (plan->edge_count - edge - 1) * sizeof *plan->edges);
-        plan->edge_count--;
-    }
-}
