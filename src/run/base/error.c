@@ -1,6 +1,5 @@
 /*
- * How the runtime tells what is wrong: its log, the errors that many functions have, and what their
- * arguments are checked for.
+ * The log, the errors that many functions return, and checks of arguments that many functions make.
  */
 #include "run/base/runtime.h"
 
