@@ -43,14 +43,20 @@ struct job *job_init(void *memory, const struct job_options *options, uint64_t n
     job->options = *options;
     job->oldest = job->newest = job->retry_first = JOB_NONE;
     job->done_first = job->done_last = job->draining = job->fastest = JOB_NONE;
-    job->look_ns = UINT64_MAX;
+    job->ask_first = job->ask_last = job->call_first = job->call_last = JOB_NONE;
+    job->look_ns = job->look_told_ns = UINT64_MAX;
+    job->changes = 1;
     job->usable = options->lane_count;
     job->state = options->items == 0 ? JOB_DONE : JOB_RUNNING;
     job->supply = options->supplied ? 0 : options->items;
     for (uint32_t i = 0; i < options->units_max; i++)
         job->units[i].next = i + 1 < options->units_max ? i + 1 : JOB_NONE;
     for (uint32_t i = 0; i < options->lane_count; i++)
-        job->lanes[i] = (struct lane){ .domain = i, .weight = 1, .last_finish_ns = now_ns };
+        job->lanes[i] = (struct lane){
+            .domain = i, .weight = 1, .last_finish_ns = now_ns, .free_slot = i * options->depth
+        };
+    for (uint32_t i = 0; i < attempts; i++)
+        job->attempts[i].next_free = (i + 1) % options->depth > 0 ? i + 1 : JOB_NONE;
     return job;
 }
 
@@ -67,6 +73,7 @@ void job_supply(struct job *job, uint64_t until)
 {
     INVARIANT(job->options.supplied && until >= job->supply && until <= job->options.items);
     job->supply = until;
+    job->changes++;
 }
 
 void job_supply_ends(struct job *job)
@@ -79,12 +86,19 @@ void job_supply_ends(struct job *job)
 
 /* Delivery. */
 
-bool job_next_result(struct job *job, uint32_t *unit, struct muster_range *range)
+uint32_t job_result(const struct job *job)
 {
     if (job->state == JOB_CANCELLED || job->sink_failed)
-        return false;
+        return JOB_NONE;
     uint32_t index = job->options.ordered ? job->oldest : job->done_first;
-    if (index == JOB_NONE || job->units[index].state != UNIT_DONE)
+    return index != JOB_NONE && job->units[index].state == UNIT_DONE ? index : JOB_NONE;
+}
+
+bool job_next_result(struct job *job, uint32_t *unit, struct muster_range *range)
+{
+    uint32_t index = job_result(job);
+    job->result_told = index != JOB_NONE;
+    if (index == JOB_NONE)
         return false;
     if (!job->options.ordered) {
         job->done_first = job->units[index].retry_next;
@@ -108,6 +122,7 @@ void job_delivered(struct job *job, uint32_t unit)
     INVARIANT(job->units[unit].state == UNIT_LEAVING);
     job->undelivered -= items;
     job->delivered_items += items;
+    job->changes++;
     job_unit_free(job, unit);
     job_stop_if_over(job);
 }

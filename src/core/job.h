@@ -29,7 +29,9 @@ enum job_policy {
     JOB_LEAST_LOADED,
     JOB_WEIGHTED,
     JOB_ADAPTIVE,
-    JOB_EARLIEST_FINISH
+    JOB_EARLIEST_FINISH,
+    JOB_STICKY, /* lane `home`, unless it is full and the least loaded is far behind */
+    JOB_USER    /* the user's: job_snapshot and job_commit */
 };
 
 struct job_options {
@@ -52,6 +54,7 @@ struct job_options {
     bool supplied; /* items arrive one after the other: job_supply. Else all are there */
     bool place;    /* lanes are given units by `policy`; else they take them */
     enum job_policy policy;
+    uint32_t home;       /* of JOB_STICKY: the lane that the affinity key belongs to */
     uint64_t timeout_ns; /* an attempt that takes longer makes its lane hung; 0: by expectation */
 };
 
@@ -71,15 +74,16 @@ struct job_claim {
      * a run of a unit that runs elsewhere too.
      */
     bool is_retry, is_copy;
+    bool is_started; /* by job_step: it needs no job_kick */
 };
 
 /* How an attempt ended. */
 enum job_end {
     JOB_END_OK,
-    JOB_END_UNIT,   /* the unit failed: retried elsewhere */
-    JOB_END_USER,   /* the user's code refused it: never retried */
-    JOB_END_DEVICE, /* the device is lost: see job_lane_lost */
-    JOB_END_DROPPED /* broken off, because the job is over */
+    JOB_END_UNIT, /* the unit failed: retried elsewhere */
+    JOB_END_USER, /* the user's code refused it: never retried */
+    JOB_END_DEVICE, /* the device is lost: see job_lane_lost. This attempt is over, others may not be */
+    JOB_END_DROPPED, /* broken off, because the job is over */
 };
 
 /* What became of a completion. */
@@ -89,6 +93,52 @@ enum job_verdict {
     JOB_AGAIN,    /* the unit will be run again */
     JOB_REFUSED,  /* the unit has failed, and with it the job */
     JOB_GIVEN_UP  /* the unit has failed, and will be delivered as one that did */
+};
+
+/* One attempt that has ended, for job_step. */
+struct job_ended {
+    struct job_ticket ticket;
+    enum job_end end;
+    enum job_verdict verdict; /* out */
+};
+
+/* One earlier claim that the lane is about to start, for job_step. */
+struct job_start {
+    struct job_ticket ticket;
+    bool is_started; /* out: false if it was taken back or the job is over */
+};
+
+/* Most claims that one job_step gives. */
+#define JOB_STEP_MAX 64
+
+/* What a lane brings and takes in one call. */
+struct job_round {
+    struct job_ended *ends;
+    uint32_t end_count;
+    struct job_start *starts;
+    uint32_t start_count;
+    struct job_claim *claims; /* out */
+    uint32_t claim_max;       /* room in it */
+    uint32_t start_max;       /* so many of the new claims, the first ones, are started at once */
+    uint32_t claim_count;     /* out */
+};
+
+/* What calls have left for others to do, or-ed. */
+enum job_news {
+    JOB_NEWS_RESULT = 1, /* for whoever delivers: job_next_result has one */
+    JOB_NEWS_LOOK = 2,   /* for whoever looks: the next look is due sooner */
+    JOB_NEWS_OVER = 4,   /* the job has ended */
+    JOB_NEWS_QUIET = 8,  /* the job has ended and is quiet */
+    JOB_NEWS_LANES = 16, /* job_wake_lane has some */
+    JOB_NEWS_PLACE = 32  /* JOB_USER: job_snapshot has something to place */
+};
+
+/* A lane as a user's policy sees it. */
+struct job_lane_view {
+    uint32_t lane, held; /* units it has, of `depth` */
+    uint64_t held_items;
+    double items_per_ns; /* 0: not measured */
+    double weight;
 };
 
 struct job_lane_report {
@@ -106,8 +156,45 @@ struct job *job_init(void *memory, const struct job_options *options, uint64_t n
 /* Before the first claim: the failure domain and the weight of each lane. */
 void job_lane_describe(struct job *job, uint32_t lane, uint32_t domain, double weight);
 
+/*
+ * The call for lanes: hands in what ended, starts earlier claims, takes out new ones; in this order,
+ * as job_finish, job_kick and job_claim do. At most JOB_STEP_MAX claims, and where units have a
+ * given size no more than the lane's part of what is ready.
+ */
+void job_step(struct job *job, uint32_t lane, struct job_round *round, uint64_t now_ns);
+
+/*
+ * Who has something to do after the calls since the last job_news. The caller asks before it lets go of
+ * the lock, and wakes those alone. Each thing is told once: RESULT again after job_next_result has
+ * returned false, LOOK when a look is due sooner than was told, PLACE until job_snapshot.
+ */
+uint32_t job_news(struct job *job, uint64_t now_ns);
+/*
+ * The next lane to wake, JOB_NONE if there are no more: a lane that asked in vain and would be given
+ * something now, one whose claim was taken back, or one with an attempt that job_should_stop. No more
+ * lanes are woken than there are units for them. A lane that was woken asks again; whether it gets
+ * something or not, job_news then says which lane is next. So a lane may sleep when it has no room, or
+ * has room and its last call asked and got nothing; before, it drops claims that are not job_is_out.
+ */
+uint32_t job_wake_lane(struct job *job);
+
 /* In place mode: the lane that is to be given the next new unit, JOB_NONE if that must wait. */
 uint32_t job_place(struct job *job, uint64_t now_ns);
+
+/*
+ * JOB_USER: what the user's policy is to choose from, for the next new unit: the lanes that can be given
+ * one, in `lanes`, which has room for all. Gives how many there are; 0: nothing can be placed now, or
+ * the policy is being asked already. The policy is then asked with no lock held; job_commit must follow.
+ */
+uint32_t job_snapshot(struct job *job, struct job_lane_view *lanes, uint64_t now_ns);
+/*
+ * Gives the lane that was chosen its unit, which the lane's next claim then takes; JOB_NONE: the policy
+ * chose none, nothing is placed before something changes. False if the lane cannot be given one any
+ * more: the policy is asked again, from a new snapshot, but not more than JOB_ASKS_MAX times in a row;
+ * then it is busy, and asked again when something changes.
+ */
+bool job_commit(struct job *job, uint32_t lane, uint64_t now_ns);
+#define JOB_ASKS_MAX 3
 
 /*
  * Gives the lane a unit, if there is one for it now. A lane that gets nothing asks again when
@@ -139,6 +226,9 @@ bool job_is_last_try(const struct job *job, struct job_ticket ticket);
  */
 bool job_restart(struct job *job, struct job_ticket ticket, uint64_t now_ns);
 
+/* The attempt's result is not wanted: another was first, or the job is over. */
+bool job_should_stop(const struct job *job, struct job_ticket ticket);
+
 enum job_verdict job_finish(struct job *job, struct job_ticket ticket, enum job_end end,
                             uint64_t now_ns);
 
@@ -155,7 +245,8 @@ void job_lane_lost(struct job *job, uint32_t lane, uint64_t now_ns);
 void job_lane_held_up(struct job *job, uint32_t lane, bool is_held_up, uint64_t now_ns);
 
 /*
- * Looks for attempts that are overdue; gives when to look again, UINT64_MAX if that is not needed.
+ * Looks for attempts that are overdue; gives when to look again, UINT64_MAX if that is not needed. Any
+ * thread may do it that has the lock: nothing here depends on who delivers, who may be in a long sink.
  * Lanes that have nothing ask again after it: by then a unit may be worth a second run, or may have
  * waited long enough for a faster lane. Once a job is over, a look is due at once: what is still out
  * is given up sooner than if it were needed.

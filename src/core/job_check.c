@@ -54,8 +54,8 @@ static const char *check_lists(const struct job *job, uint32_t waiting, uint32_t
         last = unit->range.end;
         listed++;
     }
-    if (listed != waiting)
-        return "a unit that waits is not in the list";
+    if (listed != waiting || listed != job->waiting)
+        return "a unit that waits is not in the list, or they are miscounted";
     if (job->options.ordered)
         return NULL;
     listed = 0;
@@ -105,14 +105,18 @@ static const char *check_units(const struct job *job)
 static const char *check_lane(const struct job *job, uint32_t index, uint32_t *held_out)
 {
     const struct lane *lane = &job->lanes[index];
-    uint32_t held = 0;
+    uint32_t held = 0, given = 0, free_slots = 0;
     uint64_t items = 0;
+    for (uint32_t i = lane->free_slot; i != JOB_NONE && free_slots <= job->options.depth;
+         i = job->attempts[i].next_free)
+        free_slots += !job->attempts[i].is_out;
     for (uint32_t i = 0; i < job->options.depth; i++) {
         uint32_t number = index * job->options.depth + i;
         const struct attempt *attempt = &job->attempts[number];
         held += attempt->is_out;
         if (!attempt->is_out)
             continue;
+        given += attempt->is_given;
         if (attempt->is_alone && is_usable(lane) &&
             (job->domains[lane->domain].held != 1 || !job->domains[lane->domain].is_alone))
             return "a suspect does not run alone";
@@ -130,8 +134,11 @@ static const char *check_lane(const struct job *job, uint32_t index, uint32_t *h
             return "an active attempt is not one of its unit's";
         items += attempt->items;
     }
-    if (held != lane->held || items != lane->held_items)
+    if (held != lane->held || items != lane->held_items || given != lane->given ||
+        held + free_slots != job->options.depth)
         return "a lane's units are miscounted";
+    if (lane->is_asking && (!is_usable(lane) || job->options.depth == held))
+        return "a lane asks that cannot be given anything";
     if (lane->is_idle && (held > 0 || !is_usable(lane)))
         return "a lane is idle that has something, or is lost or hung";
     if (is_usable(lane) && job->look_ns == UINT64_MAX && job_overdue_ns(job, index) != UINT64_MAX)
@@ -151,6 +158,32 @@ static const char *check_rates(const struct job *job)
             return "a lane is faster than the fastest, or than the runner-up";
     }
     return NULL;
+}
+
+/* Lanes that ask and lanes that are to be woken. */
+static const char *check_asking(const struct job *job)
+{
+    uint32_t asking = 0, called = 0, last = JOB_NONE, woken[JOB_CHOICE_KINDS] = { 0 };
+    for (uint32_t i = 0; i < job->options.lane_count; i++) {
+        const struct lane *lane = &job->lanes[i];
+        asking += lane->is_asking;
+        called += lane->is_called;
+        if (is_chosen(lane->woken_for)) {
+            woken[lane->woken_for]++;
+            if (!lane->is_asking)
+                return "a lane was told to ask again that does not ask";
+        }
+    }
+    for (uint32_t i = job->ask_first; i != JOB_NONE; last = i, i = job->lanes[i].ask_next)
+        if (!job->lanes[i].is_asking || job->lanes[i].ask_previous != last || asking-- == 0)
+            return "the list of lanes that ask is broken";
+    for (uint32_t i = job->call_first; i != JOB_NONE; i = job->lanes[i].call_next)
+        if (!job->lanes[i].is_called || called-- == 0)
+            return "the list of lanes to be woken is broken";
+    for (uint32_t i = 0; i < JOB_CHOICE_KINDS; i++)
+        if (woken[i] != job->woken[i])
+            return "lanes that were told to ask again are miscounted";
+    return asking > 0 || called > 0 || last != job->ask_last ? "a lane is not in its list" : NULL;
 }
 
 const char *job_check(const struct job *job)
@@ -179,5 +212,7 @@ const char *job_check(const struct job *job)
         job->state != JOB_CANCELLED)
         return "the job is over with items undelivered, or runs without any";
     const char *broken = check_rates(job);
+    if (!broken)
+        broken = check_asking(job);
     return broken ? broken : check_units(job);
 }

@@ -163,6 +163,7 @@ void job_lane_retire(struct job *job, uint32_t lane_index, bool is_loss, bool is
         return;
     job_lane_count_rate(job, lane);
     job_lane_set_idle(job, lane, false);
+    job_lane_asks_no_more(job, lane_index);
     if (job->draining == lane_index)
         job->draining = JOB_NONE;
     if (--job->usable == 0)

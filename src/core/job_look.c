@@ -143,7 +143,10 @@ uint64_t job_look(struct job *job, uint64_t now_ns)
         else if (at_ns < next_ns)
             next_ns = at_ns;
     }
-    job->look_ns = next_ns;
+    job->look_ns = job->look_told_ns = next_ns;
+    /* A lane that was woken and has not asked may be stuck: others are not to wait for it. */
+    job_wake_again(job);
+    job->changes++;
     return next_ns;
 }
 

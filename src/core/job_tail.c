@@ -116,11 +116,13 @@ uint32_t job_tail_find(struct job *job, uint32_t lane_index, uint64_t now_ns)
     return best;
 }
 
-bool job_tail_take_back(struct job *job, struct unit *unit)
+bool job_tail_take_back(struct job *job, uint32_t unit)
 {
-    struct attempt *attempt = &job->attempts[unit->newest_run];
+    struct attempt *attempt = &job->attempts[job->units[unit].newest_run];
     if (attempt->is_kicked)
         return false;
     job_attempt_end(job, attempt);
+    /* Its lane has room now, and may be one that was not asking. */
+    job_lane_wake(job, attempt->lane);
     return true;
 }

@@ -12,6 +12,12 @@ void job_stop(struct job *job, enum job_state state)
     job->state = state;
     if (job->out > 0)
         job->look_ns = 0;
+    for (uint32_t i = 0; i < job->options.lane_count; i++) {
+        if (job->lanes[i].is_asking || job->lanes[i].held > 0)
+            job_lane_wake(job, i);
+        while (job->lanes[i].given > 0)
+            job_attempt_cancel(job, job_lane_given(job, i));
+    }
 }
 
 void job_stop_if_over(struct job *job)
@@ -40,6 +46,7 @@ uint32_t job_unit_make(struct job *job, uint64_t items)
         job->oldest = index;
     job->newest = index;
     job->next_claim += items;
+    job->newest_items = items;
     job->undelivered += items;
     job->unfinished += items;
     job->units_made++;
@@ -77,6 +84,7 @@ void job_unit_split(struct job *job, uint32_t index, uint64_t items)
     else
         job->newest = rest_index;
     job->units_made++;
+    job->waiting++;
 }
 
 void job_unit_wait(struct job *job, uint32_t index, uint64_t now_ns)
@@ -89,6 +97,15 @@ void job_unit_wait(struct job *job, uint32_t index, uint64_t now_ns)
     unit->state = UNIT_WAITING;
     unit->waiting_ns = now_ns;
     *at = index;
+    job->waiting++;
+}
+
+void job_unit_unlink(struct job *job, uint32_t index, uint32_t before)
+{
+    uint32_t *at = before == JOB_NONE ? &job->retry_first : &job->units[before].retry_next;
+    INVARIANT(*at == index);
+    *at = job->units[index].retry_next;
+    job->waiting--;
 }
 
 void job_unit_retry(struct job *job, uint32_t index, uint64_t now_ns)
