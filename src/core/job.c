@@ -20,6 +20,8 @@ size_t job_bytes(const struct job_options *options)
     if (options->lane_count == 0 || options->depth == 0 || options->tries == 0 ||
         options->units_max < attempts || attempts > UINT32_MAX / 2 ||
         options->units_max > UINT32_MAX / 2 ||
+        (options->output != JOB_OUTPUT_SLOTS && options->tolerant) ||
+        (options->output == JOB_OUTPUT_CUTS && options->units_max <= 2 * attempts) ||
         (options->unit == JOB_UNIT_FIXED &&
          (options->unit_items == 0 || !is_of_grains(options, options->unit_items))) ||
         !is_of_grains(options, options->unit_max) || !is_of_grains(options, options->window))
@@ -47,14 +49,17 @@ struct job *job_init(void *memory, const struct job_options *options, uint64_t n
     job->look_ns = job->look_told_ns = UINT64_MAX;
     job->changes = 1;
     job->usable = options->lane_count;
+    job->free_count = options->units_max;
     job->state = options->items == 0 ? JOB_DONE : JOB_RUNNING;
     job->supply = options->supplied ? 0 : options->items;
     for (uint32_t i = 0; i < options->units_max; i++)
         job->units[i].next = i + 1 < options->units_max ? i + 1 : JOB_NONE;
     for (uint32_t i = 0; i < options->lane_count; i++)
-        job->lanes[i] = (struct lane){
-            .domain = i, .weight = 1, .last_finish_ns = now_ns, .free_slot = i * options->depth
-        };
+        job->lanes[i] = (struct lane){ .domain = i,
+                                       .weight = 1,
+                                       .last_finish_ns = now_ns,
+                                       .doubted_until_ns = UINT64_MAX,
+                                       .free_slot = i * options->depth };
     for (uint32_t i = 0; i < attempts; i++)
         job->attempts[i].next_free = (i + 1) % options->depth > 0 ? i + 1 : JOB_NONE;
     return job;
@@ -65,6 +70,12 @@ void job_lane_describe(struct job *job, uint32_t lane, uint32_t domain, double w
     INVARIANT(lane < job->options.lane_count && domain < job->options.lane_count);
     job->lanes[lane].domain = domain;
     job->lanes[lane].weight = weight;
+}
+
+void job_lane_set_direct(struct job *job, uint32_t lane)
+{
+    INVARIANT(job->options.output != JOB_OUTPUT_SLOTS);
+    job->lanes[lane].is_direct = true;
 }
 
 /* Items that arrive. */
@@ -91,7 +102,11 @@ uint32_t job_result(const struct job *job)
     if (job->state == JOB_CANCELLED || job->sink_failed)
         return JOB_NONE;
     uint32_t index = job->options.ordered ? job->oldest : job->done_first;
-    return index != JOB_NONE && job->units[index].state == UNIT_DONE ? index : JOB_NONE;
+    /* A direct attempt that is late may still write where the result is to go. */
+    return index != JOB_NONE && job->units[index].state == UNIT_DONE &&
+                   job->units[index].direct == JOB_NONE
+               ? index
+               : JOB_NONE;
 }
 
 bool job_next_result(struct job *job, uint32_t *unit, struct muster_range *range)
@@ -114,6 +129,11 @@ bool job_next_result(struct job *job, uint32_t *unit, struct muster_range *range
 bool job_has_failed(const struct job *job, uint32_t unit)
 {
     return job->units[unit].has_failed;
+}
+
+bool job_is_direct(const struct job *job, uint32_t unit)
+{
+    return job->units[unit].is_direct;
 }
 
 void job_delivered(struct job *job, uint32_t unit)

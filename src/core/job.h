@@ -34,6 +34,26 @@ enum job_policy {
     JOB_USER    /* the user's: job_snapshot and job_commit */
 };
 
+/*
+ * Where attempts write their results. Lanes that do not work on the caller's memory
+ * (job_lane_set_direct) always use slots.
+ */
+enum job_output {
+    /* Into slots of Muster's, copied to the caller at delivery: any number of attempts at once. */
+    JOB_OUTPUT_SLOTS,
+    /*
+     * Straight into the caller's array, which is only written: one direct attempt of a unit at a time,
+     * others use slots. A result from a slot is not delivered before the direct attempt has ended.
+     */
+    JOB_OUTPUT_DIRECT,
+    /*
+     * In the caller's array, which is read too: a unit with such an attempt has no other, and what is
+     * done of it is not run again. An attempt that does not end well says how many items from its start
+     * are done: there the unit is cut, and the rest is a unit of its own.
+     */
+    JOB_OUTPUT_CUTS
+};
+
 struct job_options {
     uint64_t items;
     enum job_unit_rule unit;
@@ -54,7 +74,9 @@ struct job_options {
     bool supplied; /* items arrive one after the other: job_supply. Else all are there */
     bool place;    /* lanes are given units by `policy`; else they take them */
     enum job_policy policy;
-    uint32_t home;       /* of JOB_STICKY: the lane that the affinity key belongs to */
+    uint32_t home; /* of JOB_STICKY: the lane that the affinity key belongs to */
+    enum job_output
+        output;          /* not SLOTS: not `tolerant`; CUTS: over twice as many units as attempts */
     uint64_t timeout_ns; /* an attempt that takes longer makes its lane hung; 0: by expectation */
 };
 
@@ -74,6 +96,7 @@ struct job_claim {
      * a run of a unit that runs elsewhere too.
      */
     bool is_retry, is_copy;
+    bool is_direct;  /* writes into the caller's array; else into a slot */
     bool is_started; /* by job_step: it needs no job_kick */
 };
 
@@ -84,7 +107,11 @@ enum job_end {
     JOB_END_USER, /* the user's code refused it: never retried */
     JOB_END_DEVICE, /* the device is lost: see job_lane_lost. This attempt is over, others may not be */
     JOB_END_DROPPED, /* broken off, because the job is over */
+    JOB_END_STOPPED  /* JOB_OUTPUT_CUTS: broken off since job_should_stop; not the unit's fault */
 };
+
+/* How many items from its start an attempt has done, where nobody knows. */
+#define JOB_DONE_UNKNOWN UINT64_MAX
 
 /* What became of a completion. */
 enum job_verdict {
@@ -99,6 +126,8 @@ enum job_verdict {
 struct job_ended {
     struct job_ticket ticket;
     enum job_end end;
+    /* JOB_OUTPUT_CUTS, direct, not OK: items done from its start, whole grains; or JOB_DONE_UNKNOWN. */
+    uint64_t done;
     enum job_verdict verdict; /* out */
 };
 
@@ -156,9 +185,12 @@ struct job *job_init(void *memory, const struct job_options *options, uint64_t n
 /* Before the first claim: the failure domain and the weight of each lane. */
 void job_lane_describe(struct job *job, uint32_t lane, uint32_t domain, double weight);
 
+/* Before the first claim, and not with JOB_OUTPUT_SLOTS: the lane works on the caller's memory. */
+void job_lane_set_direct(struct job *job, uint32_t lane);
+
 /*
  * The call for lanes: hands in what ended, starts earlier claims, takes out new ones; in this order,
- * as job_finish, job_kick and job_claim do. At most JOB_STEP_MAX claims, and where units have a
+ * as job_finish_at, job_kick and job_claim do. At most JOB_STEP_MAX claims, and where units have a
  * given size no more than the lane's part of what is ready.
  */
 void job_step(struct job *job, uint32_t lane, struct job_round *round, uint64_t now_ns);
@@ -226,15 +258,26 @@ bool job_is_last_try(const struct job *job, struct job_ticket ticket);
  */
 bool job_restart(struct job *job, struct job_ticket ticket, uint64_t now_ns);
 
-/* The attempt's result is not wanted: another was first, or the job is over. */
+/*
+ * The attempt's result is not wanted: another was first, or the job is over; or, with JOB_OUTPUT_CUTS,
+ * an idle lane would be done with the rest sooner. To be stopped if the device can.
+ */
 bool job_should_stop(const struct job *job, struct job_ticket ticket);
 
+/* `done` as in struct job_ended. */
+enum job_verdict job_finish_at(struct job *job, struct job_ticket ticket, enum job_end end,
+                               uint64_t done, uint64_t now_ns);
+/* The same where nothing is done unless all is. */
 enum job_verdict job_finish(struct job *job, struct job_ticket ticket, enum job_end end,
                             uint64_t now_ns);
 
 /*
  * The lane's device is lost, and with it every lane of its failure domain. What had been started
  * there is suspect and is rerun alone, elsewhere, where units are adaptive in parts.
+ *
+ * Direct attempts of a lane that is lost or hung may still write into the caller's array until they are
+ * handed in (job_finish_at, with any end). With JOB_OUTPUT_CUTS nobody runs the unit before that. They
+ * are waited for as long as `timeout_ns` says, or 10 s; then their units fail, and with them the job.
  */
 void job_lane_lost(struct job *job, uint32_t lane, uint64_t now_ns);
 
@@ -259,6 +302,8 @@ uint64_t job_look_due(const struct job *job);
 bool job_next_result(struct job *job, uint32_t *unit, struct muster_range *range);
 /* Whether it is one that failed, and has no result. */
 bool job_has_failed(const struct job *job, uint32_t unit);
+/* Whether its result is in the caller's array already; else it is in the slot of who was accepted. */
+bool job_is_direct(const struct job *job, uint32_t unit);
 /* Its result has left: the window moves. */
 void job_delivered(struct job *job, uint32_t unit);
 /* The sink refused it: the job fails. */

@@ -3,6 +3,22 @@
  */
 #include "core/job_state.h"
 
+/* At most one attempt of a unit may write into the caller's array, and the unit knows which. */
+static const char *check_direct(const struct job *job, uint32_t index, uint32_t runs)
+{
+    const struct unit *unit = &job->units[index];
+    if (unit->direct == JOB_NONE)
+        return NULL;
+    const struct attempt *direct = &job->attempts[unit->direct];
+    if (!direct->is_out || !direct->is_direct || direct->unit != index)
+        return "a unit waits for a direct attempt that is over";
+    if (unit->state == UNIT_LEAVING)
+        return "a result leaves that may still be written over";
+    if (job->options.output == JOB_OUTPUT_CUTS && runs > 1)
+        return "a unit that is replaced as it is read runs twice";
+    return NULL;
+}
+
 static const char *check_unit(const struct job *job, uint32_t index)
 {
     const struct unit *unit = &job->units[index];
@@ -21,6 +37,9 @@ static const char *check_unit(const struct job *job, uint32_t index)
     }
     if (runs > 1 && (!options->speculate || unit->is_suspect))
         return "a unit runs twice that must not";
+    const char *broken = check_direct(job, index, runs);
+    if (broken)
+        return broken;
     if (!(unit->patience >= 1 && unit->patience <= PATIENCE_MAX))
         return "a unit has no patience left, or too much";
     if (items_of(unit) == 0 || (options->window > 0 && items_of(unit) > options->window) ||
@@ -56,6 +75,14 @@ static const char *check_lists(const struct job *job, uint32_t waiting, uint32_t
     }
     if (listed != waiting || listed != job->waiting)
         return "a unit that waits is not in the list, or they are miscounted";
+    listed = 0;
+    for (uint32_t i = job->free_units; i != JOB_NONE && listed <= job->free_count;
+         i = job->units[i].next)
+        listed++;
+    if (listed != job->free_count)
+        return "free units are miscounted";
+    if (job->options.output == JOB_OUTPUT_CUTS && job->free_count < job->direct_out)
+        return "a unit may have to be cut, and there is none for its rest";
     if (job->options.ordered)
         return NULL;
     listed = 0;
@@ -87,7 +114,7 @@ static const char *check_units(const struct job *job)
         undelivered += items_of(unit);
         unfinished += unit->state != UNIT_DONE && unit->state != UNIT_LEAVING ? items_of(unit) : 0;
         waiting += unit->state == UNIT_WAITING;
-        done += unit->state == UNIT_DONE;
+        done += unit->state == UNIT_DONE && unit->direct == JOB_NONE;
     }
     if (previous != job->newest)
         return "the list of units is broken";
@@ -117,6 +144,8 @@ static const char *check_lane(const struct job *job, uint32_t index, uint32_t *h
         if (!attempt->is_out)
             continue;
         given += attempt->is_given;
+        if (attempt->is_direct && job->units[attempt->unit].direct != number)
+            return "a unit has two direct attempts, or has forgotten one";
         if (attempt->is_alone && is_usable(lane) &&
             (job->domains[lane->domain].held != 1 || !job->domains[lane->domain].is_alone))
             return "a suspect does not run alone";
@@ -125,7 +154,8 @@ static const char *check_lane(const struct job *job, uint32_t index, uint32_t *h
         if (!attempt->is_active)
             continue;
         const struct unit *unit = &job->units[attempt->unit];
-        if (!is_usable(lane))
+        bool is_doubted = job->options.output == JOB_OUTPUT_CUTS && attempt->is_direct;
+        if (!is_usable(lane) && !is_doubted)
             return "an attempt of a lane that is lost or hung still counts";
         uint32_t run = unit->newest_run;
         while (run != JOB_NONE && run != number)

@@ -55,12 +55,13 @@ static bool ends_sooner_elsewhere(struct job *job, uint32_t lane_index, const st
 
 /*
  * Whether a part of the unit may be run apart from the rest. Units of a size that was asked for keep
- * it. On its last try a unit is whole: each part might fail where the whole would not have.
+ * it. On its last try a unit is whole: each part might fail where the whole would not have. So is one
+ * into which a direct attempt may still write.
  */
-static bool may_split(const struct job *job, const struct unit *unit)
+static bool may_split(const struct job *job, const struct lane *lane, const struct unit *unit)
 {
-    return job->options.unit == JOB_UNIT_ADAPTIVE && job->free_units != JOB_NONE &&
-           (unit->tries == 0 || unit->tries + 1 < job->options.tries);
+    return job->options.unit == JOB_UNIT_ADAPTIVE && has_units(job, lane, 1, false) &&
+           unit->direct == JOB_NONE && (unit->tries == 0 || unit->tries + 1 < job->options.tries);
 }
 
 /* How many of a waiting unit's items the lane should run now, 0 for none. */
@@ -68,12 +69,15 @@ static uint64_t retry_size(struct job *job, uint32_t lane_index, const struct un
                            uint64_t ahead, uint64_t now_ns)
 {
     uint64_t items = items_of(unit), size = items;
+    const struct lane *lane = &job->lanes[lane_index];
+    if (!has_units(job, lane, 0, unit == &job->units[job->oldest]))
+        return 0;
     if (!job_unit_may_run(job, lane_index, unit, since_ns(unit->waiting_ns, now_ns))) {
         look_by(job, after_ns(unit->waiting_ns, job_rerun_ns(job)));
         return 0;
     }
-    if (may_split(job, unit))
-        size = job_size_up_to_grains(job, job_size_adaptive(job, &job->lanes[lane_index], items));
+    if (may_split(job, lane, unit))
+        size = job_size_up_to_grains(job, job_size_adaptive(job, lane, items));
     /* A small rest is not worth a unit. */
     if (size > items - items / 3)
         size = items;
@@ -154,10 +158,10 @@ bool job_lane_must_drain(struct job *job, const struct lane *lane)
 /* Claims. */
 
 /* All that is there is claimed, or nothing new can be until the oldest unit has been delivered. */
-static bool nothing_to_claim(const struct job *job)
+static bool nothing_to_claim(const struct job *job, const struct lane *lane)
 {
     const struct job_options *options = &job->options;
-    return job_size_claimable(job) == 0 || job->free_units == JOB_NONE ||
+    return job_size_claimable(job) == 0 || !has_units(job, lane, 1, false) ||
            (options->window > 0 && job->undelivered == options->window);
 }
 
@@ -167,7 +171,7 @@ static bool nothing_to_claim(const struct job *job)
  */
 static void look_when_fastest_is_late(struct job *job, const struct lane *lane, uint64_t now_ns)
 {
-    if (nothing_to_claim(job) || job->options.place || job->options.unit != JOB_UNIT_ADAPTIVE)
+    if (nothing_to_claim(job, lane) || job->options.place || job->options.unit != JOB_UNIT_ADAPTIVE)
         return;
     double wait_ns =
         job_size_left_to_fastest_ns(job, lane, job->options.items - job->next_claim, now_ns);
@@ -198,11 +202,9 @@ struct job_choice job_choose(struct job *job, uint32_t lane_index, uint64_t now_
         choice.kind = JOB_CHOICE_NEW;
         return choice;
     }
-    if (nothing_to_claim(job))
-        choice.unit = job_tail_find(job, lane_index, now_ns);
-    if (choice.unit != JOB_NONE)
-        choice.kind = JOB_CHOICE_TAIL;
-    else if (lane->held == 0)
+    if (nothing_to_claim(job, lane))
+        choice = job_tail_find(job, lane_index, now_ns);
+    if (choice.kind == JOB_CHOICE_NONE && lane->held == 0)
         look_when_fastest_is_late(job, lane, now_ns);
     return choice;
 }
@@ -232,14 +234,15 @@ static void describe(const struct job *job, const struct attempt *attempt, struc
         (struct job_claim){ .ticket = { (uint32_t)(attempt - job->attempts), attempt->generation },
                             .range = job->units[attempt->unit].range,
                             .unit = attempt->unit,
-                            .is_copy = attempt->is_copy };
+                            .is_copy = attempt->is_copy,
+                            .is_direct = attempt->is_direct };
 }
 
 bool job_claim(struct job *job, uint32_t lane_index, uint64_t now_ns, struct job_claim *out)
 {
     struct job_choice choice = job_choose(job, lane_index, now_ns);
     if (!is_chosen(choice.kind)) {
-        job_lane_asks(job, lane_index, choice.kind, now_ns);
+        job_lane_asks(job, lane_index, &choice, now_ns);
         return false;
     }
     if (choice.kind == JOB_CHOICE_GIVEN) {

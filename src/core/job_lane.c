@@ -63,9 +63,13 @@ struct job_ticket job_attempt_begin(struct job *job, uint32_t lane_index, uint32
                                  .is_out = true,
                                  .is_active = true,
                                  .is_copy = is_copy,
-                                 .is_alone = unit->is_suspect };
+                                 .is_alone = unit->is_suspect,
+                                 .is_direct = lane->is_direct && unit->direct == JOB_NONE };
     unit->state = UNIT_RUNNING;
     unit->newest_run = number;
+    if (attempt->is_direct)
+        unit->direct = number;
+    job->direct_out += attempt->is_direct;
     job_lane_set_idle(job, lane, false);
     job_lane_asks_no_more(job, lane_index);
     lane->held++;
@@ -111,6 +115,9 @@ void job_attempt_end(struct job *job, struct attempt *attempt)
     attempt->next_free = lane->free_slot;
     lane->free_slot = (uint32_t)(attempt - job->attempts);
     lane->held--;
+    job->direct_out -= attempt->is_direct;
+    if (attempt->is_direct)
+        job_unit_let_go(job, attempt->unit);
     if (is_usable(lane))
         job_attempt_abandon(job, attempt);
 }
@@ -181,7 +188,7 @@ bool job_is_last_try(const struct job *job, struct job_ticket ticket)
 bool job_should_stop(const struct job *job, struct job_ticket ticket)
 {
     const struct attempt *attempt = job_attempt_find(job, ticket);
-    return !attempt || !attempt->is_active || job->state != JOB_RUNNING;
+    return !attempt || !attempt->is_active || attempt->is_unloved || job->state != JOB_RUNNING;
 }
 
 bool job_restart(struct job *job, struct job_ticket ticket, uint64_t now_ns)

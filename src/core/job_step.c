@@ -29,10 +29,22 @@ void job_lane_asks_no_more(struct job *job, uint32_t index)
     *after = lane->ask_previous;
 }
 
-void job_lane_asks(struct job *job, uint32_t index, enum job_choice_kind why, uint64_t now_ns)
+/* What the lane waits for is the rest of a unit that another lane is at. */
+static void stop_for_it(struct job *job, const struct job_choice *choice)
+{
+    if (choice->kind != JOB_CHOICE_STOP)
+        return;
+    struct attempt *attempt = &job->attempts[job->units[choice->unit].newest_run];
+    attempt->is_unloved = true;
+    job_lane_wake(job, attempt->lane);
+}
+
+void job_lane_asks(struct job *job, uint32_t index, const struct job_choice *choice,
+                   uint64_t now_ns)
 {
     struct lane *lane = &job->lanes[index];
-    if (why == JOB_CHOICE_NONE && lane->held == 0) {
+    stop_for_it(job, choice);
+    if (choice->kind != JOB_CHOICE_REFUSED && lane->held == 0) {
         /* A first unit of another lane may be overdue earlier now. */
         if (!lane->is_idle)
             job_look_soon(job, now_ns);
@@ -89,7 +101,9 @@ static void wake_those_who_would_get(struct job *job, bool are_idle, uint64_t no
         struct lane *lane = &job->lanes[i];
         if (is_chosen(lane->woken_for) || (lane->held == 0) != are_idle)
             continue;
-        enum job_choice_kind kind = job_choose(job, i, now_ns).kind;
+        struct job_choice choice = job_choose(job, i, now_ns);
+        enum job_choice_kind kind = choice.kind;
+        stop_for_it(job, &choice);
         if (!is_chosen(kind) || job->woken[kind] >= room_for(job, kind))
             continue;
         lane->woken_for = kind;
@@ -154,7 +168,7 @@ void job_step(struct job *job, uint32_t lane, struct job_round *round, uint64_t 
 {
     for (uint32_t i = 0; i < round->end_count; i++) {
         struct job_ended *ended = &round->ends[i];
-        ended->verdict = job_finish(job, ended->ticket, ended->end, now_ns);
+        ended->verdict = job_finish_at(job, ended->ticket, ended->end, ended->done, now_ns);
     }
     for (uint32_t i = 0; i < round->start_count; i++)
         round->starts[i].is_started = job_kick(job, round->starts[i].ticket, now_ns);

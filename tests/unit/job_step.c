@@ -16,7 +16,7 @@ static uint32_t step(uint32_t lane, uint32_t most, uint32_t starts)
 
 static enum job_verdict hand_in(uint32_t lane, struct job_claim claim, enum job_end end)
 {
-    struct job_ended ended = { claim.ticket, end, JOB_LATE };
+    struct job_ended ended = { claim.ticket, end, 0, JOB_LATE };
     struct job_round round = { .ends = &ended, .end_count = 1 };
     job_step(job, lane, &round, now_ns);
     check_sound();
@@ -49,8 +49,8 @@ static void one_call_hands_in_and_takes_out(void)
     CHECK_EQUAL(3, step(0, 3, 2));
     CHECK(claims[0].is_started && claims[1].is_started && !claims[2].is_started);
     struct job_claim first = claims[0], second = claims[1], third = claims[2];
-    struct job_ended ends[] = { { second.ticket, JOB_END_OK, JOB_LATE },
-                                { first.ticket, JOB_END_UNIT, JOB_LATE } };
+    struct job_ended ends[] = { { second.ticket, JOB_END_OK, 0, JOB_LATE },
+                                { first.ticket, JOB_END_UNIT, 0, JOB_LATE } };
     struct job_start starts[] = { { third.ticket, false } };
     struct job_round round = { ends, 2, starts, 1, claims, 3, 0, 0 };
     now_ns += MS;
