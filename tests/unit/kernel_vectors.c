@@ -74,8 +74,8 @@ static const struct {
                  "y[i] = muster_trunc(v) + muster_floor(v);" },
 };
 
-/* Of these gcc vectorises the loop over the items. */
-enum { VECTORISED = 7 };
+/* Of so many gcc vectorises the loop over the items, and clang. */
+enum { VECTORISED = 7, VECTORISED_BY_CLANG = 2 };
 
 static char source[16384];
 
@@ -216,7 +216,9 @@ static bool use_telling_compiler(const char *compiler, char text[KERNEL_PATH_BYT
     char path[KERNEL_PATH_BYTES], script[2 * KERNEL_PATH_BYTES], found[PLATFORM_PATH_BYTES];
     if (!platform_program_find(compiler, found))
         return false;
-    path_in(path, "telling-cc");
+    char name[64];
+    snprintf(name, sizeof name, "telling-%s", compiler); /* by which a compiler is known */
+    path_in(path, name);
     path_in(text, "kernel.s");
     snprintf(script, sizeof script,
              "#!/bin/sh\n%s \"$@\" || exit\nleft=$#\n"
@@ -244,30 +246,42 @@ static bool has_instruction(const char *assembly, const char *function, const ch
     return found && (!end || found < end);
 }
 
-static void gcc_computes_many_items_at_once(void)
+/* The first `count` kernels, from what a compiler made of them. */
+static void check_vectors(const char *compiler, size_t count)
 {
 #if defined(__x86_64__)
     static char assembly[1 << 22];
     char text[KERNEL_PATH_BYTES], function[80];
     struct kernel_image image;
-    if (!use_telling_compiler("gcc", text)) {
-        printf("    without gcc: not run\n");
+    if (!use_telling_compiler(compiler, text)) {
+        printf("    without %s: not run\n", compiler);
         return;
     }
-    use_cache("assembly");
+    use_cache(compiler);
     make_source(VECTORISED);
     MUST(build(source, "saxpy", &functions, &image));
     kernel_image_release(&image, &platform_heap);
     assembly[read_whole(text, assembly, sizeof assembly - 1)] = '\0';
-    for (size_t i = 0; i < VECTORISED; i++) {
+    for (size_t i = 0; i < count; i++) {
         snprintf(function, sizeof function, "muster_items_%s", kernels[i].name);
         if (!has_instruction(assembly, function, "mulps"))
             test_fail(__FILE__, __LINE__, "%s multiplies one item at a time", kernels[i].name);
     }
     unsetenv("MUSTER_CC");
 #else
+    (void)compiler, (void)count;
     printf("    not on this processor\n");
 #endif
+}
+
+static void gcc_computes_many_items_at_once(void)
+{
+    check_vectors("gcc", VECTORISED);
+}
+
+static void clang_computes_many_items_at_once(void)
+{
+    check_vectors("clang", VECTORISED_BY_CLANG);
 }
 
 static void loops_are_found_that_the_arguments_decide(void)
@@ -497,6 +511,7 @@ int main(int argc, char **argv)
     static const struct test tests[] = {
         TEST(items_together_give_the_bits_of_items_alone),
         TEST(gcc_computes_many_items_at_once),
+        TEST(clang_computes_many_items_at_once),
         TEST(loops_are_found_that_the_arguments_decide),
         TEST(a_test_before_the_items_has_no_effect),
         TEST(a_shared_object_keeps_both_functions),
