@@ -53,6 +53,13 @@ struct muster_kernel_form {
     uint32_t threads;    /* of a block or work-group, OpenCL and CUDA forms; 0: chosen */
     uint16_t compute[2]; /* cubin and PTX: what it was made for; {0, 0}: not known */
     const char *file;    /* what compilers call the source in their messages; NULL: the entry */
+    /*
+     * MUSTER_KERNEL_FUNCTION, optional: does the same as `function`, with pointers that are
+     * `restrict`. It is called instead where no argument that may be written, bit i of `written` for
+     * argument i, shares memory with another argument.
+     */
+    muster_kernel_function apart;
+    uint32_t written;
 };
 
 /* Most arguments of one launch, and most bytes of their values together. */
