@@ -68,6 +68,7 @@ struct muster_kernel_form {
 
 /* One argument of a launch: a block with how it is used, or a value. */
 struct muster_operand {
+    size_t size;
     muster_block block;
     uint32_t access;   /* enum muster_access for a block, 0 for a value */
     uint64_t offset;   /* into the block */
@@ -75,10 +76,10 @@ struct muster_operand {
     size_t bytes;      /* of the value */
 };
 /* clang-format off */
-#define MUSTER_BLOCK_READ(block_) { .block = (block_), .access = MUSTER_READS }
-#define MUSTER_BLOCK_WRITE(block_) { .block = (block_), .access = MUSTER_WRITES }
-#define MUSTER_BLOCK_UPDATE(block_) { .block = (block_), .access = MUSTER_READS_WRITES }
-#define MUSTER_SCALAR(variable) { .value = &(variable), .bytes = sizeof(variable) }
+#define MUSTER_BLOCK_READ(block_) { .size = sizeof(struct muster_operand), .block = (block_), .access = MUSTER_READS }
+#define MUSTER_BLOCK_WRITE(block_) { .size = sizeof(struct muster_operand), .block = (block_), .access = MUSTER_WRITES }
+#define MUSTER_BLOCK_UPDATE(block_) { .size = sizeof(struct muster_operand), .block = (block_), .access = MUSTER_READS_WRITES }
+#define MUSTER_SCALAR(variable) { .size = sizeof(struct muster_operand), .value = &(variable), .bytes = sizeof(variable) }
 /* clang-format on */
 
 /*

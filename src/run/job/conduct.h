@@ -128,9 +128,10 @@ struct run_source {
 
 struct muster_job {
     struct muster *m;
-    uint32_t number;         /* in traces, from 1 */
-    struct muster_job *next; /* on one of the runtime's lists */
-    struct muster_job_desc desc;
+    uint32_t number;                   /* in traces, from 1 */
+    struct muster_job *next;           /* on one of the runtime's lists */
+    struct muster_job_desc desc;       /* its pointers are to what follows */
+    struct muster_run_options options; /* as this library has them */
     struct muster_arg args[MUSTER_ARGS_MAX];
     unsigned char values[MUSTER_ARG_BYTES_MAX]; /* of scalars */
     size_t out_offsets[MUSTER_ARGS_MAX];        /* of written arguments, within a buffer */
@@ -144,7 +145,9 @@ struct muster_job {
     struct job_thread conductor;
     struct run_lane *lanes; /* owns */
     uint32_t lane_count;
-    char lane_ids[MUSTER_JOB_DEVICES_MAX][24]; /* for the report, when the lanes are gone */
+    uint32_t lanes_max;                     /* that there is room for, here and below */
+    char (*lane_ids)[24];                   /* owns: for the report, when the lanes are gone */
+    struct muster_job_device *lane_reports; /* owns: as they were last, and when the job was over */
     uint64_t unit_max; /* items a buffer holds; 0: any number, nothing is written */
     size_t buffer_bytes;
     char *memory; /* owns: pages of all buffers, NULL if nothing is written */

@@ -82,6 +82,33 @@ static size_t value_bytes(const struct muster_arg *arg)
                                            : 0;
 }
 
+/* What the caller gave, as this library has it; then `desc` points into the job alone. */
+static muster_status read_desc(struct muster_job *job, const struct muster_job_desc *given,
+                               struct muster_error *err)
+{
+    struct muster_job_desc *desc = &job->desc;
+    muster_status status = layout_read(LAYOUT(muster_job_desc), given, desc, err);
+    if (status != MUSTER_OK)
+        return status;
+    if ((!desc->kernel && !desc->pipeline) || (!desc->args && desc->arg_count > 0))
+        return run_bad_argument(err, "a job", "it has no kernel or no arguments");
+    if (desc->arg_count > MUSTER_ARGS_MAX)
+        return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, "pack values into a struct",
+                                 "%zu arguments; at most %d", desc->arg_count, MUSTER_ARGS_MAX);
+    if (desc->options)
+        status = layout_read(LAYOUT(muster_run_options), desc->options, &job->options, err);
+    if (status == MUSTER_OK)
+        status = layout_check_all(LAYOUT(muster_arg), desc->args, desc->arg_count, err);
+    if (status != MUSTER_OK)
+        return status;
+    for (size_t i = 0; i < desc->arg_count; i++)
+        layout_complete(LAYOUT(muster_arg), (const char *)desc->args + i * desc->args->size,
+                        &job->args[i]);
+    desc->options = &job->options;
+    desc->args = job->args;
+    return MUSTER_OK;
+}
+
 /* A source belongs to one argument; without the number of items there can be no array of them. */
 static muster_status check_source(const struct muster_job_desc *desc, struct muster_error *err)
 {
@@ -105,14 +132,7 @@ static muster_status check_source(const struct muster_job_desc *desc, struct mus
 
 static muster_status check_desc(const struct muster_job_desc *desc, struct muster_error *err)
 {
-    const struct muster_run_options *options = &desc->options;
-    if (desc->size < sizeof *desc || (options->size != 0 && options->size < sizeof *options))
-        return run_bad_argument(err, "a job", "desc->size or desc->options.size is not set");
-    if ((!desc->kernel && !desc->pipeline) || (!desc->args && desc->arg_count > 0))
-        return run_bad_argument(err, "a job", "it has no kernel or no arguments");
-    if (desc->arg_count > MUSTER_ARGS_MAX)
-        return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, "pack values into a struct",
-                                 "%zu arguments; at most %d", desc->arg_count, MUSTER_ARGS_MAX);
+    const struct muster_run_options *options = desc->options;
     if (options->kept_max > KEPT_MAX)
         return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, NULL, "kept_max is %u; at most %u",
                                  options->kept_max, KEPT_MAX);
@@ -159,7 +179,7 @@ static muster_status find_policy(struct muster_job *job, struct muster_error *er
                                          [JOB_WEIGHTED] = "weighted",
                                          [JOB_ADAPTIVE] = "adaptive",
                                          [JOB_EARLIEST_FINISH] = "earliest-finish" };
-    const char *name = job->desc.options.policy;
+    const char *name = job->options.policy;
     job->places = name && strcmp(name, "claim") != 0;
     if (!job->places)
         return MUSTER_OK;
@@ -220,7 +240,7 @@ bool job_has_gpu(const struct muster_job *job)
 /* Rounded down to what units are whole numbers of; one at least, where there is any. */
 static uint64_t of_multiples(const struct muster_job *job, uint64_t items)
 {
-    uint64_t multiple = job->desc.options.unit_multiple;
+    uint64_t multiple = job->options.unit_multiple;
     if (multiple <= 1 || items == 0)
         return items;
     return items < multiple ? multiple : items - items % multiple;
@@ -229,7 +249,7 @@ static uint64_t of_multiples(const struct muster_job *job, uint64_t items)
 /* The window in items: the options give it in items, or in bytes of what waits on the host, or both. */
 static uint64_t find_window(const struct muster_job *job)
 {
-    const struct muster_run_options *options = &job->desc.options;
+    const struct muster_run_options *options = &job->options;
     uint64_t bytes = job->desc.each_status ? sizeof(muster_status) : 0;
     if (job->pipeline)
         bytes = pipeline_window_bytes(job->pipeline);
@@ -246,7 +266,7 @@ static uint64_t find_window(const struct muster_job *job)
 /* How many items a unit may have: as asked for, or what fits into a buffer of the usual size. */
 static uint64_t find_unit_max(const struct muster_job *job)
 {
-    const struct muster_run_options *options = &job->desc.options;
+    const struct muster_run_options *options = &job->options;
     size_t item_bytes = job->desc.each_status ? sizeof(muster_status) : 0;
     for (size_t i = 0; i < job->desc.arg_count; i++)
         if (job_cuts(&job->args[i]) &&
@@ -321,7 +341,7 @@ static bool has_inout(const struct muster_job *job)
 
 static void set_core_options(struct muster_job *job)
 {
-    const struct muster_run_options *options = &job->desc.options;
+    const struct muster_run_options *options = &job->options;
     uint32_t depth = job->pipeline        ? pipeline_depth(job)
                      : options->depth > 0 ? options->depth
                                           : DEPTH_DEFAULT;
@@ -376,13 +396,12 @@ static bool is_able(const struct muster_job *job, const struct run_device *devic
 {
     if (find_without_form(job, device))
         return false;
-    return !job->pipeline ||
-           pipeline_plan(job->pipeline, device, job->desc.options.depth == 1, NULL);
+    return !job->pipeline || pipeline_plan(job->pipeline, device, job->options.depth == 1, NULL);
 }
 
 static bool takes_part_locked(const struct muster_job *job, const struct run_device *device)
 {
-    const char *devices = job->desc.options.devices;
+    const char *devices = job->options.devices;
     if (device_check_locked(device, NULL) != MUSTER_OK || !is_able(job, device))
         return false;
     return !devices || run_list_names(devices, device->info.id);
@@ -391,7 +410,7 @@ static bool takes_part_locked(const struct muster_job *job, const struct run_dev
 /* A device that would take part if it could run the job; NULL if there is none. */
 static const struct run_device *find_unable_locked(const struct muster_job *job)
 {
-    const char *devices = job->desc.options.devices;
+    const char *devices = job->options.devices;
     for (uint32_t i = 0; i < job->m->device_count; i++) {
         const struct run_device *device = job->m->devices[i];
         if (device_check_locked(device, NULL) == MUSTER_OK && !is_able(job, device) &&
@@ -405,7 +424,7 @@ static const struct run_device *find_unable_locked(const struct muster_job *job)
 static muster_status check_devices_locked(const struct muster_job *job, struct muster_error *err)
 {
     const struct muster *m = job->m;
-    for (const char *at = job->desc.options.devices; at && *at;) {
+    for (const char *at = job->options.devices; at && *at;) {
         size_t length = strcspn(at, ",");
         uint32_t i = 0;
         while (i < m->device_count && (strlen(m->devices[i]->info.id) != length ||
@@ -441,6 +460,20 @@ static const struct run_device *find_heaviest_locked(const struct muster_job *jo
     return best;
 }
 
+/* Room for a lane on each device there is. */
+static muster_status allocate_lanes(struct muster_job *job, struct muster_error *err)
+{
+    struct muster *m = job->m;
+    run_lock(m);
+    job->lanes_max = m->device_count;
+    run_unlock(m);
+    job->lanes = allocator_take(&m->allocator, job->lanes_max, sizeof *job->lanes);
+    job->lane_ids = allocator_take(&m->allocator, job->lanes_max, sizeof *job->lane_ids);
+    job->lane_reports = allocator_take(&m->allocator, job->lanes_max, sizeof *job->lane_reports);
+    return job->lanes && job->lane_ids && job->lane_reports ? MUSTER_OK
+                                                            : run_no_memory(err, "lanes");
+}
+
 /* Pins the devices of the job; each has a lane. */
 static muster_status find_devices(struct muster_job *job, struct muster_error *err)
 {
@@ -449,17 +482,17 @@ static muster_status find_devices(struct muster_job *job, struct muster_error *e
     muster_status status = device_probe_all(m, err);
     if (status != MUSTER_OK)
         return status;
-    job->lanes = allocator_take(&m->allocator, MUSTER_JOB_DEVICES_MAX, sizeof *job->lanes);
-    if (!job->lanes)
-        return run_no_memory(err, "lanes");
+    if ((status = allocate_lanes(job, err)) != MUSTER_OK)
+        return status;
     find_compilers(job);
     run_lock(m);
     status = check_devices_locked(job, err);
-    uint32_t lanes_max = job->pipeline ? pipeline_lanes_max(job->pipeline) : MUSTER_JOB_DEVICES_MAX;
+    uint32_t lanes_max = job->pipeline ? pipeline_lanes_max(job->pipeline) : job->lanes_max;
     /* Host stages alone have no use for a device. */
     bool is_one = job->pipeline && lanes_max == 1 && job->pipeline->declaration.stream_count > 0;
     const struct run_device *only = is_one ? find_heaviest_locked(job) : NULL;
-    for (uint32_t i = 0; status == MUSTER_OK && i < m->device_count && job->lane_count < lanes_max;
+    /* Devices that came after the room was made are for the next job. */
+    for (uint32_t i = 0; status == MUSTER_OK && i < job->lanes_max && job->lane_count < lanes_max;
          i++) {
         struct run_device *device = m->devices[i];
         if ((only && device != only) || !takes_part_locked(job, device))
@@ -485,7 +518,7 @@ static muster_status find_devices(struct muster_job *job, struct muster_error *e
         if (without)
             kernel_explain_no_form(without, unable, &problem);
         else
-            pipeline_plan(job->pipeline, unable, job->desc.options.depth == 1, &problem);
+            pipeline_plan(job->pipeline, unable, job->options.depth == 1, &problem);
         return muster_error_fill(err, MUSTER_E_NO_DEVICE, 0, problem.fix,
                                  "no device can run the job: %s", problem.text);
     }
@@ -493,9 +526,9 @@ static muster_status find_devices(struct muster_job *job, struct muster_error *e
         return muster_error_fill(
             err, MUSTER_E_NO_DEVICE, 0, "try again when the driver answers, or restart the process",
             "no device can run the job: the driver of %s does not answer", stuck);
-    return muster_error_fill(
-        err, MUSTER_E_NO_DEVICE, 0, "look at `muster devices`", "no device can run the job: %s",
-        job->desc.options.devices ? job->desc.options.devices : "all were asked");
+    return muster_error_fill(err, MUSTER_E_NO_DEVICE, 0, "look at `muster devices`",
+                             "no device can run the job: %s",
+                             job->options.devices ? job->options.devices : "all were asked");
 }
 
 /* Memory. */
@@ -555,18 +588,17 @@ static muster_status make_core(struct muster_job *job, struct muster_error *err)
     return MUSTER_OK;
 }
 
-static void copy_args(struct muster_job *job, const struct muster_job_desc *desc)
+static void copy_values(struct muster_job *job)
 {
     size_t filled = 0;
-    for (size_t i = 0; i < desc->arg_count; i++) {
-        job->args[i] = desc->args[i];
-        if (desc->args[i].kind != MUSTER_ARG_VALUE)
+    for (size_t i = 0; i < job->desc.arg_count; i++) {
+        struct muster_arg *arg = &job->args[i];
+        if (arg->kind != MUSTER_ARG_VALUE)
             continue;
-        memcpy(job->values + filled, desc->args[i].in, desc->args[i].bytes);
-        job->args[i].in = job->values + filled;
-        filled += desc->args[i].bytes;
+        memcpy(job->values + filled, arg->in, arg->bytes);
+        arg->in = job->values + filled;
+        filled += arg->bytes;
     }
-    job->desc.args = job->args;
 }
 
 /* Kernels that stay as long as the job, also when their user has destroyed them. */
@@ -631,7 +663,9 @@ static void free_job(struct muster_job *job)
                        (size_t)job->buffer_count * MUSTER_ARGS_MAX, sizeof(muster_block));
         allocator_give(&m->allocator, job->lanes[i].slots, depth, sizeof(struct lane_slot));
     }
-    allocator_give(&m->allocator, job->lanes, MUSTER_JOB_DEVICES_MAX, sizeof *job->lanes);
+    allocator_give(&m->allocator, job->lane_reports, job->lanes_max, sizeof *job->lane_reports);
+    allocator_give(&m->allocator, job->lane_ids, job->lanes_max, sizeof *job->lane_ids);
+    allocator_give(&m->allocator, job->lanes, job->lanes_max, sizeof *job->lanes);
     if (job->memory)
         platform_pages_unmap(job->memory, job->memory_bytes);
     kept_free(job);
@@ -699,7 +733,8 @@ static muster_status deliver(struct muster_job *job, uint32_t buffer, struct mus
     }
     if (statuses)
         memcpy(job->desc.each_status + range.begin, statuses, items * sizeof *statuses);
-    const struct muster_result result = { .range = range,
+    const struct muster_result result = { .size = sizeof result,
+                                          .range = range,
                                           .outputs = outputs,
                                           .output_count = count,
                                           .output_bytes = bytes,
@@ -949,13 +984,14 @@ static void report_lanes_locked(const struct muster_job *job, uint64_t end_ns,
     struct loss loss = { .rate = 0 };
     for (uint32_t i = 0; i < job->lane_count; i++) {
         const struct run_lane *lane = &job->lanes[i];
-        struct muster_job_device *device = &report->devices[report->device_count++];
+        struct muster_job_device *device = &job->lane_reports[i];
         struct job_lane_report core;
         uint64_t busy_ns = lane->busy_ns;
         if (!job->is_over && lane->running > 0 && end_ns > lane->busy_since_ns)
             busy_ns += end_ns - lane->busy_since_ns;
         job_lane_report(job->core, i, &core);
-        *device = (struct muster_job_device){ .items = core.items,
+        *device = (struct muster_job_device){ .size = sizeof *device,
+                                              .items = core.items,
                                               .units = core.units,
                                               .retries = core.retries,
                                               .late = core.copies_lost,
@@ -975,6 +1011,7 @@ static void make_report_locked(const struct muster_job *job, uint64_t end_ns,
                                struct muster_report *report)
 {
     *report = (struct muster_report){ .size = sizeof *report,
+                                      .device_count = job->lane_count,
                                       .status = job->status,
                                       .items = job_items(job->core),
                                       .delivered = job_items_delivered(job->core),
@@ -990,13 +1027,41 @@ static void make_report_locked(const struct muster_job *job, uint64_t end_ns,
     report_lanes_locked(job, end_ns, report);
 }
 
-static void report_locked(const struct muster_job *job, struct muster_report *report)
+/* Brings the report up to date. Units that come back late do not change it any more. */
+static void look_again_locked(struct muster_job *job)
 {
-    /* Units that come back late do not change it any more. */
-    if (job->is_over)
-        *report = job->report;
-    else
-        make_report_locked(job, platform_clock_ns(), report);
+    if (!job->is_over)
+        make_report_locked(job, platform_clock_ns(), &job->report);
+}
+
+/* Before anything is waited for: what the caller has room for. */
+static muster_status check_report(const struct muster_report *report, struct muster_error *err)
+{
+    if (!report)
+        return MUSTER_OK;
+    muster_status status = layout_check_room(LAYOUT(muster_report), report, err);
+    if (status == MUSTER_OK && report->devices)
+        status = layout_check_rooms(LAYOUT(muster_job_device), report->devices,
+                                    report->device_capacity, err);
+    return status;
+}
+
+static void write_devices_locked(const struct muster_job *job, struct muster_job_device *out,
+                                 size_t capacity)
+{
+    for (uint32_t i = 0; i < job->lane_count && i < capacity; i++)
+        layout_write_at(LAYOUT(muster_job_device), out, i, &job->lane_reports[i]);
+}
+
+static void write_report_locked(struct muster_job *job, struct muster_report *report)
+{
+    look_again_locked(job);
+    struct muster_report filled = job->report;
+    filled.devices = report->devices;
+    filled.device_capacity = report->device_capacity;
+    layout_write(LAYOUT(muster_report), report, &filled);
+    if (report->devices)
+        write_devices_locked(job, report->devices, report->device_capacity);
 }
 
 /* The end. */
@@ -1260,16 +1325,17 @@ static muster_status describe(struct muster_job *job, struct muster *m,
 {
     job->m = m;
     job->give_up_ns = UINT64_MAX;
-    muster_status status = check_desc(desc, err);
+    muster_status status = read_desc(job, desc, err);
     if (status == MUSTER_OK)
-        status = check_owners(m, desc, err);
+        status = check_desc(&job->desc, err);
+    if (status == MUSTER_OK)
+        status = check_owners(m, &job->desc, err);
     if (status != MUSTER_OK)
         return status;
-    job->desc = *desc;
-    copy_args(job, desc);
+    copy_values(job);
     status = find_policy(job, err);
     if (status == MUSTER_OK)
-        job->pipeline = pipeline_hold(desc->pipeline);
+        job->pipeline = pipeline_hold(job->desc.pipeline);
     return status == MUSTER_OK ? hold_kernels(job, err) : status;
 }
 
@@ -1354,8 +1420,11 @@ static bool is_within(const struct muster_job *job)
 muster_status muster_job_wait(struct muster_job *job, struct muster_report *report,
                               struct muster_error *err)
 {
-    if (!job || (report && report->size < sizeof *report))
-        return run_bad_argument(err, "muster_job_wait", "job is NULL, or report->size is not set");
+    if (!job)
+        return run_bad_argument(err, "muster_job_wait", "job is NULL");
+    muster_status status = check_report(report, err);
+    if (status != MUSTER_OK)
+        return status;
     if (run_is_forked(job->m))
         return run_say_forked(err);
     run_lock(job->m);
@@ -1364,9 +1433,9 @@ muster_status muster_job_wait(struct muster_job *job, struct muster_report *repo
         return run_say_stuck(err, "muster_job_wait");
     }
     wait_until_over_locked(job);
-    muster_status status = job->status;
+    status = job->status;
     if (report)
-        report_locked(job, report);
+        write_report_locked(job, report);
     if (err && status != MUSTER_OK)
         *err = job->error;
     run_unlock(job->m);
@@ -1376,13 +1445,37 @@ muster_status muster_job_wait(struct muster_job *job, struct muster_report *repo
 muster_status muster_job_report(struct muster_job *job, struct muster_report *report,
                                 struct muster_error *err)
 {
-    if (!job || !report || report->size < sizeof *report)
-        return run_bad_argument(err, "muster_job_report",
-                                "an argument is NULL, or report->size is not set");
+    if (!job || !report)
+        return run_bad_argument(err, "muster_job_report", "an argument is NULL");
+    muster_status status = check_report(report, err);
+    if (status != MUSTER_OK)
+        return status;
     if (run_is_forked(job->m))
         return run_say_forked(err);
     run_lock(job->m);
-    report_locked(job, report);
+    write_report_locked(job, report);
+    run_unlock(job->m);
+    return MUSTER_OK;
+}
+
+muster_status muster_job_devices(struct muster_job *job, struct muster_job_device *out,
+                                 size_t capacity, size_t *count, struct muster_error *err)
+{
+    if (!job || !count || (!out && capacity > 0))
+        return run_bad_argument(err, "muster_job_devices", "an argument is NULL");
+    muster_status status = layout_check_rooms(LAYOUT(muster_job_device), out, capacity, err);
+    if (status != MUSTER_OK)
+        return status;
+    if (run_is_forked(job->m))
+        return run_say_forked(err);
+    *count = job->lane_count;
+    if (capacity < job->lane_count)
+        return muster_error_fill(err, MUSTER_E_CAPACITY, 0, "give room for *count devices",
+                                 "the job has %u devices, and there is room for %zu",
+                                 job->lane_count, capacity);
+    run_lock(job->m);
+    look_again_locked(job);
+    write_devices_locked(job, out, capacity);
     run_unlock(job->m);
     return MUSTER_OK;
 }
@@ -1399,29 +1492,31 @@ void muster_job_cancel(struct muster_job *job)
 muster_status muster_job_progress(struct muster_job *job, struct muster_progress *progress,
                                   struct muster_error *err)
 {
-    if (!job || !progress || progress->size < sizeof *progress)
-        return run_bad_argument(err, "muster_job_progress",
-                                "an argument is NULL, or progress->size is not set");
+    if (!job || !progress)
+        return run_bad_argument(err, "muster_job_progress", "an argument is NULL");
+    muster_status status = layout_check_room(LAYOUT(muster_progress), progress, err);
+    if (status != MUSTER_OK)
+        return status;
     if (run_is_forked(job->m))
         return run_say_forked(err);
     run_lock(job->m);
     uint64_t now_ns = job->is_over ? job->end_ns : platform_clock_ns();
-    *progress = (struct muster_progress){ .size = sizeof *progress,
-                                          .items = job_items(job->core),
-                                          .delivered = job_items_delivered(job->core),
-                                          .elapsed_ns = now_ns - job->start_ns,
-                                          .remaining_ns = UINT64_MAX,
-                                          .is_over = job->is_over };
+    struct muster_progress now = { .items = job_items(job->core),
+                                   .delivered = job_items_delivered(job->core),
+                                   .elapsed_ns = now_ns - job->start_ns,
+                                   .remaining_ns = UINT64_MAX,
+                                   .is_over = job->is_over };
     struct run_device *device;
     if (job_state(job->core) != JOB_RUNNING)
-        name_missing_locked(job, progress->waits_for, &device);
+        name_missing_locked(job, now.waits_for, &device);
     run_unlock(job->m);
-    if (progress->delivered == 0 || progress->elapsed_ns == 0)
-        return MUSTER_OK;
-    double rate = (double)progress->delivered / (double)progress->elapsed_ns;
-    progress->items_per_s = rate * 1e9;
-    if (progress->items != MUSTER_ITEMS_UNKNOWN)
-        progress->remaining_ns = (uint64_t)((double)(progress->items - progress->delivered) / rate);
+    if (now.delivered > 0 && now.elapsed_ns > 0) {
+        double rate = (double)now.delivered / (double)now.elapsed_ns;
+        now.items_per_s = rate * 1e9;
+        if (now.items != MUSTER_ITEMS_UNKNOWN)
+            now.remaining_ns = (uint64_t)((double)(now.items - now.delivered) / rate);
+    }
+    layout_write(LAYOUT(muster_progress), progress, &now);
     return MUSTER_OK;
 }
 
@@ -1604,13 +1699,10 @@ static muster_status run_job(struct muster *m, struct muster_job_desc *desc,
     struct muster_job *job;
     if (platform_frame_is_in(FRAME_KERNEL, NULL))
         return run_say_stuck(err, "a job from start to end");
-    if (options && options->size < sizeof *options)
-        return run_bad_argument(err, "a job", "options->size is not set");
-    if (options)
-        desc->options = *options;
-    if (report && report->size < sizeof *report)
-        return run_bad_argument(err, "a job", "report->size is not set");
-    muster_status status = muster_start(m, desc, &job, err);
+    muster_status status = check_report(report, err);
+    desc->options = options;
+    if (status == MUSTER_OK)
+        status = muster_start(m, desc, &job, err);
     if (status != MUSTER_OK)
         return status;
     status = muster_job_wait(job, report, err);

@@ -217,7 +217,7 @@ muster_status unit_launch_stage(struct line_unit *unit, uint32_t step, uint32_t 
  */
 static inline bool account_is_on(const struct line *line)
 {
-    return line->job->desc.options.account;
+    return line->job->options.account;
 }
 void account_set_up(struct line *line);
 void account_begin_step(struct line_unit *unit, uint32_t step);

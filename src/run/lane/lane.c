@@ -281,7 +281,8 @@ static muster_status array_operand(struct lane_slot *slot, size_t arg, struct mu
                                          [MUSTER_ARG_INOUT] = MUSTER_READS_WRITES };
     struct run_lane *lane = slot->lane;
     const struct muster_arg *given = &lane->job->args[arg];
-    *out = (struct muster_operand){ .block = slot->blocks[arg],
+    *out = (struct muster_operand){ .size = sizeof *out,
+                                    .block = slot->blocks[arg],
                                     .access = accesses[given->kind],
                                     .offset = given->halo * given->bytes };
     if (!lane->uses_host_memory)
@@ -348,16 +349,19 @@ static muster_status make_operand(struct lane_slot *slot, size_t arg, struct mus
     struct muster_job *job = slot->lane->job;
     const struct muster_arg *given = &job->args[arg];
     if (given->kind == MUSTER_ARG_VALUE) {
-        *out = (struct muster_operand){ .value = given->in, .bytes = given->bytes };
+        *out = (struct muster_operand){ .size = sizeof *out,
+                                        .value = given->in,
+                                        .bytes = given->bytes };
         return MUSTER_OK;
     }
     if (given->kind == MUSTER_ARG_FIRST) {
-        *out = (struct muster_operand){ .value = &slot->claim.range.begin,
+        *out = (struct muster_operand){ .size = sizeof *out,
+                                        .value = &slot->claim.range.begin,
                                         .bytes = sizeof slot->claim.range.begin };
         return MUSTER_OK;
     }
     if (given->kind == MUSTER_ARG_ALL) {
-        *out = (struct muster_operand){ .access = MUSTER_READS };
+        *out = (struct muster_operand){ .size = sizeof *out, .access = MUSTER_READS };
         return muster_data_resident(job->m, given->data, slot->stream, &out->block, err);
     }
     muster_status status = array_operand(slot, arg, out, err);

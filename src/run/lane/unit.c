@@ -74,23 +74,25 @@ muster_status muster_unit_view(struct muster_unit *unit, uint32_t buffer, struct
 {
     if (!unit || !unit->line || !view)
         return run_bad_argument(err, "muster_unit_view", "an argument is NULL");
-    muster_status status =
-        check(unit, buffer, stage_of(unit)->reads | stage_of(unit)->writes, "uses", err);
+    muster_status status = layout_check_room(LAYOUT(muster_view), view, err);
+    if (status == MUSTER_OK)
+        status = check(unit, buffer, stage_of(unit)->reads | stage_of(unit)->writes, "uses", err);
     if (status != MUSTER_OK)
         return status;
     struct line_place place = line_place(unit->of, buffer, unit->first_part, unit->part_count);
-    *view =
-        (struct muster_view){ .host = place.host,
-                              .offset = place.offset,
-                              .bytes = place.bytes,
-                              .capacity = place.capacity,
-                              .generation = unit->of->number / unit->line->buffers[buffer].slots };
-    if (!place.memory)
-        return MUSTER_OK;
-    view->object = place.memory->object;
-    view->address = place.memory->address == 0 ? 0 : place.memory->address + place.offset;
-    if (unit->line->lane->uses_host_memory)
-        view->host = (void *)(uintptr_t)view->address;
+    struct muster_view found = { .host = place.host,
+                                 .offset = place.offset,
+                                 .bytes = place.bytes,
+                                 .capacity = place.capacity,
+                                 .generation =
+                                     unit->of->number / unit->line->buffers[buffer].slots };
+    if (place.memory) {
+        found.object = place.memory->object;
+        found.address = place.memory->address == 0 ? 0 : place.memory->address + place.offset;
+        if (unit->line->lane->uses_host_memory)
+            found.host = (void *)(uintptr_t)found.address;
+    }
+    layout_write(LAYOUT(muster_view), view, &found);
     return MUSTER_OK;
 }
 
@@ -218,7 +220,7 @@ static muster_status launch_with_data(struct muster_unit *unit, struct muster_ke
         if (given[i].data.generation == 0)
             continue;
         status = muster_data_resident(m, given[i].data, line->handles[stream], &blocks[i], err);
-        uses[use_count++] = (struct muster_use){ blocks[i], MUSTER_READS };
+        uses[use_count++] = (struct muster_use)MUSTER_USE(blocks[i], MUSTER_READS);
     }
     if (status == MUSTER_OK)
         status =
@@ -245,16 +247,21 @@ static muster_status launch_with_data(struct muster_unit *unit, struct muster_ke
 }
 
 muster_status muster_unit_launch(struct muster_unit *unit, struct muster_kernel *kernel,
-                                 uint64_t items, const struct muster_unit_arg *args,
+                                 uint64_t items, const struct muster_unit_arg *given,
                                  size_t arg_count, struct muster_error *err)
 {
+    struct muster_unit_arg copies[MUSTER_ARGS_MAX];
     struct muster_launch_arg resolved[MUSTER_ARGS_MAX];
     struct kernel_argument checked[MUSTER_ARGS_MAX];
     bool has_data = false;
-    if (!unit || !unit->line || !kernel || (!args && arg_count > 0) || arg_count > MUSTER_ARGS_MAX)
+    if (!unit || !unit->line || !kernel || (!given && arg_count > 0) || arg_count > MUSTER_ARGS_MAX)
         return run_bad_argument(err, "muster_unit_launch",
                                 "an argument is NULL, or there are more than 16");
-    muster_status status = check_open(unit, err);
+    muster_status status;
+    const struct muster_unit_arg *args =
+        layout_read_all(LAYOUT(muster_unit_arg), given, arg_count, copies, &status, err);
+    if (status == MUSTER_OK)
+        status = check_open(unit, err);
     if (status != MUSTER_OK)
         return status;
     if (!kernel_is_of(kernel, unit->line->job->m) || is_on_host(unit))
