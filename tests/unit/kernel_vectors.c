@@ -456,10 +456,14 @@ static void launch_within(const char *text, uint64_t from, uint64_t to, uint64_t
     muster_block block = allocate(m, stream, ITEMS * sizeof *numbers);
     MUST(muster_kernel_from(m, "f", &form, 1, &kernel, &problem));
     MUST(muster_copy_in(m, stream, block, 0, numbers, ITEMS * sizeof *numbers, &problem));
-    const struct muster_operand args[] = {
-        { .block = block, .access = MUSTER_READS, .offset = from * sizeof *numbers },
-        { .block = block, .access = MUSTER_WRITES, .offset = to * sizeof *numbers }
-    };
+    const struct muster_operand args[] = { { .size = sizeof *args,
+                                             .block = block,
+                                             .access = MUSTER_READS,
+                                             .offset = from * sizeof *numbers },
+                                           { .size = sizeof *args,
+                                             .block = block,
+                                             .access = MUSTER_WRITES,
+                                             .offset = to * sizeof *numbers } };
     MUST(muster_launch(m, stream, kernel, 0, items, args, 2, NULL, &problem));
     MUST(muster_copy_out(m, stream, numbers, block, 0, ITEMS * sizeof *numbers, &problem));
     wait_for(m, stream);
