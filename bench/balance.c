@@ -125,7 +125,7 @@ static void run_once(const struct bench *bench, const struct setting *setting, c
                      uint64_t items, uint64_t unit_items, struct outcome *out)
 {
     char sim[2048];
-    const struct muster_arg args[] = { { .kind = MUSTER_ARG_OUT, .bytes = 1 } };
+    const struct muster_arg args[] = { { MUSTER_ARG_OF(MUSTER_ARG_OUT), .bytes = 1 } };
     struct muster_report report;
     describe(setting, sim, sizeof sim);
     struct muster *m = open_runtime(bench, devices, sim);
@@ -134,8 +134,9 @@ static void run_once(const struct bench *bench, const struct setting *setting, c
                                     .items = items,
                                     .args = args,
                                     .arg_count = 1,
-                                    .options = { .size = sizeof desc.options,
-                                                 .unit_items = unit_items } };
+                                    .options = &(struct muster_run_options){
+                                        .size = sizeof(struct muster_run_options),
+                                        .unit_items = unit_items } };
     run_job(bench, m, &desc, &report);
     *out = (struct outcome){ .makespan_s = (double)report.makespan_ns / 1e9,
                              .device_count = report.device_count };

@@ -33,6 +33,7 @@ struct result {
     double seconds, rate, bound_rate; /* items a second */
     bool is_equal;
     struct muster_report report;
+    struct muster_job_device devices[DEVICES_MAX];
 };
 
 static struct bench {
@@ -80,7 +81,12 @@ static void run(const char *ids, struct result *result)
     snprintf(result->ids, sizeof result->ids, "%s", ids);
     result->is_equal = true;
     for (int i = 0; i < REPETITIONS; i++) {
-        struct muster_report report = { .size = sizeof report };
+        struct muster_job_device devices[DEVICES_MAX];
+        struct muster_report report = { .size = sizeof report,
+                                        .devices = devices,
+                                        .device_capacity = DEVICES_MAX };
+        for (int d = 0; d < DEVICES_MAX; d++)
+            devices[d].size = sizeof *devices;
         memset(b.out, 0xee, b.bytes);
         if (muster_for(b.m, b.kernel, b.items, args, 3, &options, &report, &problem) != MUSTER_OK)
             fail(ids);
@@ -100,6 +106,8 @@ static void run(const char *ids, struct result *result)
         if (i == 0 || seconds < result->seconds) {
             result->seconds = seconds;
             result->report = report;
+            result->report.devices = result->devices;
+            memcpy(result->devices, devices, sizeof devices);
         }
     }
     result->rate = (double)b.items / result->seconds;

@@ -203,8 +203,8 @@ static bool copy_ours(const struct bench *bench, struct muster *m, const char *e
 {
     struct muster_file_options options = options_of(engine, direct);
     struct muster_kernel *kernel = make_kernel(bench, m, pass);
-    const struct muster_arg args[] = { { .kind = MUSTER_ARG_SOURCE, .bytes = ITEM_BYTES },
-                                       { .kind = MUSTER_ARG_OUT, .bytes = ITEM_BYTES } };
+    const struct muster_arg args[] = { { MUSTER_ARG_OF(MUSTER_ARG_SOURCE), .bytes = ITEM_BYTES },
+                                       { MUSTER_ARG_OF(MUSTER_ARG_OUT), .bytes = ITEM_BYTES } };
     struct muster_error err;
     struct muster_file *in, *out;
     struct muster_report report;
@@ -224,10 +224,11 @@ static bool copy_ours(const struct bench *bench, struct muster *m, const char *e
                                           .sink_user = out,
                                           .source = muster_file_source,
                                           .source_user = in,
-                                          .options = { .size = sizeof desc.options,
-                                                       .unit_items = UNIT_ITEMS,
-                                                       .window = WINDOW_ITEMS,
-                                                       .kept_max = KEPT_MAX } };
+                                          .options = &(struct muster_run_options){
+                                              .size = sizeof(struct muster_run_options),
+                                              .unit_items = UNIT_ITEMS,
+                                              .window = WINDOW_ITEMS,
+                                              .kept_max = KEPT_MAX } };
     run_job(bench, m, &desc, &report);
     if (muster_file_finish(out, &err) != MUSTER_OK)
         stop(bench, err.text);

@@ -66,7 +66,7 @@ static inline void run_job(const struct bench *bench, struct muster *m,
 {
     struct muster_error err;
     struct muster_job *job;
-    *report = (struct muster_report){ .size = sizeof *report };
+    *report = full_report();
     if (muster_start(m, desc, &job, &err) != MUSTER_OK ||
         muster_job_wait(job, report, &err) != MUSTER_OK)
         stop(bench, err.text);

@@ -83,8 +83,9 @@ static muster_status sink(void *user, const struct muster_result *result)
 static double measure(const struct bench *bench, struct muster *m, struct muster_kernel *kernel,
                       const struct setting *setting, bool is_ordered)
 {
-    const struct muster_arg args[] = { MUSTER_FIRST,
-                                       { .kind = MUSTER_ARG_OUT, .bytes = sizeof(uint64_t) } };
+    const struct muster_arg args[] = {
+        MUSTER_FIRST, { MUSTER_ARG_OF(MUSTER_ARG_OUT), .bytes = sizeof(uint64_t) }
+    };
     struct consumer consumer = { 0 };
     struct muster_job_desc desc = { .size = sizeof desc,
                                     .kernel = kernel,
@@ -93,10 +94,11 @@ static double measure(const struct bench *bench, struct muster *m, struct muster
                                     .arg_count = 2,
                                     .sink = sink,
                                     .sink_user = &consumer,
-                                    .options = { .size = sizeof desc.options,
-                                                 .unit_items = setting->unit_items,
-                                                 .window = setting->window,
-                                                 .unordered = !is_ordered } };
+                                    .options = &(struct muster_run_options){
+                                        .size = sizeof(struct muster_run_options),
+                                        .unit_items = setting->unit_items,
+                                        .window = setting->window,
+                                        .unordered = !is_ordered } };
     struct muster_report report;
     uint64_t begin_ns = clock_ns();
     run_job(bench, m, &desc, &report);

@@ -79,7 +79,7 @@ static double limit_of(const struct way *way, const struct words_plan *plan)
 
 static void keep_shares(const struct muster_report *report)
 {
-    double shares[MUSTER_JOB_DEVICES_MAX];
+    double shares[REPORT_DEVICES_MAX];
     for (size_t i = 0; i < report->device_count; i++) {
         const struct muster_job_device *device = &report->devices[i];
         shares[i] = (double)device->items / (double)report->delivered;

@@ -128,9 +128,10 @@ static struct muster_job_desc describe(const struct setting *setting, struct mus
                                      .sink = consume,
                                      .sink_user = consumer,
                                      .source = setting->has_source ? supply : NULL,
-                                     .options = { .size = sizeof(struct muster_run_options),
-                                                  .window = setting->window,
-                                                  .depth = DEPTH } };
+                                     .options = &(struct muster_run_options){
+                                         .size = sizeof(struct muster_run_options),
+                                         .window = setting->window,
+                                         .depth = DEPTH } };
 }
 
 struct measured {
@@ -171,10 +172,10 @@ static void measure(const struct bench *bench, const struct setting *setting, st
     struct muster_kernel *kernel =
         make_kernel(bench, m, setting->has_source ? pass_items : make_items);
     const struct muster_arg kernel_makes[] = {
-        MUSTER_FIRST, { .kind = MUSTER_ARG_OUT, .bytes = sizeof(struct item) }
+        MUSTER_FIRST, { MUSTER_ARG_OF(MUSTER_ARG_OUT), .bytes = sizeof(struct item) }
     };
     const struct muster_arg source_makes[] = {
-        MUSTER_SOURCE(struct item), { .kind = MUSTER_ARG_OUT, .bytes = sizeof(struct item) }
+        MUSTER_SOURCE(struct item), { MUSTER_ARG_OF(MUSTER_ARG_OUT), .bytes = sizeof(struct item) }
     };
     const struct muster_arg *args = setting->has_source ? source_makes : kernel_makes;
     struct muster_report report;

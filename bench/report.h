@@ -14,6 +14,19 @@
 #include <time.h>
 #include <unistd.h>
 
+#define REPORT_DEVICES_MAX 128
+
+/* A report with room for what each device has done, which stays. */
+static inline struct muster_report full_report(void)
+{
+    struct muster_report report = { .size = sizeof report };
+    report.devices = calloc(REPORT_DEVICES_MAX, sizeof *report.devices);
+    for (size_t i = 0; report.devices && i < REPORT_DEVICES_MAX; i++)
+        report.devices[i].size = sizeof *report.devices;
+    report.device_capacity = report.devices ? REPORT_DEVICES_MAX : 0;
+    return report;
+}
+
 #ifndef MUSTER_COMMIT
 #define MUSTER_COMMIT "unknown"
 #endif

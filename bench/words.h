@@ -83,15 +83,15 @@ static inline muster_status words_pipeline(struct words *words, uint32_t slots)
 {
     enum { IN, D_IN, D_OUT, OUT, BUFFERS };
     const struct muster_buffer buffers[BUFFERS] = {
-        [IN] = { "in", MUSTER_HOST, WORD, 0, slots, MUSTER_INPUT },
-        [D_IN] = { "d_in", MUSTER_DEVICE, WORD, 0, slots, 0 },
-        [D_OUT] = { "d_out", MUSTER_DEVICE, WORD, 0, slots, 0 },
-        [OUT] = { "out", MUSTER_HOST, WORD, 0, slots, MUSTER_OUTPUT },
+        [IN] = { sizeof *buffers, "in", MUSTER_HOST, WORD, 0, slots, MUSTER_INPUT },
+        [D_IN] = { sizeof *buffers, "d_in", MUSTER_DEVICE, WORD, 0, slots, 0 },
+        [D_OUT] = { sizeof *buffers, "d_out", MUSTER_DEVICE, WORD, 0, slots, 0 },
+        [OUT] = { sizeof *buffers, "out", MUSTER_HOST, WORD, 0, slots, MUSTER_OUTPUT },
     };
     const struct muster_stage stages[] = {
-        { "up", "h2d", 1u << IN, 1u << D_IN, .flags = MUSTER_COPY },
-        { "change", "compute", 1u << D_IN, 1u << D_OUT, .kernel = words->kernel },
-        { "down", "d2h", 1u << D_OUT, 1u << OUT, .flags = MUSTER_COPY },
+        { sizeof *stages, "up", "h2d", 1u << IN, 1u << D_IN, .flags = MUSTER_COPY },
+        { sizeof *stages, "change", "compute", 1u << D_IN, 1u << D_OUT, .kernel = words->kernel },
+        { sizeof *stages, "down", "d2h", 1u << D_OUT, 1u << OUT, .flags = MUSTER_COPY },
     };
     return muster_pipeline_create(words->m, buffers, BUFFERS, stages,
                                   sizeof stages / sizeof *stages, NULL, &words->pipeline,
@@ -181,25 +181,23 @@ static inline void words_start(struct words_run *run, struct words *words,
                                const struct words_plan *plan)
 {
     uint64_t items = plan->bytes / WORD;
-    struct muster_arg args[] = { { .kind = MUSTER_ARG_IN, .in = plan->in, .bytes = WORD },
-                                 { .kind = MUSTER_ARG_OUT, .bytes = WORD } };
-    *run = (struct words_run){ .words = words,
-                               .report = { .size = sizeof run->report },
-                               .is_profiled = plan->is_profiled,
-                               .items = items };
-    struct muster_job_desc desc = { .size = sizeof desc,
-                                    .items = items,
-                                    .sink = words_sink,
-                                    .sink_user = run,
-                                    .options = { .size = sizeof desc.options,
-                                                 .devices = plan->devices,
-                                                 .unit_items = plan->unit / WORD,
-                                                 .account = plan->is_accounted } };
+    struct muster_arg args[] = { { MUSTER_ARG_OF(MUSTER_ARG_IN), .in = plan->in, .bytes = WORD },
+                                 { MUSTER_ARG_OF(MUSTER_ARG_OUT), .bytes = WORD } };
+    *run = (struct words_run){
+        .words = words, .report = full_report(), .is_profiled = plan->is_profiled, .items = items
+    };
+    struct muster_run_options how = { .size = sizeof how,
+                                      .devices = plan->devices,
+                                      .unit_items = plan->unit / WORD,
+                                      .account = plan->is_accounted };
+    struct muster_job_desc desc = {
+        .size = sizeof desc, .items = items, .sink = words_sink, .sink_user = run, .options = &how
+    };
     if (plan->is_kernel_job) {
         desc.kernel = words->kernel;
         desc.args = args;
         desc.arg_count = 2;
-        desc.options.depth = 4;
+        how.depth = 4;
     } else {
         desc.pipeline = words->pipeline;
         desc.input = plan->in;

@@ -65,7 +65,7 @@ enum { ENTRY_, KIND, COMPUTE, BYTES, COLUMN_COUNT };
 
 static void form_row(const void *rows, size_t index, char (*cells)[TABLE_CELL_BYTES])
 {
-    const struct muster_kernel_form *form = (const struct muster_kernel_form *)rows + index;
+    const struct muster_kernel_form *form = muster_bundle_form(rows, index);
     snprintf(cells[ENTRY_], TABLE_CELL_BYTES, "%s", form->entry);
     snprintf(cells[KIND], TABLE_CELL_BYTES, "%s", muster_kernel_kind_name(form->kind));
     compute_text(form->compute, cells[COMPUTE], TABLE_CELL_BYTES);
@@ -79,9 +79,10 @@ static void print_text(const struct muster_bundle *bundle, struct output *out)
                                                                [COMPUTE] = { .title = "COMPUTE" },
                                                                [BYTES] = { .title = "SIZE",
                                                                            .right = true } };
-    size_t count;
-    const struct muster_kernel_form *forms = muster_bundle_forms(bundle, &count);
-    table_print(columns, COLUMN_COUNT, form_row, forms, count, out);
+    size_t count = 0;
+    while (muster_bundle_form(bundle, count))
+        count++;
+    table_print(columns, COLUMN_COUNT, form_row, bundle, count, out);
 }
 
 static void json_compute(struct json *json, const uint16_t compute[2])
@@ -99,18 +100,17 @@ static void json_compute(struct json *json, const uint16_t compute[2])
 static void print_json(const struct building *building, const char *path, struct output *out)
 {
     struct json json;
-    size_t count;
-    const struct muster_kernel_form *forms = muster_bundle_forms(building->bundle, &count);
+    const struct muster_kernel_form *form;
     json_init(&json, out);
     json_begin_object(&json, NULL);
     json_text(&json, "file", path);
     json_begin_array(&json, "forms");
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; (form = muster_bundle_form(building->bundle, i)); i++) {
         json_begin_object(&json, NULL);
-        json_text(&json, "kernel", forms[i].entry);
-        json_text(&json, "form", muster_kernel_kind_name(forms[i].kind));
-        json_compute(&json, forms[i].compute);
-        json_number(&json, "bytes", forms[i].code_bytes);
+        json_text(&json, "kernel", form->entry);
+        json_text(&json, "form", muster_kernel_kind_name(form->kind));
+        json_compute(&json, form->compute);
+        json_number(&json, "bytes", form->code_bytes);
         json_end_object(&json);
     }
     json_end_array(&json);
@@ -229,14 +229,13 @@ static bool make_all(struct building *building, const struct option_value *value
 static muster_status drop_source(struct building *building, struct muster_error *error)
 {
     struct muster_bundle *kept;
-    size_t count;
-    const struct muster_kernel_form *forms = muster_bundle_forms(building->bundle, &count);
+    const struct muster_kernel_form *form;
     muster_status status = muster_bundle_create(&kept, error);
     if (status != MUSTER_OK)
         return status;
-    for (size_t i = 0; i < count && status == MUSTER_OK; i++)
-        if (forms[i].kind != MUSTER_KERNEL_PORTABLE && forms[i].kind != MUSTER_KERNEL_CUDA)
-            status = muster_bundle_add_form(kept, &forms[i], error);
+    for (size_t i = 0; status == MUSTER_OK && (form = muster_bundle_form(building->bundle, i)); i++)
+        if (form->kind != MUSTER_KERNEL_PORTABLE && form->kind != MUSTER_KERNEL_CUDA)
+            status = muster_bundle_add_form(kept, form, error);
     if (status != MUSTER_OK) {
         muster_bundle_destroy(kept);
         return status;
@@ -260,7 +259,6 @@ static enum exit_code fill_bundle(struct building *building, const struct option
 {
     struct muster_error error;
     enum exit_code code = EXIT_DONE;
-    size_t count;
     const char *path = values[OUTPUT].text;
     if (add_files(building, file, values[ENTRY].text, &error) != MUSTER_OK)
         return refuse(&error);
@@ -268,8 +266,7 @@ static enum exit_code fill_bundle(struct building *building, const struct option
         return code;
     if (values[NO_SOURCE].given && drop_source(building, &error) != MUSTER_OK)
         return refuse(&error);
-    muster_bundle_forms(building->bundle, &count);
-    if (count == 0) {
+    if (!muster_bundle_form(building->bundle, 0)) {
         message_error("nothing is left to put into %s", path);
         return EXIT_USAGE;
     }

@@ -186,7 +186,7 @@ static enum exit_code finish(struct map *map, struct show *show, struct interrup
     struct muster_error error;
     enum map_part part;
     *status = map_wait(map, &report, &part, &error);
-    show_job_end(show, &report);
+    show_job_end(show);
     /* Whatever a device still does, others have done all of it. */
     if (map_is_complete(*status, &report)) {
         message_error("%s", error.text);

@@ -343,6 +343,8 @@ static size_t devices_shown(const struct progress *progress, const struct progre
 {
     /* Also the title's, and the whole's. */
     size_t room = style->rows - ROWS_BESIDE_THE_BLOCK - 2;
+    if (room > PROGRESS_DEVICES_MAX)
+        room = PROGRESS_DEVICES_MAX;
     return progress->device_count <= room ? progress->device_count : room - 1;
 }
 

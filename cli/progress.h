@@ -18,8 +18,10 @@
 #define PROGRESS_UNKNOWN UINT64_MAX
 /* More columns are not used. */
 #define PROGRESS_COLUMNS_MAX 110u
+/* Devices that have a line of their own, at most. */
+#define PROGRESS_DEVICES_MAX 64
 /* The title, the whole, each device, and those that there are no lines for. */
-#define PROGRESS_LINES_MAX (MUSTER_JOB_DEVICES_MAX + 3)
+#define PROGRESS_LINES_MAX (PROGRESS_DEVICES_MAX + 3)
 /* A character has up to three bytes, and colours come on top. */
 #define PROGRESS_LINE_BYTES (PROGRESS_COLUMNS_MAX * 3 + 64)
 

@@ -7,6 +7,7 @@
 #include "command.h"
 #include "json.h"
 #include "message.h"
+#include "report.h"
 #include "words.h"
 
 #include <errno.h>
@@ -321,9 +322,15 @@ static enum exit_code run_job(struct muster *m, struct printing *printing, struc
     if (scan_start(m, words, &asked, &scan, &error) != MUSTER_OK)
         return refuse(&error);
     muster_status status = scan_wait(scan, &report, &error);
+    bool is_read = !values[JSON].given || report_read(&report, scan_job(scan));
     scan_destroy(scan);
-    if (values[JSON].given)
+    if (values[JSON].given && is_read)
         print_report(printing, &report);
+    report_deinit(&report);
+    if (!is_read) {
+        message_error("%s", strerror(ENOMEM));
+        return EXIT_FAILED;
+    }
     /* Whatever a device still does, others have done all of it. */
     if (status == MUSTER_E_DEVICE_HUNG && report.delivered == report.items) {
         message_error("%s", error.text);

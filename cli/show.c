@@ -4,6 +4,7 @@
 #include "bytes.h"
 #include "figures.h"
 #include "message.h"
+#include "report.h"
 #include "show_report.h"
 #include "terminal.h"
 #include "timeline.h"
@@ -57,11 +58,13 @@ struct show {
     struct terminal terminal;
     uint64_t first_job_ns; /* 0: there was none */
     uint64_t drawn_ns;     /* 0: never */
-    struct rate rate, device_rates[MUSTER_JOB_DEVICES_MAX];
+    struct rate rate;
     /* Too large for a stack: used while a frame is made. */
     struct show_sum now;
-    struct muster_report report;
-    struct progress_device devices[MUSTER_JOB_DEVICES_MAX];
+    struct muster_report report;     /* owns its devices */
+    struct progress_device *devices; /* owns, as the rates: room for `device_room` */
+    struct rate *device_rates;
+    size_t device_room;
     struct progress_frame frame;
 };
 
@@ -101,6 +104,23 @@ static void rate_update(struct rate *rate, uint64_t done, uint64_t since_ns, uin
     rate->done = done;
 }
 
+/* Room for what is shown of each device. */
+static bool make_room_locked(struct show *show, size_t count)
+{
+    if (count <= show->device_room)
+        return true;
+    struct progress_device *devices = realloc(show->devices, count * sizeof *devices);
+    show->devices = devices ? devices : show->devices;
+    struct rate *rates = realloc(show->device_rates, count * sizeof *rates);
+    show->device_rates = rates ? rates : show->device_rates;
+    if (!devices || !rates)
+        return false;
+    for (size_t i = show->device_room; i < count; i++)
+        rates[i] = (struct rate){ .done = 0 };
+    show->device_room = count;
+    return true;
+}
+
 static void fill_devices_locked(struct show *show, uint64_t since_ns, uint64_t elapsed_ns)
 {
     for (size_t i = 0; i < show->now.all.device_count; i++) {
@@ -119,10 +139,13 @@ static void draw_locked(struct show *show, uint64_t now_ns)
 {
     uint64_t elapsed_ns = now_ns - show->first_job_ns;
     uint64_t since_ns = show->drawn_ns > 0 ? now_ns - show->drawn_ns : elapsed_ns;
-    show->now = show->sum;
-    show->report.size = sizeof show->report;
-    if (show->job && muster_job_report(show->job, &show->report, NULL) == MUSTER_OK)
+    /* Without memory this frame is left out. */
+    if (!show_sum_copy(&show->now, &show->sum))
+        return;
+    if (show->job && report_read(&show->report, show->job))
         show_sum_add(&show->now, &show->report);
+    if (!make_room_locked(show, show->now.all.device_count))
+        return;
     uint64_t done = amount_of(show, show->now.all.delivered);
     rate_update(&show->rate, done, since_ns, elapsed_ns);
     fill_devices_locked(show, since_ns, elapsed_ns);
@@ -328,9 +351,10 @@ struct drawing {
     struct show *show;
     struct timeline timeline;
     struct timeline_run run;
-    struct muster_simulation_device devices[MUSTER_JOB_DEVICES_MAX];
-    uint32_t numbers[MUSTER_JOB_DEVICES_MAX]; /* what the runtime calls them */
-    uint64_t streams[MUSTER_JOB_DEVICES_MAX];
+    struct muster_simulation_device *devices; /* owns, as the next three: one for each device */
+    const struct muster_simulation_device **pointers;
+    uint32_t *numbers; /* what the runtime calls them */
+    uint64_t *streams;
     uint64_t begin_ns, end_ns;
     bool has_stages;
 };
@@ -345,7 +369,9 @@ static void describe_devices(struct drawing *drawing)
         struct muster_simulation_device *to = &drawing->devices[i];
         struct muster_device_info info = { .size = sizeof info };
         muster_device device;
-        *to = (struct muster_simulation_device){ .items = from->items,
+        drawing->pointers[i] = to;
+        *to = (struct muster_simulation_device){ .size = sizeof *to,
+                                                 .items = from->items,
                                                  .units = from->units,
                                                  .retries = from->retries,
                                                  .busy_ns = from->busy_ns < all->makespan_ns
@@ -407,7 +433,7 @@ static void fill_run(struct drawing *drawing, muster_status status, const char *
         .units = all->units,
         .missing = is_known ? all->items - all->delivered : 0,
         .amount = amount,
-        .devices = drawing->devices,
+        .devices = drawing->pointers,
         .device_count = all->device_count,
     };
 }
@@ -439,17 +465,25 @@ static muster_status make_picture(struct drawing *drawing, struct output *out)
 
 static void write_timeline(struct show *show, muster_status status)
 {
-    struct drawing *drawing = calloc(1, sizeof *drawing);
+    size_t count = show->sum.all.device_count;
+    struct drawing drawing = { .show = show,
+                               .devices = calloc(count + 1, sizeof *drawing.devices),
+                               .pointers = calloc(count + 1, sizeof *drawing.pointers),
+                               .numbers = calloc(count + 1, sizeof *drawing.numbers),
+                               .streams = calloc(count + 1, sizeof *drawing.streams) };
     char amount[FIGURE_BYTES];
     bytes_format(amount_of(show, show->sum.all.delivered), amount, sizeof amount);
-    if (drawing) {
-        drawing->show = show;
-        fill_run(drawing, status, show->options.item_bytes > 0 ? amount : NULL);
-        describe_devices(drawing);
+    bool has_room = drawing.devices && drawing.pointers && drawing.numbers && drawing.streams;
+    if (has_room) {
+        fill_run(&drawing, status, show->options.item_bytes > 0 ? amount : NULL);
+        describe_devices(&drawing);
     }
-    if (!drawing || make_picture(drawing, &show->timeline.out) != MUSTER_OK)
+    if (!has_room || make_picture(&drawing, &show->timeline.out) != MUSTER_OK)
         show->timeline.out.error = ENOMEM;
-    free(drawing);
+    free(drawing.streams);
+    free(drawing.numbers);
+    free(drawing.pointers);
+    free(drawing.devices);
 }
 
 /* False if one was not, which was told. */
@@ -515,11 +549,11 @@ void show_job(struct show *show, struct muster_job *job)
     pthread_mutex_unlock(&show->lock);
 }
 
-void show_job_end(struct show *show, const struct muster_report *report)
+void show_job_end(struct show *show)
 {
     pthread_mutex_lock(&show->lock);
-    if (show->job)
-        show_sum_add(&show->sum, report);
+    if (show->job && report_read(&show->report, show->job))
+        show_sum_add(&show->sum, &show->report);
     show->job = NULL;
     pthread_mutex_unlock(&show->lock);
 }
@@ -586,6 +620,11 @@ bool show_end(struct show *show, muster_status status, struct output *out)
     if (show->sum.jobs > 0)
         report(show, status, out);
     pthread_mutex_destroy(&show->lock);
+    show_sum_deinit(&show->sum);
+    show_sum_deinit(&show->now);
+    report_deinit(&show->report);
+    free(show->devices);
+    free(show->device_rates);
     free(show);
     return is_written;
 }

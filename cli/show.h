@@ -81,8 +81,8 @@ void show_note(struct show *show, const char *note);
 /* Borrowed until show_job_end. */
 void show_job(struct show *show, struct muster_job *job);
 
-/* `report` is the job's last one and is added to those before. No job: does nothing. */
-void show_job_end(struct show *show, const struct muster_report *report);
+/* The job is over, and not destroyed yet: adds its report to those before. No job: does nothing. */
+void show_job_end(struct show *show);
 
 /* Adds the file's report; files in one role ("input", "output") that went the same way are one. */
 void show_file(struct show *show, const char *role, struct muster_file *file);

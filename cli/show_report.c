@@ -2,22 +2,26 @@
 
 #include "bytes.h"
 #include "figures.h"
+#include "report.h"
 #include "table.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#define DEVICES_AT_FIRST 8
+
 /* Adding up. */
 
+/* NULL: there is no memory for another. */
 static struct muster_job_device *device_of(struct muster_report *all, const char *id)
 {
     size_t i = 0;
     while (i < all->device_count && strcmp(all->devices[i].id, id) != 0)
         i++;
-    if (i == MUSTER_JOB_DEVICES_MAX)
-        return NULL;
     if (i == all->device_count) {
-        all->devices[i] = (struct muster_job_device){ .items = 0 };
+        if (i == all->device_capacity && !report_make_room(all, 2 * i + DEVICES_AT_FIRST))
+            return NULL;
+        all->devices[i] = (struct muster_job_device){ .size = sizeof *all->devices };
         snprintf(all->devices[i].id, sizeof all->devices[i].id, "%s", id);
         all->device_count++;
     }
@@ -74,6 +78,24 @@ void show_sum_add(struct show_sum *sum, const struct muster_report *report)
         all->schedule = report->schedule;
         memcpy(all->schedule_reason, report->schedule_reason, sizeof all->schedule_reason);
     }
+}
+
+bool show_sum_copy(struct show_sum *to, const struct show_sum *from)
+{
+    struct muster_report room = to->all;
+    if (!report_make_room(&room, from->all.device_count))
+        return false;
+    *to = *from;
+    to->all.devices = room.devices;
+    to->all.device_capacity = room.device_capacity;
+    for (size_t i = 0; i < from->all.device_count; i++)
+        to->all.devices[i] = from->all.devices[i];
+    return true;
+}
+
+void show_sum_deinit(struct show_sum *sum)
+{
+    report_deinit(&sum->all);
 }
 
 void show_sum_add_file(struct show_sum *sum, const char *role,

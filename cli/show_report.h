@@ -24,13 +24,17 @@ struct show_sum {
     uint64_t item_bytes;   /* 0: items are only counted */
     uint64_t bytes_max;    /* what the items' bytes cannot exceed: the last may be a part of one */
     uint64_t jobs;
-    struct muster_report all; /* the jobs' reports, added up; times are sums */
+    struct muster_report all; /* the jobs' reports, added up; times are sums; owns its devices */
     uint64_t elapsed_ns;      /* of the whole command */
     uint64_t memory_bytes;    /* resident, at most */
     struct show_files files[SHOW_FILES_MAX];
     size_t file_count;
 };
 
+/* `to` is zeroed, or was copied to before. False: no memory, and it is as it was. */
+bool show_sum_copy(struct show_sum *to, const struct show_sum *from);
+void show_sum_deinit(struct show_sum *sum);
+/* A report with room for all of its devices. */
 void show_sum_add(struct show_sum *sum, const struct muster_report *report);
 void show_sum_add_file(struct show_sum *sum, const char *role,
                        const struct muster_file_report *file);

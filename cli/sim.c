@@ -133,7 +133,7 @@ static void print_json(const struct muster_simulation *simulation, struct output
     json_number(&json, "window_max", simulation->window_max);
     json_begin_array(&json, "devices");
     for (size_t i = 0; i < simulation->device_count && !output_failed(out); i++) {
-        const struct muster_simulation_device *device = &simulation->devices[i];
+        const struct muster_simulation_device *device = simulation->devices[i];
         json_begin_object(&json, NULL);
         json_text(&json, "id", device->id);
         json_text(&json, "name", device->name);
@@ -179,8 +179,8 @@ static bool kinds_init(struct kinds *kinds, const struct muster_simulation *simu
     if (!kinds->rows)
         return false;
     for (size_t i = 0; i < simulation->device_count; i++) {
-        const struct muster_simulation_device *device = &simulation->devices[i];
-        if (i == 0 || !is_grouped || !is_same_kind(device, device - 1))
+        if (i == 0 || !is_grouped ||
+            !is_same_kind(simulation->devices[i], simulation->devices[i - 1]))
             kinds->rows[kinds->count++].first = i;
         kinds->rows[kinds->count - 1].count++;
     }
@@ -196,10 +196,12 @@ static void device_row(const void *rows, size_t index, char (*cells)[TABLE_CELL_
     const struct kinds *kinds = rows;
     const struct muster_simulation *simulation = kinds->simulation;
     const struct kind *kind = &kinds->rows[index];
-    const struct muster_simulation_device *first = &simulation->devices[kind->first];
-    const struct muster_simulation_device *last = first + kind->count - 1;
+    const struct muster_simulation_device *first = simulation->devices[kind->first];
+    const struct muster_simulation_device *last =
+        simulation->devices[kind->first + kind->count - 1];
     uint64_t items = 0, units = 0, retries = 0, busy_ns = 0;
-    for (const struct muster_simulation_device *device = first; device <= last; device++) {
+    for (size_t i = 0; i < kind->count; i++) {
+        const struct muster_simulation_device *device = simulation->devices[kind->first + i];
         items += device->items;
         units += device->units;
         retries += device->retries;
@@ -348,8 +350,8 @@ static muster_status end_trace(struct muster_trace_writer *writer,
                                const struct muster_simulation *simulation)
 {
     for (size_t i = 0; i < simulation->device_count; i++)
-        muster_trace_writer_name(writer, (uint32_t)i, simulation->devices[i].id,
-                                 simulation->devices[i].name);
+        muster_trace_writer_name(writer, (uint32_t)i, simulation->devices[i]->id,
+                                 simulation->devices[i]->name);
     return muster_trace_writer_end(writer, 0, NULL);
 }
 

@@ -523,7 +523,7 @@ static void draw_thin(const struct timeline *timeline, const struct timeline_row
 static double name_left(const struct timeline *timeline)
 {
     const struct timeline_row *last = &timeline->rows[timeline->row_count - 1];
-    size_t characters = strlen(timeline->run.devices[last->device].id);
+    size_t characters = strlen(timeline->run.devices[last->device]->id);
     if (characters < ID_CHARACTERS_LEAST)
         characters = ID_CHARACTERS_LEAST;
     return ID_LEFT + (double)characters * CHARACTER_WIDTH + 10;
@@ -544,7 +544,7 @@ static void draw_labels(const struct timeline *timeline, const struct timeline_r
                         double baseline, struct output *out)
 {
     const struct timeline_run *run = &timeline->run;
-    const struct muster_simulation_device *device = &run->devices[row->device];
+    const struct muster_simulation_device *device = run->devices[row->device];
     char busy[FIGURE_BYTES], share[FIGURE_BYTES];
     figure_share(device->busy_ns, run->makespan_ns, busy);
     figure_share(device->items, run->items, share);
@@ -614,9 +614,9 @@ static void draw_others(const struct timeline *timeline, uint32_t y, struct outp
     size_t unwell = 0, used = 0;
     double busy_ns = 0;
     for (size_t i = 0; i < run->device_count; i++) {
-        used += run->devices[i].refused == NULL;
-        unwell += run->devices[i].health[0] != 'o';
-        busy_ns += (double)run->devices[i].busy_ns;
+        used += run->devices[i]->refused == NULL;
+        unwell += run->devices[i]->health[0] != 'o';
+        busy_ns += (double)run->devices[i]->busy_ns;
     }
     figure_count(timeline->devices_shown, shown);
     figure_count(run->device_count, all);

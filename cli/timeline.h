@@ -42,7 +42,7 @@ struct timeline_run {
     const char *remark;             /* borrowed: behind these; NULL: nothing */
     const char *amount; /* borrowed: what the items are, "3.1 GiB"; NULL: they are counted */
     uint64_t dropped;   /* events that are not there */
-    const struct muster_simulation_device *devices; /* borrowed */
+    const struct muster_simulation_device *const *devices; /* borrowed */
     size_t device_count;
     /*
      * Borrowed: for each device a bit for each stream that has stages, counted as events have them;

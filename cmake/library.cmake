@@ -46,5 +46,6 @@ if(NOT MUSTER_SANITIZE)
     # Something that libc does not have must be noticed here, not when a program starts.
     target_link_options(muster PRIVATE -Wl,-z,defs)
 endif()
-set_target_properties(muster PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
+set_target_properties(muster PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION
+                                        ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
                                         LINK_DEPENDS ${map})

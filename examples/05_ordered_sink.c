@@ -52,16 +52,21 @@ static muster_status run(struct muster *m, struct longest *longest, struct muste
     const struct muster_kernel_form form = { .size = sizeof form,
                                              .kind = MUSTER_KERNEL_FUNCTION,
                                              .function = count_steps };
-    const struct muster_arg args[] = { MUSTER_FIRST,
-                                       { .kind = MUSTER_ARG_OUT, .bytes = sizeof(uint32_t) } };
+    const struct muster_arg args[] = {
+        MUSTER_FIRST, { MUSTER_ARG_OF(MUSTER_ARG_OUT), .bytes = sizeof(uint32_t) }
+    };
+    const struct muster_run_options how = { .size = sizeof how, .window = WINDOW };
     struct muster_job_desc desc = { .size = sizeof desc,
                                     .items = COUNT,
                                     .args = args,
                                     .arg_count = 2,
                                     .sink = find_longest,
                                     .sink_user = longest,
-                                    .options = { .size = sizeof desc.options, .window = WINDOW } };
-    struct muster_report report = { .size = sizeof report };
+                                    .options = &how };
+    struct muster_job_device did[8];
+    for (int i = 0; i < 8; i++)
+        did[i].size = sizeof *did;
+    struct muster_report report = { .size = sizeof report, .devices = did, .device_capacity = 8 };
     struct muster_job *job;
     muster_status status;
     if ((status = muster_kernel_from(m, "count_steps", &form, 1, &desc.kernel, err)) ||
@@ -69,11 +74,9 @@ static muster_status run(struct muster *m, struct longest *longest, struct muste
         return status;
     status = muster_job_wait(job, &report, err);
     muster_job_destroy(job);
-    for (size_t i = 0; i < report.device_count; i++)
-        printf("%-6s %7llu items in %5llu units, %s\n", report.devices[i].id,
-               (unsigned long long)report.devices[i].items,
-               (unsigned long long)report.devices[i].units,
-               muster_health_name(report.devices[i].health));
+    for (size_t i = 0; i < report.device_count && i < 8; i++)
+        printf("%-6s %7llu items in %5llu units, %s\n", did[i].id, (unsigned long long)did[i].items,
+               (unsigned long long)did[i].units, muster_health_name(did[i].health));
     printf("%llu units were run again\n", (unsigned long long)report.retries);
     return status;
 }

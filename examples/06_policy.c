@@ -19,16 +19,16 @@ struct prices {
 };
 
 static int choose_cheapest(void *state, const struct muster_hints *hints,
-                           const struct muster_candidate *candidates, size_t count)
+                           const struct muster_candidate *const *candidates, size_t count)
 {
     const struct prices *prices = state;
     int best = -1;
     double best_price = 0;
     (void)hints;
     for (size_t i = 0; i < count; i++) {
-        bool is_owned = strcmp(candidates[i].info.name, "owned") == 0;
+        bool is_owned = strcmp(candidates[i]->info->name, "owned") == 0;
         double price = is_owned ? prices->owned : prices->rented;
-        if (candidates[i].load.queue_depth >= prices->patience)
+        if (candidates[i]->load->queue_depth >= prices->patience)
             continue;
         if (best < 0 || price < best_price) {
             best = (int)i;
@@ -43,7 +43,7 @@ static muster_status pick_all(struct muster *m, int *to_owned, int *refused,
                               struct muster_error *err)
 {
     struct prices prices = { .patience = 5, .owned = 0.1, .rented = 2.5 };
-    const struct muster_policy policy = { "cheapest", &prices, choose_cheapest };
+    const struct muster_policy policy = { sizeof policy, "cheapest", &prices, choose_cheapest };
     for (int i = 0; i < PICKS; i++) {
         struct muster_device_info info = { .size = sizeof info };
         muster_device device;

@@ -44,14 +44,15 @@ static muster_status run(struct muster *m, struct muster_error *err)
                                              .kind = MUSTER_KERNEL_FUNCTION,
                                              .function = to_upper };
     const struct muster_arg args[] = { MUSTER_SOURCE(char),
-                                       { .kind = MUSTER_ARG_OUT, .bytes = 1 } };
+                                       { MUSTER_ARG_OF(MUSTER_ARG_OUT), .bytes = 1 } };
+    const struct muster_run_options how = { .size = sizeof how, .window = WINDOW };
     struct muster_job_desc desc = { .size = sizeof desc,
                                     .items = MUSTER_ITEMS_UNKNOWN,
                                     .args = args,
                                     .arg_count = 2,
                                     .source = read_some,
                                     .sink = write_all,
-                                    .options = { .size = sizeof desc.options, .window = WINDOW } };
+                                    .options = &how };
     struct muster_job *job;
     muster_status status = muster_kernel_from(m, "to_upper", &form, 1, &desc.kernel, err);
     if (status || (status = muster_start(m, &desc, &job, err)))

@@ -15,14 +15,16 @@ static unsigned char picture[HEIGHT][WIDTH], blurred[HEIGHT][WIDTH];
 static muster_status run(struct muster *m, struct muster_kernel *blur, struct muster_error *err)
 {
     enum { IN, D_IN, D_OUT, OUT };
-    const struct muster_buffer buffers[] = { { "in", MUSTER_HOST, WIDTH, 0, 0, 0 },
-                                             { "d_in", MUSTER_DEVICE, WIDTH, 0, 0, 0 },
-                                             { "d_out", MUSTER_DEVICE, WIDTH, 0, 0, 0 },
-                                             { "out", MUSTER_HOST, WIDTH, 0, 0, 0 } };
+    const struct muster_buffer buffers[] = {
+        { sizeof *buffers, "in", MUSTER_HOST, WIDTH, 0, 0, 0 },
+        { sizeof *buffers, "d_in", MUSTER_DEVICE, WIDTH, 0, 0, 0 },
+        { sizeof *buffers, "d_out", MUSTER_DEVICE, WIDTH, 0, 0, 0 },
+        { sizeof *buffers, "out", MUSTER_HOST, WIDTH, 0, 0, 0 }
+    };
     const struct muster_stage stages[] = {
-        { .name = "up", .stream = "h2d", 1 << IN, 1 << D_IN, .flags = MUSTER_COPY },
-        { .name = "blur", .stream = "compute", 1 << D_IN, 1 << D_OUT, .kernel = blur },
-        { .name = "down", .stream = "d2h", 1 << D_OUT, 1 << OUT, .flags = MUSTER_COPY },
+        { sizeof *stages, "up", "h2d", 1 << IN, 1 << D_IN, .flags = MUSTER_COPY },
+        { sizeof *stages, "blur", "compute", 1 << D_IN, 1 << D_OUT, .kernel = blur },
+        { sizeof *stages, "down", "d2h", 1 << D_OUT, 1 << OUT, .flags = MUSTER_COPY },
     };
     struct muster_pipeline *pipeline;
     struct muster_job *job;
@@ -36,8 +38,7 @@ static muster_status run(struct muster *m, struct muster_kernel *blur, struct mu
                                           .pipeline = pipeline,
                                           .items = HEIGHT,
                                           .input = picture,
-                                          .output = blurred,
-                                          .options = { .size = sizeof desc.options } };
+                                          .output = blurred };
     if ((status = muster_start(m, &desc, &job, err)))
         return status;
     status = muster_job_wait(job, NULL, err);

@@ -23,7 +23,7 @@ enum { IN, D_IN, D_OUT, PLAIN, PACKED };
 static muster_status compress(struct muster_unit *unit, void *user)
 {
     (void)user;
-    struct muster_view plain, packed;
+    struct muster_view plain = { .size = sizeof plain }, packed = { .size = sizeof packed };
     muster_status status = muster_unit_view(unit, PLAIN, &plain, NULL);
     if (status || (status = muster_unit_view(unit, PACKED, &packed, NULL)))
         return status;
@@ -62,32 +62,32 @@ static muster_status run(struct muster *m, struct taken *taken, struct muster_er
     struct muster_pipeline *pipeline;
     struct muster_job *job;
     const struct muster_buffer buffers[] = {
-        { "in", MUSTER_HOST, SAMPLES, 0, 0, 0 },
-        { "d_in", MUSTER_DEVICE, SAMPLES, 0, 0, 0 },
-        { "d_out", MUSTER_DEVICE, SAMPLES, 0, 0, 0 },
-        { "plain", MUSTER_HOST, SAMPLES, 0, 4, 0 },
-        { "packed", MUSTER_HOST, SAMPLES, SPARE_BYTES, 4, 0 },
+        { sizeof *buffers, "in", MUSTER_HOST, SAMPLES, 0, 0, 0 },
+        { sizeof *buffers, "d_in", MUSTER_DEVICE, SAMPLES, 0, 0, 0 },
+        { sizeof *buffers, "d_out", MUSTER_DEVICE, SAMPLES, 0, 0, 0 },
+        { sizeof *buffers, "plain", MUSTER_HOST, SAMPLES, 0, 4, 0 },
+        { sizeof *buffers, "packed", MUSTER_HOST, SAMPLES, SPARE_BYTES, 4, 0 },
     };
     muster_status status = muster_kernel_load(m, KERNELS "/delta.c", "delta", &delta, err);
     if (status != MUSTER_OK)
         return status;
     const struct muster_stage stages[] = {
-        { .name = "up", .stream = "h2d", 1 << IN, 1 << D_IN, .flags = MUSTER_COPY },
-        { .name = "delta", .stream = "compute", 1 << D_IN, 1 << D_OUT, .kernel = delta },
-        { .name = "down", .stream = "d2h", 1 << D_OUT, 1 << PLAIN, .flags = MUSTER_COPY },
-        { .name = "compress", .stream = "host", 1 << PLAIN, 1 << PACKED, .run = compress },
+        { sizeof *stages, "up", "h2d", 1 << IN, 1 << D_IN, .flags = MUSTER_COPY },
+        { sizeof *stages, "delta", "compute", 1 << D_IN, 1 << D_OUT, .kernel = delta },
+        { sizeof *stages, "down", "d2h", 1 << D_OUT, 1 << PLAIN, .flags = MUSTER_COPY },
+        { sizeof *stages, "compress", "host", 1 << PLAIN, 1 << PACKED, .run = compress },
     };
     status = muster_pipeline_create(m, buffers, 5, stages, 4, NULL, &pipeline, err);
     if (status != MUSTER_OK)
         return status;
+    const struct muster_run_options how = { .size = sizeof how, .unit_items = UNIT_ROWS };
     const struct muster_job_desc desc = { .size = sizeof desc,
                                           .pipeline = pipeline,
                                           .items = ROWS,
                                           .input = rows,
                                           .sink = unpack,
                                           .sink_user = taken,
-                                          .options = { .size = sizeof desc.options,
-                                                       .unit_items = UNIT_ROWS } };
+                                          .options = &how };
     if ((status = muster_start(m, &desc, &job, err)))
         return status;
     status = muster_job_wait(job, NULL, err);

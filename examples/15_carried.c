@@ -32,36 +32,32 @@ static muster_status run(struct muster *m, struct muster_report *report, struct 
     struct muster_pipeline *pipeline;
     struct muster_job *job;
     const size_t moment = sizeof signal[0];
-    const struct muster_buffer buffers[] = { { "in", MUSTER_HOST, moment, 0, 0, 0 },
-                                             { "d_in", MUSTER_DEVICE, moment, 0, 0, 0 },
-                                             { "memory", MUSTER_DEVICE, 0, moment, 1,
-                                               MUSTER_CARRIED },
-                                             { "d_out", MUSTER_DEVICE, moment, 0, 0, 0 },
-                                             { "out", MUSTER_HOST, moment, 0, 0, 0 } };
+    const struct muster_buffer buffers[] = {
+        { sizeof *buffers, "in", MUSTER_HOST, moment, 0, 0, 0 },
+        { sizeof *buffers, "d_in", MUSTER_DEVICE, moment, 0, 0, 0 },
+        { sizeof *buffers, "memory", MUSTER_DEVICE, 0, moment, 1, MUSTER_CARRIED },
+        { sizeof *buffers, "d_out", MUSTER_DEVICE, moment, 0, 0, 0 },
+        { sizeof *buffers, "out", MUSTER_HOST, moment, 0, 0, 0 }
+    };
     muster_status status = muster_kernel_load(m, KERNELS "/smooth.c", "smooth", &kernel, err);
     if (status != MUSTER_OK)
         return status;
     const struct muster_stage stages[] = {
-        { .name = "up", .stream = "h2d", 1 << IN, 1 << D_IN, .flags = MUSTER_COPY },
-        { .name = "smooth",
-          .stream = "compute",
-          .reads = 1 << D_IN | 1 << MEMORY,
-          .writes = 1 << MEMORY | 1 << D_OUT,
-          .run = smooth,
-          .user = kernel,
-          .kernel = kernel },
-        { .name = "down", .stream = "d2h", 1 << D_OUT, 1 << OUT, .flags = MUSTER_COPY },
+        { sizeof *stages, "up", "h2d", 1 << IN, 1 << D_IN, .flags = MUSTER_COPY },
+        { sizeof *stages, "smooth", "compute", .reads = 1 << D_IN | 1 << MEMORY,
+          .writes = 1 << MEMORY | 1 << D_OUT, .run = smooth, .user = kernel, .kernel = kernel },
+        { sizeof *stages, "down", "d2h", 1 << D_OUT, 1 << OUT, .flags = MUSTER_COPY },
     };
     status = muster_pipeline_create(m, buffers, 5, stages, 3, NULL, &pipeline, err);
     if (status != MUSTER_OK)
         return status;
+    const struct muster_run_options how = { .size = sizeof how, .unit_items = UNIT_MOMENTS };
     const struct muster_job_desc desc = { .size = sizeof desc,
                                           .pipeline = pipeline,
                                           .items = MOMENTS,
                                           .input = signal,
                                           .output = smoothed,
-                                          .options = { .size = sizeof desc.options,
-                                                       .unit_items = UNIT_MOMENTS } };
+                                          .options = &how };
     if ((status = muster_start(m, &desc, &job, err)))
         return status;
     status = muster_job_wait(job, report, err);
@@ -86,7 +82,10 @@ int main(void)
 {
     struct muster *m = NULL;
     struct muster_error err;
-    struct muster_report report = { .size = sizeof report };
+    struct muster_job_device device = { .size = sizeof device };
+    struct muster_report report = { .size = sizeof report,
+                                    .devices = &device,
+                                    .device_capacity = 1 };
     for (unsigned k = 0; k < MOMENTS; k++)
         for (unsigned channel = 0; channel < CHANNELS; channel++)
             signal[k][channel] = (int32_t)(k * (channel + 7) % 2000);
@@ -99,7 +98,7 @@ int main(void)
     if (status != MUSTER_OK)
         return 1;
     int wrong = count_wrong();
-    printf("%s: %s\n%d of %u are wrong\n", report.devices[0].id, report.schedule_reason, wrong,
+    printf("%s: %s\n%d of %u are wrong\n", device.id, report.schedule_reason, wrong,
            MOMENTS * CHANNELS);
     return wrong > 0;
 }

@@ -16,18 +16,20 @@ static muster_status make_pipeline(struct muster *m, struct muster_pipeline **ou
                                    struct muster_error *err)
 {
     enum { IN, D_IN, D_OUT, OUT };
-    const struct muster_buffer buffers[] = { { "in", MUSTER_HOST, WIDTH, 0, 0, 0 },
-                                             { "d_in", MUSTER_DEVICE, WIDTH, 0, 0, 0 },
-                                             { "d_out", MUSTER_DEVICE, WIDTH, 0, 0, 0 },
-                                             { "out", MUSTER_HOST, WIDTH, 0, 0, 0 } };
+    const struct muster_buffer buffers[] = {
+        { sizeof *buffers, "in", MUSTER_HOST, WIDTH, 0, 0, 0 },
+        { sizeof *buffers, "d_in", MUSTER_DEVICE, WIDTH, 0, 0, 0 },
+        { sizeof *buffers, "d_out", MUSTER_DEVICE, WIDTH, 0, 0, 0 },
+        { sizeof *buffers, "out", MUSTER_HOST, WIDTH, 0, 0, 0 }
+    };
     struct muster_kernel *blur;
     muster_status status = muster_kernel_load(m, KERNELS "/blur.c", "blur", &blur, err);
     if (status != MUSTER_OK)
         return status;
     const struct muster_stage stages[] = {
-        { .name = "up", .stream = "h2d", 1 << IN, 1 << D_IN, .flags = MUSTER_COPY },
-        { .name = "blur", .stream = "compute", 1 << D_IN, 1 << D_OUT, .kernel = blur },
-        { .name = "down", .stream = "d2h", 1 << D_OUT, 1 << OUT, .flags = MUSTER_COPY },
+        { sizeof *stages, "up", "h2d", 1 << IN, 1 << D_IN, .flags = MUSTER_COPY },
+        { sizeof *stages, "blur", "compute", 1 << D_IN, 1 << D_OUT, .kernel = blur },
+        { sizeof *stages, "down", "d2h", 1 << D_OUT, 1 << OUT, .flags = MUSTER_COPY },
     };
     return muster_pipeline_create(m, buffers, 4, stages, 3, NULL, out, err);
 }
@@ -38,21 +40,25 @@ static muster_status run(struct muster *m, struct muster_error *err)
     struct muster_job *jobs[PICTURES] = { NULL };
     muster_status status = make_pipeline(m, &pipeline, err);
     for (int i = 0; i < PICTURES && status == MUSTER_OK; i++) {
-        const struct muster_job_desc desc = {
-            .size = sizeof desc,
-            .pipeline = pipeline,
-            .items = HEIGHT,
-            .input = pictures[i],
-            .output = blurred[i],
-            .options = { .size = sizeof desc.options, .devices = "cpu:0", .unit_items = 100 }
-        };
+        const struct muster_run_options how = { .size = sizeof how,
+                                                .devices = "cpu:0",
+                                                .unit_items = 100 };
+        const struct muster_job_desc desc = { .size = sizeof desc,
+                                              .pipeline = pipeline,
+                                              .items = HEIGHT,
+                                              .input = pictures[i],
+                                              .output = blurred[i],
+                                              .options = &how };
         status = muster_start(m, &desc, &jobs[i], err);
     }
     for (int i = 0; i < PICTURES && status == MUSTER_OK; i++) {
-        struct muster_report report = { .size = sizeof report };
+        struct muster_job_device device = { .size = sizeof device };
+        struct muster_report report = { .size = sizeof report,
+                                        .devices = &device,
+                                        .device_capacity = 1 };
         status = muster_job_wait(jobs[i], &report, err);
         printf("picture %d: %llu rows in %.1f ms on %s\n", i, (unsigned long long)report.delivered,
-               (double)report.makespan_ns / 1e6, report.devices[0].id);
+               (double)report.makespan_ns / 1e6, device.id);
     }
     for (int i = 0; i < PICTURES; i++)
         muster_job_destroy(jobs[i]);

@@ -22,6 +22,8 @@
 #define PREVIEW_COLUMNS 72
 #define PREVIEW_LINES 24
 
+#define DEVICES_MAX 64
+
 struct pixel {
     uint8_t rgb[3];
 };
@@ -29,6 +31,7 @@ struct pixel {
 struct picture {
     struct pixel pixels[PIXELS];
     struct muster_report report;
+    struct muster_job_device devices[DEVICES_MAX];
 };
 
 static muster_status paint(struct muster *m, const char *path, struct picture *picture,
@@ -41,7 +44,11 @@ static muster_status paint(struct muster *m, const char *path, struct picture *p
     muster_status status = muster_kernel_load(m, path, "mandelbrot", &kernel, err);
     if (status != MUSTER_OK)
         return status;
-    picture->report.size = sizeof picture->report;
+    for (int i = 0; i < DEVICES_MAX; i++)
+        picture->devices[i].size = sizeof *picture->devices;
+    picture->report = (struct muster_report){ .size = sizeof picture->report,
+                                              .devices = picture->devices,
+                                              .device_capacity = DEVICES_MAX };
     status = muster_for(m, kernel, PIXELS, args, 4, NULL, &picture->report, err);
     muster_kernel_destroy(kernel);
     return status;
@@ -106,7 +113,7 @@ static void print_devices(struct muster *m, const struct muster_report *report)
 {
     printf("\n%-10s %-28s %8s %7s %6s %11s  %s\n", "DEVICE", "NAME", "PIXELS", "SHARE", "UNITS",
            "PIXELS/S", "HEALTH");
-    for (size_t i = 0; i < report->device_count; i++) {
+    for (size_t i = 0; i < report->device_count && i < report->device_capacity; i++) {
         const struct muster_job_device *did = &report->devices[i];
         struct muster_device_info info = { .size = sizeof info };
         muster_device device;

@@ -62,7 +62,8 @@ typedef unsigned long uint64_t;
 #else
 
 #include <stdint.h>
-#define MUSTER_KERNEL static inline
+/* Inlined, so that the loop over the items can be vectorised. */
+#define MUSTER_KERNEL static inline __attribute__((always_inline))
 /* Memory of a device; every pointer parameter of a kernel is one. */
 #define MUSTER_GLOBAL
 /* A table beside a kernel: MUSTER_CONSTANT uint32_t table[4] = { 1, 2, 3, 4 }; */

@@ -85,7 +85,7 @@ static void add_name(char list[LIST_BYTES], const char *name)
 
 static void set_value(struct making *making, size_t index, size_t bytes)
 {
-    making->binding->args[index] = (struct muster_arg){ .kind = MUSTER_ARG_VALUE,
+    making->binding->args[index] = (struct muster_arg){ MUSTER_ARG_OF(MUSTER_ARG_VALUE),
                                                         .in = making->binding->values[index],
                                                         .bytes = bytes };
 }
@@ -107,7 +107,7 @@ static muster_status set_fact(struct making *making, size_t index, const char *t
 
 static muster_status set_first(struct making *making, size_t index, const char *type)
 {
-    making->binding->args[index] = (struct muster_arg){ .kind = MUSTER_ARG_FIRST };
+    making->binding->args[index] = (struct muster_arg){ MUSTER_ARG_OF(MUSTER_ARG_FIRST) };
     if (strcmp(type, "uint64_t") == 0 || strcmp(type, "const uint64_t") == 0)
         return MUSTER_OK;
     return muster_error_fill(making->err, MUSTER_E_INVALID, 0, "make it a uint64_t",
@@ -226,9 +226,9 @@ static void set_arrays(struct making *making)
 {
     struct binding *binding = making->binding;
     binding->args[making->input] =
-        (struct muster_arg){ .kind = MUSTER_ARG_SOURCE, .bytes = binding->item_bytes };
+        (struct muster_arg){ MUSTER_ARG_OF(MUSTER_ARG_SOURCE), .bytes = binding->item_bytes };
     binding->args[making->output] =
-        (struct muster_arg){ .kind = MUSTER_ARG_OUT, .bytes = binding->out_item_bytes };
+        (struct muster_arg){ MUSTER_ARG_OF(MUSTER_ARG_OUT), .bytes = binding->out_item_bytes };
 }
 
 static muster_status bind_by_name(struct making *making)

@@ -278,7 +278,7 @@ muster_status map_start(struct map *map, const struct map_options *options,
                                           .source_user = map,
                                           .sink = map->is_video ? take_frames : take_records,
                                           .sink_user = map,
-                                          .options = run };
+                                          .options = &run };
     struct muster_job *job;
     status = muster_start(map->m, &desc, &job, err);
     if (status != MUSTER_OK)

@@ -105,23 +105,24 @@ static muster_status make_kernel(struct scan *scan, struct muster_error *err)
 static muster_status start_job(struct scan *scan, struct muster_error *err)
 {
     const uint32_t by_line = scan->options.want != FINDER_MATCHES;
-    const struct muster_arg args[] = { { .kind = MUSTER_ARG_SOURCE, .bytes = SCAN_ITEM },
+    struct muster_run_options run = scan->options.run;
+    run.size = sizeof run;
+    run.unordered = 0;
+    const struct muster_arg args[] = { { MUSTER_ARG_OF(MUSTER_ARG_SOURCE), .bytes = SCAN_ITEM },
                                        MUSTER_ALL(scan->data),
                                        MUSTER_VALUE(by_line),
-                                       { .kind = MUSTER_ARG_OUT,
+                                       { MUSTER_ARG_OF(MUSTER_ARG_OUT),
                                          .bytes = SCAN_ITEM_MARKS * sizeof(uint64_t) } };
-    struct muster_job_desc desc = { .size = sizeof desc,
-                                    .kernel = scan->kernel,
-                                    .items = MUSTER_ITEMS_UNKNOWN,
-                                    .args = args,
-                                    .arg_count = sizeof args / sizeof *args,
-                                    .source = inputs_read,
-                                    .source_user = &scan->inputs,
-                                    .sink = settle,
-                                    .sink_user = scan,
-                                    .options = scan->options.run };
-    desc.options.size = sizeof desc.options;
-    desc.options.unordered = 0;
+    const struct muster_job_desc desc = { .size = sizeof desc,
+                                          .kernel = scan->kernel,
+                                          .items = MUSTER_ITEMS_UNKNOWN,
+                                          .args = args,
+                                          .arg_count = sizeof args / sizeof *args,
+                                          .source = inputs_read,
+                                          .source_user = &scan->inputs,
+                                          .sink = settle,
+                                          .sink_user = scan,
+                                          .options = &run };
     return muster_start(scan->m, &desc, &scan->job, err);
 }
 

@@ -88,7 +88,7 @@ int main(void)
     CUDA(muster_cuda_order(own, theirs));
 
     /* cuBLAS on Muster's stream: begin and end tell Muster what it touches. */
-    const struct muster_use use = { block_y, MUSTER_READS_WRITES };
+    const struct muster_use use = MUSTER_USE(block_y, MUSTER_READS_WRITES);
     CUdeviceptr address = 0;
     MUSTER(muster_cuda_address(m, block_y, &address, &problem));
     MUSTER(muster_block_begin(m, stream, &use, 1, &problem));

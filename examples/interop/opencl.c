@@ -85,7 +85,8 @@ int main(void)
         host[i] = i + 1;
     MUSTER(muster_copy_in(m, stream, y, 0, host, COUNT * sizeof *host, &problem));
 
-    const struct muster_use uses[] = { { y, MUSTER_READS_WRITES }, { x, MUSTER_READS } };
+    const struct muster_use uses[] = { { sizeof *uses, y, MUSTER_READS_WRITES },
+                                       { sizeof *uses, x, MUSTER_READS } };
     const size_t global = COUNT;
     MUSTER(muster_block_begin(m, stream, uses, 2, &problem));
     OPENCL(clSetKernelArg(kernel, 0, sizeof y_buffer, &y_buffer));

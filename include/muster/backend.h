@@ -50,7 +50,7 @@ extern "C" {
  * Changes whenever the meaning or the order of what follows changes. New slots are added at the
  * end, guarded by `size`.
  */
-#define MUSTER_BACKEND_ABI 1
+#define MUSTER_BACKEND_ABI 2
 
 /*
  * What a device can be counted on for: so many streams that are held by gates leave room for
@@ -66,7 +66,7 @@ extern "C" {
 /* What the runtime lends to a backend from open to close. */
 struct muster_services {
     size_t size;
-    struct muster_allocator allocator; /* always set */
+    const struct muster_allocator *allocator; /* never NULL */
     void (*log)(const struct muster_services *services, enum muster_log_level level,
                 const char *text);
     const char *sim;      /* the description of simulated devices, NULL if none */

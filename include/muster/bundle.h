@@ -43,9 +43,12 @@ MUSTER_API muster_status muster_bundle_build(struct muster_bundle *bundle,
                                              enum muster_kernel_kind kind,
                                              const uint16_t compute[2], struct muster_error *err);
 
-/* What is in it; borrowed until the bundle is changed or destroyed. */
-MUSTER_API const struct muster_kernel_form *muster_bundle_forms(const struct muster_bundle *bundle,
-                                                                size_t *count);
+/*
+ * What is in it: form number `index`, counted from 0; NULL past the last. Borrowed until the bundle
+ * is changed or destroyed.
+ */
+MUSTER_API const struct muster_kernel_form *muster_bundle_form(const struct muster_bundle *bundle,
+                                                               size_t index);
 
 /*
  * Writes the bundle to a file, whole or not at all, by the rules of muster_file_write_open; a link

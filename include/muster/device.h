@@ -95,17 +95,17 @@ struct muster_device_load {
     uint64_t sampled_ns;  /* monotonic clock; 0: the driver has not answered yet */
 };
 
-/* What became of a backend: for people who ask why a device is missing. */
+/* What became of a backend: for people who ask why a device is missing. The caller sets `size`. */
 struct muster_backend_report {
     size_t size;
     char name[16];
     char path[128]; /* the shared object it came from, "" if built in; cut off if longer */
     uint32_t device_count;
-    /* error.status 0: usable; MUSTER_E_NOT_FOUND: none of its kind here */
-    struct muster_error error;
     /* Devices that are left out, since another backend has the same silicon. */
     uint32_t hidden_count;
     char hidden[128]; /* "1 device hidden: the same silicon as cpu:0", "" if none */
+    /* error.status 0: usable; MUSTER_E_NOT_FOUND: none of its kind here */
+    struct muster_error error;
 };
 
 /*

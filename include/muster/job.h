@@ -52,7 +52,9 @@ enum muster_arg_kind {
     MUSTER_ARG_SOURCE = 7 /* an array that is read, supplied by the job's source */
 };
 
+/* One argument; those of a call are an array, and the macros below set `size`. */
 struct muster_arg {
+    size_t size;
     enum muster_arg_kind kind;
     const void *in; /* borrowed until the job is over; a value is copied by muster_start */
     void *out;      /* borrowed likewise; NULL: the sink alone gets it */
@@ -65,14 +67,15 @@ struct muster_arg {
     uint64_t halo;
 };
 /* clang-format off */
-#define MUSTER_IN(array) { .kind = MUSTER_ARG_IN, .in = (array), .bytes = sizeof *(array) }
-#define MUSTER_OUT(array) { .kind = MUSTER_ARG_OUT, .out = (array), .bytes = sizeof *(array) }
-#define MUSTER_INOUT(array) { .kind = MUSTER_ARG_INOUT, .in = (array), .out = (array), .bytes = sizeof *(array) }
-#define MUSTER_VALUE(variable) { .kind = MUSTER_ARG_VALUE, .in = &(variable), .bytes = sizeof(variable) }
-#define MUSTER_ALL(data_) { .kind = MUSTER_ARG_ALL, .data = (data_) }
-#define MUSTER_FIRST { .kind = MUSTER_ARG_FIRST }
-#define MUSTER_SOURCE(type) { .kind = MUSTER_ARG_SOURCE, .bytes = sizeof(type) }
-#define MUSTER_SOURCE_HALO(type, items) { .kind = MUSTER_ARG_SOURCE, .bytes = sizeof(type), .halo = (items) }
+#define MUSTER_ARG_OF(kind_) .size = sizeof(struct muster_arg), .kind = (kind_)
+#define MUSTER_IN(array) { MUSTER_ARG_OF(MUSTER_ARG_IN), .in = (array), .bytes = sizeof *(array) }
+#define MUSTER_OUT(array) { MUSTER_ARG_OF(MUSTER_ARG_OUT), .out = (array), .bytes = sizeof *(array) }
+#define MUSTER_INOUT(array) { MUSTER_ARG_OF(MUSTER_ARG_INOUT), .in = (array), .out = (array), .bytes = sizeof *(array) }
+#define MUSTER_VALUE(variable) { MUSTER_ARG_OF(MUSTER_ARG_VALUE), .in = &(variable), .bytes = sizeof(variable) }
+#define MUSTER_ALL(data_) { MUSTER_ARG_OF(MUSTER_ARG_ALL), .data = (data_) }
+#define MUSTER_FIRST { MUSTER_ARG_OF(MUSTER_ARG_FIRST) }
+#define MUSTER_SOURCE(type) { MUSTER_ARG_OF(MUSTER_ARG_SOURCE), .bytes = sizeof(type) }
+#define MUSTER_SOURCE_HALO(type, items) { MUSTER_ARG_OF(MUSTER_ARG_SOURCE), .bytes = sizeof(type), .halo = (items) }
 /* clang-format on */
 
 /* How to run a job. The caller sets `size`; zero means the default everywhere. */
@@ -115,9 +118,10 @@ struct muster_job;
 
 /*
  * A unit's results, in the order of the arguments that are written, or of the pipeline's outputs.
- * Valid during the call, unless they are kept.
+ * Valid during the call, unless they are kept. Muster sets `size`.
  */
 struct muster_result {
+    size_t size;
     struct muster_range range;
     const void *const *outputs; /* each points to the unit's first item */
     size_t output_count;
@@ -133,6 +137,7 @@ struct muster_result {
 /* Where the number of items is known only when the source ends. */
 #define MUSTER_ITEMS_UNKNOWN UINT64_MAX
 
+/* What to run over which items. The caller sets `size`. */
 struct muster_job_desc {
     size_t size;
     struct muster_kernel *kernel; /* borrowed until the job is over */
@@ -148,7 +153,7 @@ struct muster_job_desc {
      */
     muster_status (*sink)(void *user, const struct muster_result *result);
     void *sink_user;
-    struct muster_run_options options; /* its size too */
+    const struct muster_run_options *options; /* copied; NULL: the default everywhere */
     /*
      * Supplies the argument of kind MUSTER_ARG_SOURCE, of which there is then exactly one. Called
      * on a thread of Muster's, for one item range after the other, each once, ahead of the work by
@@ -178,6 +183,7 @@ struct muster_job_desc {
     void *output; /* where its only output, of a fixed size, goes too; NULL: to the sink alone */
 };
 
+/* How far a job is. The caller sets `size`. */
 struct muster_progress {
     size_t size;
     uint64_t items, delivered; /* `delivered` of `items`, which may be MUSTER_ITEMS_UNKNOWN */
@@ -192,7 +198,9 @@ struct muster_progress {
     char waits_for[128];
 };
 
+/* What one device has done for a job. The caller sets `size`. */
 struct muster_job_device {
+    size_t size;
     char id[24];
     uint64_t items, units;
     uint64_t retries;   /* attempts that failed here */
@@ -202,12 +210,21 @@ struct muster_job_device {
     enum muster_health health;
 };
 
-#define MUSTER_JOB_DEVICES_MAX 64
 #define MUSTER_JOB_FAILED_MAX 64
 
-/* How a job went. The caller sets `size`. */
+/*
+ * How a job went. The caller sets `size`, and `devices` with its capacity or to NULL: so begin with
+ * struct muster_report report = { .size = sizeof report }.
+ */
 struct muster_report {
     size_t size;
+    /*
+     * Room for what each device has done, each with its own `size`; written as far as it suffices,
+     * or not at all if NULL. `device_count` is set to how many there are. muster_job_devices gives
+     * the same of a job that is not destroyed yet.
+     */
+    struct muster_job_device *devices;
+    size_t device_capacity, device_count;
     muster_status status;
     uint64_t items; /* MUSTER_ITEMS_UNKNOWN: the source did not come to its end */
     uint64_t delivered, units, retries;
@@ -234,8 +251,6 @@ struct muster_report {
     struct muster_range failed[MUSTER_JOB_FAILED_MAX];
     size_t failed_count;
     uint64_t failed_items; /* of a job with `each_status`: delivered as failed */
-    struct muster_job_device devices[MUSTER_JOB_DEVICES_MAX];
-    size_t device_count;
     /* Of a pipeline's job: how it was run on its first device, and why so. */
     enum muster_schedule schedule;
     char schedule_reason[208];
@@ -265,6 +280,14 @@ MUSTER_API muster_status muster_start(struct muster *m, const struct muster_job_
  */
 MUSTER_API muster_status muster_job_wait(struct muster_job *job, struct muster_report *report,
                                          struct muster_error *err);
+
+/*
+ * What each device has done so far, at the end as muster_job_wait has it; `*count` as in
+ * muster_device_list. The caller sets each out[i].size. Any thread, at any time; does not wait.
+ */
+MUSTER_API muster_status muster_job_devices(struct muster_job *job, struct muster_job_device *out,
+                                            size_t capacity, size_t *count,
+                                            struct muster_error *err);
 
 /*
  * No more units are started. muster_job_wait waits for those that run, close_ns at most. Any

@@ -53,6 +53,13 @@ struct muster_kernel_form {
     uint32_t threads;    /* of a block or work-group, OpenCL and CUDA forms; 0: chosen */
     uint16_t compute[2]; /* cubin and PTX: what it was made for; {0, 0}: not known */
     const char *file;    /* what compilers call the source in their messages; NULL: the entry */
+    /*
+     * MUSTER_KERNEL_FUNCTION, optional: does the same as `function`, with pointers that are
+     * `restrict`. It is called instead where no argument that may be written, bit i of `written` for
+     * argument i, shares memory with another argument.
+     */
+    muster_kernel_function apart;
+    uint32_t written;
 };
 
 /* Most arguments of one launch, and most bytes of their values together. */
@@ -61,6 +68,7 @@ struct muster_kernel_form {
 
 /* One argument of a launch: a block with how it is used, or a value. */
 struct muster_operand {
+    size_t size;
     muster_block block;
     uint32_t access;   /* enum muster_access for a block, 0 for a value */
     uint64_t offset;   /* into the block */
@@ -68,10 +76,10 @@ struct muster_operand {
     size_t bytes;      /* of the value */
 };
 /* clang-format off */
-#define MUSTER_BLOCK_READ(block_) { .block = (block_), .access = MUSTER_READS }
-#define MUSTER_BLOCK_WRITE(block_) { .block = (block_), .access = MUSTER_WRITES }
-#define MUSTER_BLOCK_UPDATE(block_) { .block = (block_), .access = MUSTER_READS_WRITES }
-#define MUSTER_SCALAR(variable) { .value = &(variable), .bytes = sizeof(variable) }
+#define MUSTER_BLOCK_READ(block_) { .size = sizeof(struct muster_operand), .block = (block_), .access = MUSTER_READS }
+#define MUSTER_BLOCK_WRITE(block_) { .size = sizeof(struct muster_operand), .block = (block_), .access = MUSTER_WRITES }
+#define MUSTER_BLOCK_UPDATE(block_) { .size = sizeof(struct muster_operand), .block = (block_), .access = MUSTER_READS_WRITES }
+#define MUSTER_SCALAR(variable) { .size = sizeof(struct muster_operand), .value = &(variable), .bytes = sizeof(variable) }
 /* clang-format on */
 
 /*

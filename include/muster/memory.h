@@ -33,13 +33,18 @@ enum muster_access { MUSTER_READS = 1, MUSTER_WRITES = 2, MUSTER_READS_WRITES = 
 
 /* One declared use of a block. */
 struct muster_use {
+    size_t size;
     muster_block block;
     enum muster_access access;
 };
+/* clang-format off */
+#define MUSTER_USE(block_, access_) { .size = sizeof(struct muster_use), .block = (block_), .access = (access_) }
+/* clang-format on */
 
 /* Most blocks that one operation may use. */
 #define MUSTER_USES_MAX 16
 
+/* Where a block is. The caller sets `size`. */
 struct muster_block_info {
     size_t size;
     muster_device device;

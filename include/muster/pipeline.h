@@ -38,6 +38,7 @@ enum muster_buffer_flags {
  * input; if none has MUSTER_OUTPUT, host buffers that stages write and none reads are outputs.
  */
 struct muster_buffer {
+    size_t size;
     const char *name;
     enum muster_buffer_place place; /* host: pinned */
     size_t bytes_per_item, bytes_fixed;
@@ -73,6 +74,7 @@ struct muster_unit;
  * result counts (no_copies, tries in the job's options).
  */
 struct muster_stage {
+    size_t size;
     const char *name;
     const char *stream; /* stages of one name share a stream; "host": none */
     uint64_t reads, writes;
@@ -90,6 +92,7 @@ struct muster_stage {
 
 /* "This before that", for what Muster cannot know: `to` of a unit waits for `from` of one before. */
 struct muster_edge {
+    size_t size;
     uint32_t from, to; /* stages */
     uint32_t distance; /* how many units before; 0: the same */
 };
@@ -104,6 +107,7 @@ enum muster_schedule {
 
 struct muster_pipeline;
 
+/* The caller sets `size`; zero means the default everywhere. */
 struct muster_pipeline_options {
     size_t size;
     const struct muster_edge *edges; /* added to those that are derived; copied */
@@ -171,8 +175,12 @@ struct muster_job;
 MUSTER_API muster_status muster_job_edges(struct muster_job *job, struct muster_edge_report *out,
                                           size_t capacity, size_t *count, struct muster_error *err);
 
-/* Where a unit's part of a buffer is. Valid within the callback that was given the unit. */
+/*
+ * Where a unit's part of a buffer is. Valid within the callback that was given the unit. The caller
+ * sets `size`.
+ */
 struct muster_view {
+    size_t size;
     void *host;       /* of a host buffer, and where the device works on host memory; else NULL */
     uint64_t address; /* the device's address; 0 where memory has none (OpenCL) */
     void *object;     /* the vendor's memory object, NULL where there is none */
@@ -202,15 +210,16 @@ MUSTER_API muster_device muster_unit_device(const struct muster_unit *unit);
 
 /* An argument of a launch in a stage: a buffer that it declares, a value, or resident data. */
 struct muster_unit_arg {
+    size_t size;
     uint32_t buffer;   /* if `bytes` is 0 and there is no data */
     const void *value; /* copied by the call */
     size_t bytes;
     muster_data data; /* generation 0: none */
 };
 /* clang-format off */
-#define MUSTER_VIEW(buffer_) { .buffer = (buffer_) }
-#define MUSTER_UNIT_VALUE(variable) { .value = &(variable), .bytes = sizeof(variable) }
-#define MUSTER_UNIT_DATA(data_) { .data = (data_) }
+#define MUSTER_VIEW(buffer_) { .size = sizeof(struct muster_unit_arg), .buffer = (buffer_) }
+#define MUSTER_UNIT_VALUE(variable) { .size = sizeof(struct muster_unit_arg), .value = &(variable), .bytes = sizeof(variable) }
+#define MUSTER_UNIT_DATA(data_) { .size = sizeof(struct muster_unit_arg), .data = (data_) }
 /* clang-format on */
 
 /* Launches the kernel over `items` on the stage's stream: [0, items), as in jobs. */

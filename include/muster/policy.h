@@ -25,11 +25,12 @@ struct muster_hints {
     uint64_t bytes;       /* likewise: what must be copied to the device */
 };
 
-/* A device that passed the filter, as it is now. Read-only. */
+/* A device that passed the filter, as it is now. Read-only; Muster sets the sizes. */
 struct muster_candidate {
+    size_t size;
     muster_device device;
-    struct muster_device_info info;
-    struct muster_device_load load; /* queue_depth counts leases too */
+    const struct muster_device_info *info; /* borrowed for the call, as the load */
+    const struct muster_device_load *load; /* queue_depth counts leases too */
 };
 
 /*
@@ -37,13 +38,15 @@ struct muster_candidate {
  * number for none. It is called with no lock held, by one thread at a time, on a snapshot; if that
  * is out of date when the choice comes back, it is asked again, three times at most. Within it, a
  * pick by a user's policy fails with MUSTER_E_ORDER. Figures are as last seen: muster_device_load
- * brings them up to date.
+ * brings them up to date. Candidates are given by pointers, since a newer library's may be larger
+ * than the policy knows.
  */
 struct muster_policy {
+    size_t size;
     const char *name;
     void *state;
     int (*choose)(void *state, const struct muster_hints *hints,
-                  const struct muster_candidate *candidates, size_t count);
+                  const struct muster_candidate *const *candidates, size_t count);
 };
 
 /* A choice that counts against its device until it is released. */
@@ -81,7 +84,7 @@ MUSTER_API muster_status muster_pick(struct muster *m, const struct muster_polic
 MUSTER_API muster_status muster_lease_release(struct muster *m, muster_lease lease,
                                               struct muster_error *err);
 
-/* What one pick looked at. */
+/* What one pick looked at. The caller sets `size`. */
 #define MUSTER_DECISION_DEVICES_MAX 16
 struct muster_decision {
     size_t size;

@@ -1,5 +1,14 @@
 /*
  * The runtime: opened once, owns devices and threads, takes nothing down with it.
+ *
+ * Public structs begin with `size`, which the caller sets to sizeof the struct, so that a program and
+ * a library of different ages understand each other within one soname (docs/abi.md):
+ *
+ * - Size 0, and one smaller than the struct's first layout, is MUSTER_E_INVALID.
+ * - A smaller struct is an older program's: what it does not have counts as 0.
+ * - A larger one is a newer program's: MUSTER_E_VERSION if a field is set that the library does not
+ *   know. A struct that Muster fills is filled as far as both know it, and is 0 after that.
+ * - All structs of one array have one size, which is how far they are apart.
  */
 #ifndef MUSTER_RUNTIME_H
 #define MUSTER_RUNTIME_H
@@ -11,9 +20,9 @@ extern "C" {
 #endif
 
 #define MUSTER_VERSION_MAJOR 0
-#define MUSTER_VERSION_MINOR 1
+#define MUSTER_VERSION_MINOR 2
 #define MUSTER_VERSION_PATCH 0
-#define MUSTER_VERSION_STRING "0.1.0"
+#define MUSTER_VERSION_STRING "0.2.0"
 
 struct muster;
 struct muster_backend;
@@ -31,6 +40,7 @@ enum muster_log_level {
  * and must not call Muster. Device and pinned memory do not come from here.
  */
 struct muster_allocator {
+    size_t size;
     void *(*allocate)(void *user, size_t bytes, size_t alignment);
     void (*release)(void *user, void *memory, size_t bytes);
     void *user; /* borrowed until muster_close returns */
@@ -38,12 +48,11 @@ struct muster_allocator {
 
 /*
  * How to open a runtime. Zero means the default everywhere, so MUSTER_OPTIONS_INIT and then the
- * fields that matter. A struct larger than the library knows is refused (MUSTER_E_VERSION) only if
- * a field it does not know is set.
+ * fields that matter.
  */
 struct muster_options {
     size_t size;
-    struct muster_allocator allocator; /* both functions or neither */
+    const struct muster_allocator *allocator; /* copied; NULL: the C library's */
     void (*log)(void *user, enum muster_log_level level,
                 const char *text);   /* any thread; must not call Muster */
     void *log_user;                  /* borrowed until muster_close returns */

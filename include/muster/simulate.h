@@ -13,10 +13,11 @@
 extern "C" {
 #endif
 
+/* The caller sets `size`. */
 struct muster_simulation_options {
     size_t size;
-    uint64_t seed;                     /* as it is, 0 too; `muster sim` takes 1 unless told */
-    struct muster_allocator allocator; /* both functions or neither: the C library's */
+    uint64_t seed; /* as it is, 0 too; `muster sim` takes 1 unless told */
+    const struct muster_allocator *allocator; /* copied; NULL: the C library's */
     /*
      * Called for all that happens, in the order in which it ends, as a trace of a real job would
      * have it; may be NULL.
@@ -26,7 +27,9 @@ struct muster_simulation_options {
     int check; /* not 0: check every invariant after every step, which is slow */
 };
 
+/* Muster sets `size`, here and below: a program looks there before it reads a field of a later version. */
 struct muster_simulation_device {
+    size_t size;
     char id[24], name[64];
     const char *refused; /* the hint that keeps it out, NULL if it takes part */
     uint64_t items, units, retries, busy_ns;
@@ -36,6 +39,7 @@ struct muster_simulation_device {
 #define MUSTER_SIMULATION_FAILED_MAX 64
 
 struct muster_simulation {
+    size_t size;
     uint64_t seed;
     muster_status status; /* MUSTER_OK, or why the job failed */
     uint64_t makespan_ns, bound_ns;
@@ -43,7 +47,7 @@ struct muster_simulation {
     uint64_t units, items_delivered, lost, duplicated, out_of_order, retries, window_max;
     struct muster_range failed[MUSTER_SIMULATION_FAILED_MAX];
     size_t failed_count;
-    struct muster_simulation_device *devices; /* owned by the simulation */
+    const struct muster_simulation_device *const *devices; /* owned by the simulation */
     size_t device_count;
     const char *broken; /* with `check`: the first invariant found broken, NULL if none */
 };

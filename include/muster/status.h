@@ -73,8 +73,8 @@ enum muster_discard {
 
 /*
  * What a failing call says. Every function that can fail takes one as its last argument, or NULL.
- * The library writes it only on failure and needs nothing set beforehand: `size` is what the
- * library filled. Text is always terminated.
+ * The library writes it only on failure and needs nothing set beforehand, so that it never grows
+ * while the library keeps its soname: `size` is what the library filled. Text is always terminated.
  */
 struct muster_error {
     size_t size;

@@ -18,6 +18,7 @@ typedef struct {
     uint32_t index, generation;
 } muster_stream;
 
+/* What a stream is. The caller sets `size`. */
 struct muster_stream_info {
     size_t size;
     muster_device device;

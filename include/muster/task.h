@@ -33,7 +33,7 @@ typedef struct {
 #define MUSTER_AFTER_MAX 16u
 #define MUSTER_SUBMIT_MAX 1024u
 
-/* The caller sets `size`, the same in all of one call; it is the distance between them too. */
+/* The caller sets `size`, the same in all of one call. */
 struct muster_task_desc {
     size_t size;
     /* Either a function, on a thread of Muster's or of one who waits, or `kernel`. */
@@ -61,7 +61,7 @@ struct muster_task_desc {
     const struct muster_arg *args; /* copied, values too */
     size_t arg_count;
     uint64_t items;
-    struct muster_hints hints; /* its size too, unless it is all 0 */
+    const struct muster_hints *hints; /* copied; NULL: any device will do */
     /*
      * A device that takes longer counts as hung, also if its driver does not return from a call.
      * The task is run elsewhere, or ends with MUSTER_E_DEVICE_HUNG: then the device may still read

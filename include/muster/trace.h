@@ -35,8 +35,9 @@ enum muster_trace_outcome {
     MUSTER_TRACE_LOST = 3    /* the device went, or was given up, with it */
 };
 
-/* One thing that happened. What a kind has no use for is 0. */
+/* One thing that happened. What a kind has no use for is 0. Who makes the event sets `size`. */
 struct muster_trace_event {
+    size_t size;
     enum muster_trace_kind kind;
     enum muster_trace_outcome outcome;
     uint64_t begin_ns, end_ns; /* on the monotonic clock, or virtual; equal: not a span */
@@ -99,13 +100,14 @@ MUSTER_API muster_status muster_trace_events(
  */
 struct muster_trace_writer;
 
+/* The caller sets `size`. */
 struct muster_trace_writer_options {
     size_t size;
     const char *title; /* what was run; copied; NULL: "muster" */
     muster_status (*write)(void *user, const char *text, size_t bytes);
-    void *user;                        /* borrowed until the writer is destroyed */
-    uint64_t origin_ns;                /* what is shown as 0 */
-    struct muster_allocator allocator; /* both functions or neither: the C library's */
+    void *user;         /* borrowed until the writer is destroyed */
+    uint64_t origin_ns; /* what is shown as 0 */
+    const struct muster_allocator *allocator; /* copied; NULL: the C library's */
 };
 
 MUSTER_API muster_status

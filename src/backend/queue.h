@@ -34,7 +34,8 @@ struct queue_gate_state {
     struct queue_stream *waiting;
 };
 struct queue_kernel_state {
-    muster_kernel_function function;
+    muster_kernel_function function, apart; /* as in the form; `apart` may be NULL */
+    uint32_t written;
 };
 
 /* What an operation occupies. */

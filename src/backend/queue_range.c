@@ -226,7 +226,8 @@ muster_status queue_kernel_init(void *device, const struct muster_kernel_form *f
     if (form->kind != MUSTER_KERNEL_FUNCTION || !form->function)
         return muster_error_fill(err, MUSTER_E_NOT_SUPPORTED, 0, "give the kernel as a C function",
                                  "this device runs C functions only");
-    ((struct queue_kernel_state *)kernel)->function = form->function;
+    *(struct queue_kernel_state *)kernel =
+        (struct queue_kernel_state){ form->function, form->apart, form->written };
     return queue_check(queue_of_device(device), err);
 }
 
@@ -235,7 +236,28 @@ void queue_kernel_deinit(void *kernel)
     (void)kernel;
 }
 
-static muster_status enqueue_launch(struct queue_stream *stream, muster_kernel_function function,
+static bool is_overlapping(const struct muster_memory *a, const struct muster_memory *b)
+{
+    return a->address < b->address + b->bytes && b->address < a->address + a->bytes;
+}
+
+/*
+ * Whether no argument that may be written overlaps another. An argument may reach all of its memory,
+ * also what lies before its offset: the items before a unit's first.
+ */
+static bool is_apart(const struct muster_launch_desc *launch, uint32_t written)
+{
+    for (size_t i = 0; i < launch->arg_count; i++)
+        for (size_t j = 0; j < i; j++) {
+            const struct muster_memory *a = launch->args[i].memory, *b = launch->args[j].memory;
+            if (a && b && (written >> i | written >> j) & 1 && is_overlapping(a, b))
+                return false;
+        }
+    return true;
+}
+
+static muster_status enqueue_launch(struct queue_stream *stream,
+                                    const struct queue_kernel_state *kernel,
                                     const struct muster_launch_desc *launch,
                                     struct muster_error *err)
 {
@@ -251,7 +273,8 @@ static muster_status enqueue_launch(struct queue_stream *stream, muster_kernel_f
     if (status != MUSTER_OK)
         return status;
     struct range *range = &operation->range;
-    *range = (struct range){ .function = function,
+    bool may_use_apart = kernel->apart && is_apart(launch, kernel->written);
+    *range = (struct range){ .function = may_use_apart ? kernel->apart : kernel->function,
                              .begin = launch->begin,
                              .items = launch->items,
                              .grain = 1,
@@ -273,9 +296,8 @@ static muster_status enqueue_launch(struct queue_stream *stream, muster_kernel_f
 muster_status queue_launch(void *state, void *kernel, const struct muster_launch_desc *launches,
                            size_t count, struct muster_error *err)
 {
-    muster_kernel_function function = ((struct queue_kernel_state *)kernel)->function;
     muster_status status = MUSTER_OK;
     for (size_t i = 0; i < count && status == MUSTER_OK; i++)
-        status = enqueue_launch(stream_of(state), function, &launches[i], err);
+        status = enqueue_launch(stream_of(state), kernel, &launches[i], err);
     return status;
 }

@@ -4,6 +4,7 @@
 #include "backend/cuda/cuda.h"
 #include "backend/opencl/opencl.h"
 #include "backend/sim/sim.h"
+#include "base/layout.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -139,19 +140,21 @@ static bool good_name(const char *name)
 muster_status registry_complete(const struct muster_backend *given, struct muster_backend *out,
                                 struct muster_error *err)
 {
+    struct muster_backend filled;
+    /* What stands before `open` has not changed since the first interface. */
     if (!given || given->size < offsetof(struct muster_backend, open) ||
         given->abi != MUSTER_BACKEND_ABI)
         return muster_error_fill(
             err, MUSTER_E_VERSION, 0, "build it against this version's muster/backend.h",
             "a backend for interface %u was given; this library has interface %u",
             given ? given->abi : 0, MUSTER_BACKEND_ABI);
+    muster_status status = layout_read(LAYOUT(muster_backend), given, &filled, err);
+    if (status != MUSTER_OK)
+        return status;
     if (!good_name(given->name))
         return muster_error_fill(
             err, MUSTER_E_INVALID, 0, "name it with a-z and 0-9, at most 15, a letter first",
             "a backend's name is not allowed: %.32s", given->name ? given->name : "(none)");
-    struct muster_backend filled = { .size = sizeof filled };
-    memcpy(&filled, given, given->size < sizeof filled ? given->size : sizeof filled);
-    filled.size = sizeof filled;
 #define REQUIRE(slot)                                                                              \
     if (!filled.slot)                                                                              \
     return muster_error_fill(err, MUSTER_E_INVALID, 0,                                             \

@@ -16,6 +16,11 @@
  */
 void *allocator_take(const struct muster_allocator *allocator, size_t count, size_t size);
 
+/* What the caller's options give, which needs both functions, or `otherwise` for NULL. */
+muster_status allocator_read(const struct muster_allocator *given,
+                             const struct muster_allocator *otherwise, struct muster_allocator *out,
+                             struct muster_error *err);
+
 /* `memory` may be NULL; `count` and `size` are those of the take. */
 void allocator_give(const struct muster_allocator *allocator, void *memory, size_t count,
                     size_t size);

@@ -20,6 +20,8 @@ size_t job_bytes(const struct job_options *options)
     if (options->lane_count == 0 || options->depth == 0 || options->tries == 0 ||
         options->units_max < attempts || attempts > UINT32_MAX / 2 ||
         options->units_max > UINT32_MAX / 2 ||
+        (options->output != JOB_OUTPUT_SLOTS && options->tolerant) ||
+        (options->output == JOB_OUTPUT_CUTS && options->units_max <= 2 * attempts) ||
         (options->unit == JOB_UNIT_FIXED &&
          (options->unit_items == 0 || !is_of_grains(options, options->unit_items))) ||
         !is_of_grains(options, options->unit_max) || !is_of_grains(options, options->window))
@@ -43,14 +45,23 @@ struct job *job_init(void *memory, const struct job_options *options, uint64_t n
     job->options = *options;
     job->oldest = job->newest = job->retry_first = JOB_NONE;
     job->done_first = job->done_last = job->draining = job->fastest = JOB_NONE;
-    job->look_ns = UINT64_MAX;
+    job->ask_first = job->ask_last = job->call_first = job->call_last = JOB_NONE;
+    job->look_ns = job->look_told_ns = UINT64_MAX;
+    job->changes = 1;
     job->usable = options->lane_count;
+    job->free_count = options->units_max;
     job->state = options->items == 0 ? JOB_DONE : JOB_RUNNING;
     job->supply = options->supplied ? 0 : options->items;
     for (uint32_t i = 0; i < options->units_max; i++)
         job->units[i].next = i + 1 < options->units_max ? i + 1 : JOB_NONE;
     for (uint32_t i = 0; i < options->lane_count; i++)
-        job->lanes[i] = (struct lane){ .domain = i, .weight = 1, .last_finish_ns = now_ns };
+        job->lanes[i] = (struct lane){ .domain = i,
+                                       .weight = 1,
+                                       .last_finish_ns = now_ns,
+                                       .doubted_until_ns = UINT64_MAX,
+                                       .free_slot = i * options->depth };
+    for (uint32_t i = 0; i < attempts; i++)
+        job->attempts[i].next_free = (i + 1) % options->depth > 0 ? i + 1 : JOB_NONE;
     return job;
 }
 
@@ -61,12 +72,19 @@ void job_lane_describe(struct job *job, uint32_t lane, uint32_t domain, double w
     job->lanes[lane].weight = weight;
 }
 
+void job_lane_set_direct(struct job *job, uint32_t lane)
+{
+    INVARIANT(job->options.output != JOB_OUTPUT_SLOTS);
+    job->lanes[lane].is_direct = true;
+}
+
 /* Items that arrive. */
 
 void job_supply(struct job *job, uint64_t until)
 {
     INVARIANT(job->options.supplied && until >= job->supply && until <= job->options.items);
     job->supply = until;
+    job->changes++;
 }
 
 void job_supply_ends(struct job *job)
@@ -79,12 +97,23 @@ void job_supply_ends(struct job *job)
 
 /* Delivery. */
 
-bool job_next_result(struct job *job, uint32_t *unit, struct muster_range *range)
+uint32_t job_result(const struct job *job)
 {
     if (job->state == JOB_CANCELLED || job->sink_failed)
-        return false;
+        return JOB_NONE;
     uint32_t index = job->options.ordered ? job->oldest : job->done_first;
-    if (index == JOB_NONE || job->units[index].state != UNIT_DONE)
+    /* A direct attempt that is late may still write where the result is to go. */
+    return index != JOB_NONE && job->units[index].state == UNIT_DONE &&
+                   job->units[index].direct == JOB_NONE
+               ? index
+               : JOB_NONE;
+}
+
+bool job_next_result(struct job *job, uint32_t *unit, struct muster_range *range)
+{
+    uint32_t index = job_result(job);
+    job->result_told = index != JOB_NONE;
+    if (index == JOB_NONE)
         return false;
     if (!job->options.ordered) {
         job->done_first = job->units[index].retry_next;
@@ -102,12 +131,18 @@ bool job_has_failed(const struct job *job, uint32_t unit)
     return job->units[unit].has_failed;
 }
 
+bool job_is_direct(const struct job *job, uint32_t unit)
+{
+    return job->units[unit].is_direct;
+}
+
 void job_delivered(struct job *job, uint32_t unit)
 {
     uint64_t items = items_of(&job->units[unit]);
     INVARIANT(job->units[unit].state == UNIT_LEAVING);
     job->undelivered -= items;
     job->delivered_items += items;
+    job->changes++;
     job_unit_free(job, unit);
     job_stop_if_over(job);
 }

@@ -29,7 +29,29 @@ enum job_policy {
     JOB_LEAST_LOADED,
     JOB_WEIGHTED,
     JOB_ADAPTIVE,
-    JOB_EARLIEST_FINISH
+    JOB_EARLIEST_FINISH,
+    JOB_STICKY, /* lane `home`, unless it is full and the least loaded is far behind */
+    JOB_USER    /* the user's: job_snapshot and job_commit */
+};
+
+/*
+ * Where attempts write their results. Lanes that do not work on the caller's memory
+ * (job_lane_set_direct) always use slots.
+ */
+enum job_output {
+    /* Into slots of Muster's, copied to the caller at delivery: any number of attempts at once. */
+    JOB_OUTPUT_SLOTS,
+    /*
+     * Straight into the caller's array, which is only written: one direct attempt of a unit at a time,
+     * others use slots. A result from a slot is not delivered before the direct attempt has ended.
+     */
+    JOB_OUTPUT_DIRECT,
+    /*
+     * In the caller's array, which is read too: a unit with such an attempt has no other, and what is
+     * done of it is not run again. An attempt that does not end well says how many items from its start
+     * are done: there the unit is cut, and the rest is a unit of its own.
+     */
+    JOB_OUTPUT_CUTS
 };
 
 struct job_options {
@@ -52,6 +74,9 @@ struct job_options {
     bool supplied; /* items arrive one after the other: job_supply. Else all are there */
     bool place;    /* lanes are given units by `policy`; else they take them */
     enum job_policy policy;
+    uint32_t home; /* of JOB_STICKY: the lane that the affinity key belongs to */
+    enum job_output
+        output;          /* not SLOTS: not `tolerant`; CUTS: over twice as many units as attempts */
     uint64_t timeout_ns; /* an attempt that takes longer makes its lane hung; 0: by expectation */
 };
 
@@ -71,16 +96,22 @@ struct job_claim {
      * a run of a unit that runs elsewhere too.
      */
     bool is_retry, is_copy;
+    bool is_direct;  /* writes into the caller's array; else into a slot */
+    bool is_started; /* by job_step: it needs no job_kick */
 };
 
 /* How an attempt ended. */
 enum job_end {
     JOB_END_OK,
-    JOB_END_UNIT,   /* the unit failed: retried elsewhere */
-    JOB_END_USER,   /* the user's code refused it: never retried */
-    JOB_END_DEVICE, /* the device is lost: see job_lane_lost */
-    JOB_END_DROPPED /* broken off, because the job is over */
+    JOB_END_UNIT, /* the unit failed: retried elsewhere */
+    JOB_END_USER, /* the user's code refused it: never retried */
+    JOB_END_DEVICE, /* the device is lost: see job_lane_lost. This attempt is over, others may not be */
+    JOB_END_DROPPED, /* broken off, because the job is over */
+    JOB_END_STOPPED  /* JOB_OUTPUT_CUTS: broken off since job_should_stop; not the unit's fault */
 };
+
+/* How many items from its start an attempt has done, where nobody knows. */
+#define JOB_DONE_UNKNOWN UINT64_MAX
 
 /* What became of a completion. */
 enum job_verdict {
@@ -89,6 +120,54 @@ enum job_verdict {
     JOB_AGAIN,    /* the unit will be run again */
     JOB_REFUSED,  /* the unit has failed, and with it the job */
     JOB_GIVEN_UP  /* the unit has failed, and will be delivered as one that did */
+};
+
+/* One attempt that has ended, for job_step. */
+struct job_ended {
+    struct job_ticket ticket;
+    enum job_end end;
+    /* JOB_OUTPUT_CUTS, direct, not OK: items done from its start, whole grains; or JOB_DONE_UNKNOWN. */
+    uint64_t done;
+    enum job_verdict verdict; /* out */
+};
+
+/* One earlier claim that the lane is about to start, for job_step. */
+struct job_start {
+    struct job_ticket ticket;
+    bool is_started; /* out: false if it was taken back or the job is over */
+};
+
+/* Most claims that one job_step gives. */
+#define JOB_STEP_MAX 64
+
+/* What a lane brings and takes in one call. */
+struct job_round {
+    struct job_ended *ends;
+    uint32_t end_count;
+    struct job_start *starts;
+    uint32_t start_count;
+    struct job_claim *claims; /* out */
+    uint32_t claim_max;       /* room in it */
+    uint32_t start_max;       /* so many of the new claims, the first ones, are started at once */
+    uint32_t claim_count;     /* out */
+};
+
+/* What calls have left for others to do, or-ed. */
+enum job_news {
+    JOB_NEWS_RESULT = 1, /* for whoever delivers: job_next_result has one */
+    JOB_NEWS_LOOK = 2,   /* for whoever looks: the next look is due sooner */
+    JOB_NEWS_OVER = 4,   /* the job has ended */
+    JOB_NEWS_QUIET = 8,  /* the job has ended and is quiet */
+    JOB_NEWS_LANES = 16, /* job_wake_lane has some */
+    JOB_NEWS_PLACE = 32  /* JOB_USER: job_snapshot has something to place */
+};
+
+/* A lane as a user's policy sees it. */
+struct job_lane_view {
+    uint32_t lane, held; /* units it has, of `depth` */
+    uint64_t held_items;
+    double items_per_ns; /* 0: not measured */
+    double weight;
 };
 
 struct job_lane_report {
@@ -106,8 +185,48 @@ struct job *job_init(void *memory, const struct job_options *options, uint64_t n
 /* Before the first claim: the failure domain and the weight of each lane. */
 void job_lane_describe(struct job *job, uint32_t lane, uint32_t domain, double weight);
 
+/* Before the first claim, and not with JOB_OUTPUT_SLOTS: the lane works on the caller's memory. */
+void job_lane_set_direct(struct job *job, uint32_t lane);
+
+/*
+ * The call for lanes: hands in what ended, starts earlier claims, takes out new ones; in this order,
+ * as job_finish_at, job_kick and job_claim do. At most JOB_STEP_MAX claims, and where units have a
+ * given size no more than the lane's part of what is ready.
+ */
+void job_step(struct job *job, uint32_t lane, struct job_round *round, uint64_t now_ns);
+
+/*
+ * Who has something to do after the calls since the last job_news. The caller asks before it lets go of
+ * the lock, and wakes those alone. Each thing is told once: RESULT again after job_next_result has
+ * returned false, LOOK when a look is due sooner than was told, PLACE until job_snapshot.
+ */
+uint32_t job_news(struct job *job, uint64_t now_ns);
+/*
+ * The next lane to wake, JOB_NONE if there are no more: a lane that asked in vain and would be given
+ * something now, one whose claim was taken back, or one with an attempt that job_should_stop. No more
+ * lanes are woken than there are units for them. A lane that was woken asks again; whether it gets
+ * something or not, job_news then says which lane is next. So a lane may sleep when it has no room, or
+ * has room and its last call asked and got nothing; before, it drops claims that are not job_is_out.
+ */
+uint32_t job_wake_lane(struct job *job);
+
 /* In place mode: the lane that is to be given the next new unit, JOB_NONE if that must wait. */
 uint32_t job_place(struct job *job, uint64_t now_ns);
+
+/*
+ * JOB_USER: what the user's policy is to choose from, for the next new unit: the lanes that can be given
+ * one, in `lanes`, which has room for all. Gives how many there are; 0: nothing can be placed now, or
+ * the policy is being asked already. The policy is then asked with no lock held; job_commit must follow.
+ */
+uint32_t job_snapshot(struct job *job, struct job_lane_view *lanes, uint64_t now_ns);
+/*
+ * Gives the lane that was chosen its unit, which the lane's next claim then takes; JOB_NONE: the policy
+ * chose none, nothing is placed before something changes. False if the lane cannot be given one any
+ * more: the policy is asked again, from a new snapshot, but not more than JOB_ASKS_MAX times in a row;
+ * then it is busy, and asked again when something changes.
+ */
+bool job_commit(struct job *job, uint32_t lane, uint64_t now_ns);
+#define JOB_ASKS_MAX 3
 
 /*
  * Gives the lane a unit, if there is one for it now. A lane that gets nothing asks again when
@@ -139,12 +258,26 @@ bool job_is_last_try(const struct job *job, struct job_ticket ticket);
  */
 bool job_restart(struct job *job, struct job_ticket ticket, uint64_t now_ns);
 
+/*
+ * The attempt's result is not wanted: another was first, or the job is over; or, with JOB_OUTPUT_CUTS,
+ * an idle lane would be done with the rest sooner. To be stopped if the device can.
+ */
+bool job_should_stop(const struct job *job, struct job_ticket ticket);
+
+/* `done` as in struct job_ended. */
+enum job_verdict job_finish_at(struct job *job, struct job_ticket ticket, enum job_end end,
+                               uint64_t done, uint64_t now_ns);
+/* The same where nothing is done unless all is. */
 enum job_verdict job_finish(struct job *job, struct job_ticket ticket, enum job_end end,
                             uint64_t now_ns);
 
 /*
  * The lane's device is lost, and with it every lane of its failure domain. What had been started
  * there is suspect and is rerun alone, elsewhere, where units are adaptive in parts.
+ *
+ * Direct attempts of a lane that is lost or hung may still write into the caller's array until they are
+ * handed in (job_finish_at, with any end). With JOB_OUTPUT_CUTS nobody runs the unit before that. They
+ * are waited for as long as `timeout_ns` says, or 10 s; then their units fail, and with them the job.
  */
 void job_lane_lost(struct job *job, uint32_t lane, uint64_t now_ns);
 
@@ -155,7 +288,8 @@ void job_lane_lost(struct job *job, uint32_t lane, uint64_t now_ns);
 void job_lane_held_up(struct job *job, uint32_t lane, bool is_held_up, uint64_t now_ns);
 
 /*
- * Looks for attempts that are overdue; gives when to look again, UINT64_MAX if that is not needed.
+ * Looks for attempts that are overdue; gives when to look again, UINT64_MAX if that is not needed. Any
+ * thread may do it that has the lock: nothing here depends on who delivers, who may be in a long sink.
  * Lanes that have nothing ask again after it: by then a unit may be worth a second run, or may have
  * waited long enough for a faster lane. Once a job is over, a look is due at once: what is still out
  * is given up sooner than if it were needed.
@@ -168,6 +302,8 @@ uint64_t job_look_due(const struct job *job);
 bool job_next_result(struct job *job, uint32_t *unit, struct muster_range *range);
 /* Whether it is one that failed, and has no result. */
 bool job_has_failed(const struct job *job, uint32_t unit);
+/* Whether its result is in the caller's array already; else it is in the slot of who was accepted. */
+bool job_is_direct(const struct job *job, uint32_t unit);
 /* Its result has left: the window moves. */
 void job_delivered(struct job *job, uint32_t unit);
 /* The sink refused it: the job fails. */

@@ -3,6 +3,22 @@
  */
 #include "core/job_state.h"
 
+/* At most one attempt of a unit may write into the caller's array, and the unit knows which. */
+static const char *check_direct(const struct job *job, uint32_t index, uint32_t runs)
+{
+    const struct unit *unit = &job->units[index];
+    if (unit->direct == JOB_NONE)
+        return NULL;
+    const struct attempt *direct = &job->attempts[unit->direct];
+    if (!direct->is_out || !direct->is_direct || direct->unit != index)
+        return "a unit waits for a direct attempt that is over";
+    if (unit->state == UNIT_LEAVING)
+        return "a result leaves that may still be written over";
+    if (job->options.output == JOB_OUTPUT_CUTS && runs > 1)
+        return "a unit that is replaced as it is read runs twice";
+    return NULL;
+}
+
 static const char *check_unit(const struct job *job, uint32_t index)
 {
     const struct unit *unit = &job->units[index];
@@ -21,6 +37,9 @@ static const char *check_unit(const struct job *job, uint32_t index)
     }
     if (runs > 1 && (!options->speculate || unit->is_suspect))
         return "a unit runs twice that must not";
+    const char *broken = check_direct(job, index, runs);
+    if (broken)
+        return broken;
     if (!(unit->patience >= 1 && unit->patience <= PATIENCE_MAX))
         return "a unit has no patience left, or too much";
     if (items_of(unit) == 0 || (options->window > 0 && items_of(unit) > options->window) ||
@@ -54,8 +73,16 @@ static const char *check_lists(const struct job *job, uint32_t waiting, uint32_t
         last = unit->range.end;
         listed++;
     }
-    if (listed != waiting)
-        return "a unit that waits is not in the list";
+    if (listed != waiting || listed != job->waiting)
+        return "a unit that waits is not in the list, or they are miscounted";
+    listed = 0;
+    for (uint32_t i = job->free_units; i != JOB_NONE && listed <= job->free_count;
+         i = job->units[i].next)
+        listed++;
+    if (listed != job->free_count)
+        return "free units are miscounted";
+    if (job->options.output == JOB_OUTPUT_CUTS && job->free_count < job->direct_out)
+        return "a unit may have to be cut, and there is none for its rest";
     if (job->options.ordered)
         return NULL;
     listed = 0;
@@ -87,7 +114,7 @@ static const char *check_units(const struct job *job)
         undelivered += items_of(unit);
         unfinished += unit->state != UNIT_DONE && unit->state != UNIT_LEAVING ? items_of(unit) : 0;
         waiting += unit->state == UNIT_WAITING;
-        done += unit->state == UNIT_DONE;
+        done += unit->state == UNIT_DONE && unit->direct == JOB_NONE;
     }
     if (previous != job->newest)
         return "the list of units is broken";
@@ -105,14 +132,20 @@ static const char *check_units(const struct job *job)
 static const char *check_lane(const struct job *job, uint32_t index, uint32_t *held_out)
 {
     const struct lane *lane = &job->lanes[index];
-    uint32_t held = 0;
+    uint32_t held = 0, given = 0, free_slots = 0;
     uint64_t items = 0;
+    for (uint32_t i = lane->free_slot; i != JOB_NONE && free_slots <= job->options.depth;
+         i = job->attempts[i].next_free)
+        free_slots += !job->attempts[i].is_out;
     for (uint32_t i = 0; i < job->options.depth; i++) {
         uint32_t number = index * job->options.depth + i;
         const struct attempt *attempt = &job->attempts[number];
         held += attempt->is_out;
         if (!attempt->is_out)
             continue;
+        given += attempt->is_given;
+        if (attempt->is_direct && job->units[attempt->unit].direct != number)
+            return "a unit has two direct attempts, or has forgotten one";
         if (attempt->is_alone && is_usable(lane) &&
             (job->domains[lane->domain].held != 1 || !job->domains[lane->domain].is_alone))
             return "a suspect does not run alone";
@@ -121,7 +154,8 @@ static const char *check_lane(const struct job *job, uint32_t index, uint32_t *h
         if (!attempt->is_active)
             continue;
         const struct unit *unit = &job->units[attempt->unit];
-        if (!is_usable(lane))
+        bool is_doubted = job->options.output == JOB_OUTPUT_CUTS && attempt->is_direct;
+        if (!is_usable(lane) && !is_doubted)
             return "an attempt of a lane that is lost or hung still counts";
         uint32_t run = unit->newest_run;
         while (run != JOB_NONE && run != number)
@@ -130,8 +164,11 @@ static const char *check_lane(const struct job *job, uint32_t index, uint32_t *h
             return "an active attempt is not one of its unit's";
         items += attempt->items;
     }
-    if (held != lane->held || items != lane->held_items)
+    if (held != lane->held || items != lane->held_items || given != lane->given ||
+        held + free_slots != job->options.depth)
         return "a lane's units are miscounted";
+    if (lane->is_asking && (!is_usable(lane) || job->options.depth == held))
+        return "a lane asks that cannot be given anything";
     if (lane->is_idle && (held > 0 || !is_usable(lane)))
         return "a lane is idle that has something, or is lost or hung";
     if (is_usable(lane) && job->look_ns == UINT64_MAX && job_overdue_ns(job, index) != UINT64_MAX)
@@ -151,6 +188,32 @@ static const char *check_rates(const struct job *job)
             return "a lane is faster than the fastest, or than the runner-up";
     }
     return NULL;
+}
+
+/* Lanes that ask and lanes that are to be woken. */
+static const char *check_asking(const struct job *job)
+{
+    uint32_t asking = 0, called = 0, last = JOB_NONE, woken[JOB_CHOICE_KINDS] = { 0 };
+    for (uint32_t i = 0; i < job->options.lane_count; i++) {
+        const struct lane *lane = &job->lanes[i];
+        asking += lane->is_asking;
+        called += lane->is_called;
+        if (is_chosen(lane->woken_for)) {
+            woken[lane->woken_for]++;
+            if (!lane->is_asking)
+                return "a lane was told to ask again that does not ask";
+        }
+    }
+    for (uint32_t i = job->ask_first; i != JOB_NONE; last = i, i = job->lanes[i].ask_next)
+        if (!job->lanes[i].is_asking || job->lanes[i].ask_previous != last || asking-- == 0)
+            return "the list of lanes that ask is broken";
+    for (uint32_t i = job->call_first; i != JOB_NONE; i = job->lanes[i].call_next)
+        if (!job->lanes[i].is_called || called-- == 0)
+            return "the list of lanes to be woken is broken";
+    for (uint32_t i = 0; i < JOB_CHOICE_KINDS; i++)
+        if (woken[i] != job->woken[i])
+            return "lanes that were told to ask again are miscounted";
+    return asking > 0 || called > 0 || last != job->ask_last ? "a lane is not in its list" : NULL;
 }
 
 const char *job_check(const struct job *job)
@@ -179,5 +242,7 @@ const char *job_check(const struct job *job)
         job->state != JOB_CANCELLED)
         return "the job is over with items undelivered, or runs without any";
     const char *broken = check_rates(job);
+    if (!broken)
+        broken = check_asking(job);
     return broken ? broken : check_units(job);
 }

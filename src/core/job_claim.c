@@ -55,12 +55,13 @@ static bool ends_sooner_elsewhere(struct job *job, uint32_t lane_index, const st
 
 /*
  * Whether a part of the unit may be run apart from the rest. Units of a size that was asked for keep
- * it. On its last try a unit is whole: each part might fail where the whole would not have.
+ * it. On its last try a unit is whole: each part might fail where the whole would not have. So is one
+ * into which a direct attempt may still write.
  */
-static bool may_split(const struct job *job, const struct unit *unit)
+static bool may_split(const struct job *job, const struct lane *lane, const struct unit *unit)
 {
-    return job->options.unit == JOB_UNIT_ADAPTIVE && job->free_units != JOB_NONE &&
-           (unit->tries == 0 || unit->tries + 1 < job->options.tries);
+    return job->options.unit == JOB_UNIT_ADAPTIVE && has_units(job, lane, 1, false) &&
+           unit->direct == JOB_NONE && (unit->tries == 0 || unit->tries + 1 < job->options.tries);
 }
 
 /* How many of a waiting unit's items the lane should run now, 0 for none. */
@@ -68,12 +69,15 @@ static uint64_t retry_size(struct job *job, uint32_t lane_index, const struct un
                            uint64_t ahead, uint64_t now_ns)
 {
     uint64_t items = items_of(unit), size = items;
+    const struct lane *lane = &job->lanes[lane_index];
+    if (!has_units(job, lane, 0, unit == &job->units[job->oldest]))
+        return 0;
     if (!job_unit_may_run(job, lane_index, unit, since_ns(unit->waiting_ns, now_ns))) {
         look_by(job, after_ns(unit->waiting_ns, job_rerun_ns(job)));
         return 0;
     }
-    if (may_split(job, unit))
-        size = job_size_up_to_grains(job, job_size_adaptive(job, &job->lanes[lane_index], items));
+    if (may_split(job, lane, unit))
+        size = job_size_up_to_grains(job, job_size_adaptive(job, lane, items));
     /* A small rest is not worth a unit. */
     if (size > items - items / 3)
         size = items;
@@ -107,17 +111,17 @@ static void offer_to_drain(struct job *job, uint32_t lane)
 }
 
 /*
- * Takes out of the list the oldest unit that the lane should run again, or the first part of it. A
- * suspect wants a failure domain to itself.
+ * The oldest waiting unit that the lane should run, or the first part of it. A suspect wants a failure
+ * domain to itself.
  */
-static uint32_t take_retry(struct job *job, uint32_t lane, uint64_t now_ns)
+static struct job_choice find_retry(struct job *job, uint32_t lane, uint64_t now_ns)
 {
     bool has_room = job->domains[job->lanes[lane].domain].held == 0 && may_run_suspects(job, lane);
     bool takes_suspects = true;
     uint64_t ahead = 0;
-    for (uint32_t *at = &job->retry_first; *at != JOB_NONE; at = &job->units[*at].retry_next) {
-        uint32_t index = *at;
-        struct unit *unit = &job->units[index];
+    for (uint32_t i = job->retry_first, before = JOB_NONE; i != JOB_NONE;
+         before = i, i = job->units[i].retry_next) {
+        const struct unit *unit = &job->units[i];
         uint64_t size = 0;
         if (!unit->is_suspect || takes_suspects)
             size = retry_size(job, lane, unit, ahead, now_ns);
@@ -125,20 +129,15 @@ static uint32_t take_retry(struct job *job, uint32_t lane, uint64_t now_ns)
             offer_to_drain(job, lane);
             /* Nothing that is younger comes before it. */
             if (drains(job, &job->lanes[lane]))
-                return JOB_NONE;
+                break;
             takes_suspects = false;
             size = 0;
         }
-        if (size == 0) {
-            ahead += items_of(unit);
-            continue;
-        }
-        if (size < items_of(unit))
-            job_unit_split(job, index, size);
-        *at = unit->retry_next;
-        return index;
+        if (size > 0)
+            return (struct job_choice){ JOB_CHOICE_RETRY, i, before, size };
+        ahead += items_of(unit);
     }
-    return JOB_NONE;
+    return (struct job_choice){ JOB_CHOICE_NONE, JOB_NONE, JOB_NONE, 0 };
 }
 
 bool job_lane_must_drain(struct job *job, const struct lane *lane)
@@ -158,23 +157,11 @@ bool job_lane_must_drain(struct job *job, const struct lane *lane)
 
 /* Claims. */
 
-static uint32_t take_new(struct job *job, uint32_t lane_index, uint64_t now_ns)
-{
-    const struct lane *lane = &job->lanes[lane_index];
-    if (job->options.place && job_place(job, now_ns) != lane_index)
-        return JOB_NONE;
-    uint64_t size = job_size_next(job, lane, now_ns);
-    if (size == 0)
-        return JOB_NONE;
-    job->turn = (lane_index + 1) % job->options.lane_count;
-    return job_unit_make(job, size);
-}
-
 /* All that is there is claimed, or nothing new can be until the oldest unit has been delivered. */
-static bool nothing_to_claim(const struct job *job)
+static bool nothing_to_claim(const struct job *job, const struct lane *lane)
 {
     const struct job_options *options = &job->options;
-    return job_size_claimable(job) == 0 || job->free_units == JOB_NONE ||
+    return job_size_claimable(job) == 0 || !has_units(job, lane, 1, false) ||
            (options->window > 0 && job->undelivered == options->window);
 }
 
@@ -182,13 +169,9 @@ static bool nothing_to_claim(const struct job *job)
  * There is nothing for the lane. If that is because a faster one, which is busy, should take it, the
  * next look is when that one is clearly late.
  */
-static void stay_idle(struct job *job, struct lane *lane, uint64_t now_ns)
+static void look_when_fastest_is_late(struct job *job, const struct lane *lane, uint64_t now_ns)
 {
-    /* A first unit of another lane may be overdue earlier now. */
-    if (!lane->is_idle)
-        job_look_soon(job, now_ns);
-    job_lane_set_idle(job, lane, true);
-    if (nothing_to_claim(job) || job->options.place || job->options.unit != JOB_UNIT_ADAPTIVE)
+    if (nothing_to_claim(job, lane) || job->options.place || job->options.unit != JOB_UNIT_ADAPTIVE)
         return;
     double wait_ns =
         job_size_left_to_fastest_ns(job, lane, job->options.items - job->next_claim, now_ns);
@@ -196,31 +179,82 @@ static void stay_idle(struct job *job, struct lane *lane, uint64_t now_ns)
         look_by(job, after_ns(now_ns, wait_ns));
 }
 
-bool job_claim(struct job *job, uint32_t lane_index, uint64_t now_ns, struct job_claim *out)
+struct job_choice job_choose(struct job *job, uint32_t lane_index, uint64_t now_ns)
 {
-    struct lane *lane = &job->lanes[lane_index];
+    const struct lane *lane = &job->lanes[lane_index];
+    struct job_choice choice = { JOB_CHOICE_REFUSED, JOB_NONE, JOB_NONE, 0 };
+    if (lane->given > 0) {
+        choice.kind = JOB_CHOICE_GIVEN;
+        return choice;
+    }
     if (job->state != JOB_RUNNING || !is_usable(lane) || lane->held == job->options.depth ||
         job->domains[lane->domain].is_alone)
-        return false;
-    uint32_t unit = take_retry(job, lane_index, now_ns);
-    bool is_retry = unit != JOB_NONE, is_copy = false;
-    if (!is_retry && job_lane_must_drain(job, lane))
-        return false;
-    if (!is_retry)
-        unit = take_new(job, lane_index, now_ns);
-    if (unit == JOB_NONE && nothing_to_claim(job)) {
-        unit = job_tail_find(job, lane_index, now_ns);
-        is_copy = unit != JOB_NONE && !job_tail_take_back(job, &job->units[unit]);
+        return choice;
+    struct job_choice retry = find_retry(job, lane_index, now_ns);
+    if (retry.kind == JOB_CHOICE_RETRY)
+        return retry;
+    if (job_lane_must_drain(job, lane))
+        return choice;
+    choice.kind = JOB_CHOICE_NONE;
+    if (!job->options.place || job_place(job, now_ns) == lane_index)
+        choice.size = job_size_next(job, lane, now_ns);
+    if (choice.size > 0) {
+        choice.kind = JOB_CHOICE_NEW;
+        return choice;
     }
-    if (unit == JOB_NONE) {
-        if (lane->held == 0)
-            stay_idle(job, lane, now_ns);
+    if (nothing_to_claim(job, lane))
+        choice = job_tail_find(job, lane_index, now_ns);
+    if (choice.kind == JOB_CHOICE_NONE && lane->held == 0)
+        look_when_fastest_is_late(job, lane, now_ns);
+    return choice;
+}
+
+/* Makes the unit that was chosen the lane's to run; true if it runs elsewhere too. */
+static bool take(struct job *job, uint32_t lane, struct job_choice *choice)
+{
+    switch (choice->kind) {
+    case JOB_CHOICE_RETRY:
+        if (choice->size < items_of(&job->units[choice->unit]))
+            job_unit_split(job, choice->unit, choice->size);
+        job_unit_unlink(job, choice->unit, choice->before);
+        return false;
+    case JOB_CHOICE_TAIL:
+        return !job_tail_take_back(job, choice->unit);
+    case JOB_CHOICE_NEW:
+    default:
+        job->turn = (lane + 1) % job->options.lane_count;
+        choice->unit = job_unit_make(job, choice->size);
         return false;
     }
-    *out = (struct job_claim){ .ticket = job_attempt_begin(job, lane_index, unit, is_copy),
-                               .range = job->units[unit].range,
-                               .unit = unit,
-                               .is_retry = is_retry,
-                               .is_copy = is_copy };
+}
+
+static void describe(const struct job *job, const struct attempt *attempt, struct job_claim *out)
+{
+    *out =
+        (struct job_claim){ .ticket = { (uint32_t)(attempt - job->attempts), attempt->generation },
+                            .range = job->units[attempt->unit].range,
+                            .unit = attempt->unit,
+                            .is_copy = attempt->is_copy,
+                            .is_direct = attempt->is_direct };
+}
+
+bool job_claim(struct job *job, uint32_t lane_index, uint64_t now_ns, struct job_claim *out)
+{
+    struct job_choice choice = job_choose(job, lane_index, now_ns);
+    if (!is_chosen(choice.kind)) {
+        job_lane_asks(job, lane_index, &choice, now_ns);
+        return false;
+    }
+    if (choice.kind == JOB_CHOICE_GIVEN) {
+        struct attempt *given = job_lane_given(job, lane_index);
+        given->is_given = false;
+        job->lanes[lane_index].given--;
+        describe(job, given, out);
+        return true;
+    }
+    bool is_copy = take(job, lane_index, &choice);
+    struct job_ticket ticket = job_attempt_begin(job, lane_index, choice.unit, is_copy);
+    describe(job, &job->attempts[ticket.attempt], out);
+    out->is_retry = choice.kind == JOB_CHOICE_RETRY;
     return true;
 }

@@ -20,6 +20,7 @@ static void revive_if_empty(struct job *job, struct lane *lane)
     lane->report.is_hung = false;
     lane->rate = (struct rate){ .samples = 0 };
     lane->largest = 0;
+    lane->doubted_until_ns = UINT64_MAX;
     job->usable++;
 }
 
@@ -45,10 +46,12 @@ static void learn(struct job *job, const struct attempt *attempt, uint64_t now_n
     job_lane_count_rate(job, lane);
 }
 
-static enum job_verdict accept(struct job *job, uint32_t unit_index, struct lane *lane)
+static enum job_verdict accept(struct job *job, uint32_t unit_index, struct lane *lane,
+                               bool is_direct)
 {
     struct unit *unit = &job->units[unit_index];
     job_unit_end_runs(job, unit);
+    unit->is_direct = is_direct;
     job_unit_end(job, unit_index);
     lane->report.items += items_of(unit);
     lane->report.units++;
@@ -74,24 +77,104 @@ static enum job_verdict retry(struct job *job, uint32_t unit_index, uint32_t lan
     return JOB_AGAIN;
 }
 
-enum job_verdict job_finish(struct job *job, struct job_ticket ticket, enum job_end end,
-                            uint64_t now_ns)
+/* Whether what the attempt has done of its unit stays done. */
+static bool is_cutting(const struct job *job, const struct attempt *attempt)
+{
+    return job->options.output == JOB_OUTPUT_CUTS && attempt->is_direct;
+}
+
+/* The job is over, and nothing of the lane counts any more; it may be over because the lane was gone. */
+static bool is_too_late(const struct job *job, const struct lane *lane)
+{
+    return job->state == JOB_CANCELLED || (job->state != JOB_RUNNING && !is_usable(lane));
+}
+
+/* Its device took the unit with it: run again, alone, unless it has done so too often. */
+static void suspect(struct job *job, uint32_t unit_index, uint32_t lane, bool is_blamed,
+                    uint64_t now_ns)
+{
+    struct unit *unit = &job->units[unit_index];
+    unit->is_suspect = true;
+    unit->last_lane = lane;
+    if (is_blamed && ++unit->domains_taken >= DOMAINS_TAKEN_MAX)
+        job_unit_give_up(job, unit_index);
+    else
+        job_unit_retry(job, unit_index, now_ns);
+}
+
+/*
+ * An attempt in the caller's array is over, and has not ended well: what it has done stays, and the
+ * rest is run elsewhere. Where nobody knows what it has done, nobody can go on from there.
+ */
+static enum job_verdict cut(struct job *job, const struct attempt *attempt, enum job_end end,
+                            uint64_t done, uint64_t now_ns)
+{
+    struct lane *lane = &job->lanes[attempt->lane];
+    uint32_t rest = attempt->unit;
+    INVARIANT(done == JOB_DONE_UNKNOWN || done <= attempt->items);
+    if (done == JOB_DONE_UNKNOWN) {
+        lane->report.retries++;
+        job_unit_fail(job, rest);
+        return JOB_REFUSED;
+    }
+    if (done == attempt->items)
+        return accept(job, rest, lane, true);
+    if (done > 0) {
+        INVARIANT(whole_grains(job, done) == done);
+        rest = job_unit_cut(job, rest, done);
+        lane->report.items += done;
+        lane->report.units++;
+    }
+    if (end == JOB_END_STOPPED) {
+        job->units[rest].last_lane = attempt->lane;
+        job_unit_wait(job, rest, now_ns);
+        return JOB_AGAIN;
+    }
+    if (end != JOB_END_DEVICE)
+        return retry(job, rest, attempt->lane, end, now_ns);
+    suspect(job, rest, attempt->lane, attempt->is_blamed, now_ns);
+    return job->units[rest].state == UNIT_FAILED ? JOB_REFUSED : JOB_AGAIN;
+}
+
+/* The attempt ended with its device. */
+static enum job_verdict end_with_device(struct job *job, struct attempt *attempt, uint64_t done,
+                                        uint64_t now_ns)
+{
+    const struct lane *lane = &job->lanes[attempt->lane];
+    const struct unit *unit = &job->units[attempt->unit];
+    bool is_late = !attempt->is_active;
+    if (!is_late && is_cutting(job, attempt) && !is_too_late(job, lane)) {
+        /* First what it has done: with its last lane the job may fail, unless all is done. */
+        if (is_usable(lane))
+            attempt->is_blamed = job->domains[lane->domain].held == 1;
+        job_attempt_end(job, attempt);
+        enum job_verdict verdict = cut(job, attempt, JOB_END_DEVICE, done, now_ns);
+        job_lane_lost(job, attempt->lane, now_ns);
+        return verdict;
+    }
+    job_lane_lost(job, attempt->lane, now_ns);
+    if (attempt->is_active)
+        job_attempt_cancel(job, attempt);
+    else if (attempt->is_out)
+        job_attempt_end(job, attempt);
+    return is_late                      ? JOB_LATE
+           : unit->state == UNIT_FAILED ? JOB_REFUSED
+           : unit->has_failed           ? JOB_GIVEN_UP
+                                        : JOB_AGAIN;
+}
+
+enum job_verdict job_finish_at(struct job *job, struct job_ticket ticket, enum job_end end,
+                               uint64_t done, uint64_t now_ns)
 {
     struct attempt *attempt = job_attempt_find(job, ticket);
     if (!attempt)
         return JOB_LATE;
     uint32_t lane_index = attempt->lane, unit = attempt->unit;
     struct lane *lane = &job->lanes[lane_index];
-    bool is_late = !attempt->is_active;
-    if (end == JOB_END_DEVICE) {
-        job_lane_lost(job, lane_index, now_ns);
-        return is_late                                 ? JOB_LATE
-               : job->units[unit].state == UNIT_FAILED ? JOB_REFUSED
-               : job->units[unit].has_failed           ? JOB_GIVEN_UP
-                                                       : JOB_AGAIN;
-    }
+    if (end == JOB_END_DEVICE)
+        return end_with_device(job, attempt, done, now_ns);
     job_look_soon(job, now_ns);
-    if (is_late) {
+    if (!attempt->is_active) {
         if (end == JOB_END_OK)
             note_slowest(job, attempt, now_ns);
         job_attempt_end(job, attempt);
@@ -101,15 +184,27 @@ enum job_verdict job_finish(struct job *job, struct job_ticket ticket, enum job_
         return JOB_LATE;
     }
     INVARIANT(end != JOB_END_DROPPED || job->state != JOB_RUNNING);
-    if (job->state == JOB_CANCELLED || end == JOB_END_DROPPED) {
+    INVARIANT(end != JOB_END_STOPPED || is_cutting(job, attempt));
+    if (is_too_late(job, lane) || end == JOB_END_DROPPED) {
         job_attempt_cancel(job, attempt);
         return JOB_LATE;
     }
     if (end == JOB_END_OK && !attempt->is_restarted)
         learn(job, attempt, now_ns);
     lane->last_finish_ns = now_ns;
+    bool is_direct = attempt->is_direct;
     job_attempt_end(job, attempt);
-    return end == JOB_END_OK ? accept(job, unit, lane) : retry(job, unit, lane_index, end, now_ns);
+    revive_if_empty(job, lane);
+    if (end == JOB_END_OK)
+        return accept(job, unit, lane, is_direct);
+    return is_cutting(job, attempt) ? cut(job, attempt, end, done, now_ns)
+                                    : retry(job, unit, lane_index, end, now_ns);
+}
+
+enum job_verdict job_finish(struct job *job, struct job_ticket ticket, enum job_end end,
+                            uint64_t now_ns)
+{
+    return job_finish_at(job, ticket, end, 0, now_ns);
 }
 
 /*
@@ -132,20 +227,36 @@ static void drop_attempts(struct job *job, uint32_t lane_index, bool is_loss, bo
             continue;
         }
         job_attempt_abandon(job, attempt);
+        if (attempt->is_direct)
+            job->lanes[lane_index].doubted_until_ns = after_ns(now_ns, job_doubt_ns(job));
         if (!attempt->is_active)
             continue;
-        job_attempt_deactivate(job, attempt);
         if (!is_loss && unit->patience < PATIENCE_MAX)
             unit->patience *= OVERDUE_AGAIN;
+        /* What it has done of its unit, only it can tell. */
+        attempt->is_blamed = is_charged;
+        if (is_cutting(job, attempt))
+            continue;
+        job_attempt_deactivate(job, attempt);
         if (has_runs(unit))
             continue;
-        unit->is_suspect = unit->is_suspect || is_loss;
+        if (is_loss) {
+            suspect(job, attempt->unit, lane_index, is_charged, now_ns);
+            continue;
+        }
         unit->last_lane = lane_index;
-        if (is_charged && ++unit->domains_taken >= DOMAINS_TAKEN_MAX)
-            job_unit_give_up(job, attempt->unit);
-        else
-            job_unit_retry(job, attempt->unit, now_ns);
+        job_unit_retry(job, attempt->unit, now_ns);
     }
+    look_by(job, job->lanes[lane_index].doubted_until_ns);
+}
+
+void job_lane_doubt_ends(struct job *job, uint32_t lane)
+{
+    struct attempt *slots = job_lane_slots(job, lane);
+    job->lanes[lane].doubted_until_ns = UINT64_MAX;
+    for (uint32_t i = 0; i < job->options.depth && job->state == JOB_RUNNING; i++)
+        if (slots[i].is_out && slots[i].is_direct)
+            job_unit_doom(job, slots[i].unit);
 }
 
 void job_lane_retire(struct job *job, uint32_t lane_index, bool is_loss, bool is_charged,
@@ -163,6 +274,7 @@ void job_lane_retire(struct job *job, uint32_t lane_index, bool is_loss, bool is
         return;
     job_lane_count_rate(job, lane);
     job_lane_set_idle(job, lane, false);
+    job_lane_asks_no_more(job, lane_index);
     if (job->draining == lane_index)
         job->draining = JOB_NONE;
     if (--job->usable == 0)

@@ -51,10 +51,10 @@ struct job_ticket job_attempt_begin(struct job *job, uint32_t lane_index, uint32
 {
     struct lane *lane = &job->lanes[lane_index];
     struct unit *unit = &job->units[unit_index];
-    struct attempt *attempt = job_lane_slots(job, lane_index);
-    while (attempt->is_out)
-        attempt++;
-    INVARIANT(attempt < job_lane_slots(job, lane_index) + job->options.depth);
+    uint32_t number = lane->free_slot;
+    INVARIANT(number != JOB_NONE);
+    struct attempt *attempt = &job->attempts[number];
+    lane->free_slot = attempt->next_free;
     *attempt = (struct attempt){ .unit = unit_index,
                                  .lane = lane_index,
                                  .generation = attempt->generation + 1,
@@ -63,11 +63,15 @@ struct job_ticket job_attempt_begin(struct job *job, uint32_t lane_index, uint32
                                  .is_out = true,
                                  .is_active = true,
                                  .is_copy = is_copy,
-                                 .is_alone = unit->is_suspect };
+                                 .is_alone = unit->is_suspect,
+                                 .is_direct = lane->is_direct && unit->direct == JOB_NONE };
     unit->state = UNIT_RUNNING;
-    uint32_t number = (uint32_t)(attempt - job->attempts);
     unit->newest_run = number;
+    if (attempt->is_direct)
+        unit->direct = number;
+    job->direct_out += attempt->is_direct;
     job_lane_set_idle(job, lane, false);
+    job_lane_asks_no_more(job, lane_index);
     lane->held++;
     lane->held_items += attempt->items;
     job->domains[lane->domain].held++;
@@ -105,7 +109,15 @@ void job_attempt_end(struct job *job, struct attempt *attempt)
     struct lane *lane = &job->lanes[attempt->lane];
     job_attempt_deactivate(job, attempt);
     attempt->is_out = false;
+    lane->given -= attempt->is_given;
+    attempt->is_given = false;
+    job->changes++;
+    attempt->next_free = lane->free_slot;
+    lane->free_slot = (uint32_t)(attempt - job->attempts);
     lane->held--;
+    job->direct_out -= attempt->is_direct;
+    if (attempt->is_direct)
+        job_unit_let_go(job, attempt->unit);
     if (is_usable(lane))
         job_attempt_abandon(job, attempt);
 }
@@ -122,6 +134,7 @@ void job_unit_end_runs(struct job *job, const struct unit *unit)
 {
     while (unit->newest_run != JOB_NONE) {
         struct attempt *attempt = &job->attempts[unit->newest_run];
+        job_lane_wake(job, attempt->lane);
         if (attempt->is_kicked)
             job_attempt_deactivate(job, attempt);
         else
@@ -135,6 +148,14 @@ void job_attempt_cancel(struct job *job, struct attempt *attempt)
     job_attempt_end(job, attempt);
     if (!has_runs(unit))
         unit->state = UNIT_CANCELLED;
+}
+
+struct attempt *job_lane_given(struct job *job, uint32_t lane)
+{
+    struct attempt *attempt = job_lane_slots(job, lane);
+    while (!attempt->is_out || !attempt->is_given)
+        attempt++;
+    return attempt;
 }
 
 bool job_is_out(const struct job *job, struct job_ticket ticket)
@@ -162,6 +183,12 @@ bool job_is_last_try(const struct job *job, struct job_ticket ticket)
     const struct attempt *attempt = job_attempt_find(job, ticket);
     return attempt && attempt->is_active &&
            job->units[attempt->unit].tries + 1 >= job->options.tries;
+}
+
+bool job_should_stop(const struct job *job, struct job_ticket ticket)
+{
+    const struct attempt *attempt = job_attempt_find(job, ticket);
+    return !attempt || !attempt->is_active || attempt->is_unloved || job->state != JOB_RUNNING;
 }
 
 bool job_restart(struct job *job, struct job_ticket ticket, uint64_t now_ns)

@@ -40,6 +40,11 @@ double job_attempt_elapsed_ns(const struct job *job, const struct attempt *attem
     return lane->is_held_up ? 0 : since_ns(begin_ns, now_ns);
 }
 
+double job_doubt_ns(const struct job *job)
+{
+    return job->options.timeout_ns > 0 ? (double)job->options.timeout_ns : OVERDUE_UNKNOWN_NS;
+}
+
 double job_rerun_ns(const struct job *job)
 {
     double ns = RERUN_FACTOR * job->slowest_ns;
@@ -135,15 +140,22 @@ uint64_t job_look(struct job *job, uint64_t now_ns)
 {
     uint64_t next_ns = UINT64_MAX;
     for (uint32_t i = 0; i < job->options.lane_count; i++) {
-        if (!is_usable(&job->lanes[i]) || job->lanes[i].held == 0)
+        const struct lane *lane = &job->lanes[i];
+        if (lane->held == 0)
             continue;
-        uint64_t at_ns = job_overdue_ns(job, i);
-        if (at_ns <= now_ns)
+        uint64_t at_ns = is_usable(lane) ? job_overdue_ns(job, i) : lane->doubted_until_ns;
+        if (at_ns <= now_ns && is_usable(lane))
             job_lane_retire(job, i, false, false, now_ns);
-        else if (at_ns < next_ns)
-            next_ns = at_ns;
+        else if (at_ns <= now_ns)
+            job_lane_doubt_ends(job, i);
+        if (at_ns <= now_ns)
+            at_ns = lane->doubted_until_ns;
+        next_ns = at_ns < next_ns ? at_ns : next_ns;
     }
-    job->look_ns = next_ns;
+    job->look_ns = job->look_told_ns = next_ns;
+    /* A lane that was woken and has not asked may be stuck: others are not to wait for it. */
+    job_wake_again(job);
+    job->changes++;
     return next_ns;
 }
 

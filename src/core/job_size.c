@@ -79,11 +79,26 @@ uint64_t job_size_claimable(const struct job *job)
     return job->supply == job->options.items ? left : whole_grains(job, left);
 }
 
+uint64_t job_size_ready(const struct job *job)
+{
+    const struct job_options *options = &job->options;
+    uint64_t left = job_size_claimable(job), size = job->newest_items;
+    if (job->free_count == 0)
+        return 0;
+    if (options->window > 0 && left > options->window - job->undelivered)
+        left = options->window - job->undelivered;
+    if (options->unit == JOB_UNIT_FIXED)
+        size = options->unit_items;
+    else if (options->unit == JOB_UNIT_QUARTER)
+        size = muster_partition_unit(options->items, options->lane_count);
+    return size > 0 ? left / size + (left % size > 0) : left;
+}
+
 uint64_t job_size_next(const struct job *job, const struct lane *lane, uint64_t now_ns)
 {
     const struct job_options *options = &job->options;
     uint64_t left = job_size_claimable(job), size = 0;
-    if (left == 0 || job->free_units == JOB_NONE)
+    if (left == 0 || !has_units(job, lane, 1, false))
         return 0;
     switch (options->unit) {
     case JOB_UNIT_ADAPTIVE:

@@ -30,6 +30,8 @@ struct unit {
     uint32_t last_lane;      /* where it failed last, JOB_NONE if it did not */
     uint32_t tries, domains_taken;
     uint32_t newest_run; /* attempts whose completion counts, the last begun first; JOB_NONE */
+    uint32_t direct;     /* the attempt that may write into the caller's array, out; JOB_NONE */
+    bool is_direct;      /* once done: that array has the result */
     uint64_t waiting_ns; /* while waiting: since when */
     double patience;     /* how many times as long as others it may take */
     bool is_suspect;     /* its device died under it: runs alone */
@@ -43,16 +45,44 @@ struct attempt {
     bool is_out;        /* occupies its lane's slot */
     bool is_active;     /* its completion counts */
     bool is_kicked, is_copy, is_alone;
+    bool is_direct;    /* writes into the caller's array */
+    bool is_blamed;    /* its lane was lost while it was the only one there */
+    bool is_unloved;   /* its lane is to stop it: another would do the rest sooner */
+    bool is_given;     /* by the user's policy, and the lane has not claimed it yet */
     bool is_restarted; /* how long it took says nothing about the lane */
     uint64_t kicked_ns;
+    uint32_t next_free; /* while not out: of the same lane */
+};
+
+/* What a lane that asks would be given. */
+enum job_choice_kind {
+    JOB_CHOICE_REFUSED, /* nothing: it must not take any */
+    JOB_CHOICE_NONE,    /* nothing: there is none for it */
+    JOB_CHOICE_GIVEN,   /* what the user's policy gave it */
+    JOB_CHOICE_RETRY,   /* a waiting unit, or its first part */
+    JOB_CHOICE_NEW,
+    JOB_CHOICE_TAIL, /* a unit of another lane */
+    JOB_CHOICE_STOP, /* nothing yet: the attempt of another lane is to be stopped */
+    JOB_CHOICE_KINDS
+};
+
+struct job_choice {
+    enum job_choice_kind kind;
+    uint32_t unit; /* but of a new one and of a given one */
+    uint32_t
+        before;    /* a waiting one: the unit before it in the list, JOB_NONE if it is the first */
+    uint64_t size; /* but in the tail: of how many items */
 };
 
 struct lane {
     uint32_t domain;
     double weight;
     bool is_lost, is_hung;
-    bool is_idle;  /* holds nothing, asked for something and got nothing */
-    uint32_t held; /* slots occupied */
+    bool is_direct; /* works on the caller's memory */
+    uint64_t
+        doubted_until_ns; /* lost or hung: so long its direct attempts may come back; UINT64_MAX */
+    bool is_idle;         /* holds nothing, asked for something and got nothing */
+    uint32_t held;        /* slots occupied */
     uint64_t held_items;
     struct rate rate;
     double counted;   /* its part of the job's rate_sum */
@@ -60,6 +90,13 @@ struct lane {
     uint64_t last_finish_ns;
     bool is_held_up; /* by the user's own code: nothing it has is overdue */
     uint64_t held_up_until_ns;
+    uint32_t given;     /* attempts that it has not claimed yet */
+    uint32_t free_slot; /* the first of its attempts that are not out; JOB_NONE */
+    bool is_asking;     /* asked in vain and has room: in the list of those, the longest first */
+    uint32_t ask_previous, ask_next;
+    enum job_choice_kind woken_for; /* told to ask again, and has not; REFUSED if not */
+    bool is_called;                 /* in the list of those that job_wake_lane is to give */
+    uint32_t call_next;
     struct job_lane_report report;
 };
 
@@ -80,8 +117,11 @@ struct job {
     uint64_t unfinished;  /* of these, items of units that are not done */
     uint64_t units_made, retries;
     uint32_t oldest, newest; /* undelivered units in item order */
-    uint32_t free_units;
+    uint32_t free_units, free_count;
+    uint32_t direct_out;            /* direct attempts */
     uint32_t retry_first;           /* in item order */
+    uint32_t waiting;               /* units in that list */
+    uint64_t newest_items;          /* of the last unit that was made */
     uint32_t done_first, done_last; /* unordered: finished units in the order they finished */
     uint32_t suspects;              /* attempts of suspects on usable lanes */
     uint32_t draining; /* the lane whose domain is kept from new work for a suspect's sake */
@@ -94,6 +134,16 @@ struct job {
     double runner_up;  /* no other lane is faster than this */
     double slowest_ns; /* the longest that a run took which ended well */
     uint64_t look_ns;  /* nothing is overdue, or worth a second run, before */
+    uint32_t ask_first, ask_last;   /* lanes that are asking */
+    uint32_t call_first, call_last; /* lanes to be woken */
+    uint32_t woken[JOB_CHOICE_KINDS];
+    bool result_told; /* and job_next_result has not said no since */
+    uint64_t look_told_ns;
+    bool over_told, quiet_told;
+    uint64_t changes;     /* finishes, deliveries and whatever else a policy may choose by */
+    bool is_policy_asked; /* the user's: there was a snapshot, and no commit yet */
+    uint32_t policy_asks; /* in a row, in vain */
+    uint64_t policy_saw;  /* of `changes`, when it last chose nothing */
     struct unit *units;
     struct attempt *attempts; /* lane i has [i x depth, (i + 1) x depth) */
     struct lane *lanes;
@@ -114,6 +164,11 @@ static inline bool has_work(const struct job *job)
 static inline bool is_usable(const struct lane *lane)
 {
     return !lane->is_lost && !lane->is_hung;
+}
+
+static inline bool is_chosen(enum job_choice_kind kind)
+{
+    return kind != JOB_CHOICE_REFUSED && kind != JOB_CHOICE_NONE && kind != JOB_CHOICE_STOP;
 }
 
 static inline bool has_runs(const struct unit *unit)
@@ -158,6 +213,22 @@ static inline double since_ns(uint64_t begin_ns, uint64_t now_ns)
     return now_ns > begin_ns ? (double)(now_ns - begin_ns) : 0;
 }
 
+/* The unit whose result may leave next; JOB_NONE. */
+uint32_t job_result(const struct job *job);
+
+/*
+ * Whether there are units enough for a lane that takes so many new ones, 0 or 1. Where units are cut,
+ * each direct attempt has one in reserve, for its rest, and one more is kept for the oldest unit's.
+ */
+static inline bool has_units(const struct job *job, const struct lane *lane, uint32_t taken,
+                             bool is_oldest)
+{
+    if (job->options.output != JOB_OUTPUT_CUTS)
+        return job->free_count >= taken;
+    uint32_t kept = (taken > 0 || lane->is_direct) && !is_oldest;
+    return job->free_count >= taken + job->direct_out + lane->is_direct + kept;
+}
+
 /* Units: job_unit.c. */
 
 /*
@@ -174,8 +245,16 @@ void job_unit_free(struct job *job, uint32_t index);
  * with the same past; the caller has made sure that there is room.
  */
 void job_unit_split(struct job *job, uint32_t index, uint64_t items);
+/* Makes what follows its first items, which are done, a unit that runs without an attempt; gives that. */
+uint32_t job_unit_cut(struct job *job, uint32_t index, uint64_t items);
+/* No attempt writes into the caller's array for it any more. */
+void job_unit_let_go(struct job *job, uint32_t index);
+/* Its result can never be delivered, whatever it is at. */
+void job_unit_doom(struct job *job, uint32_t index);
 /* To be run by whoever asks: into the list, which is in item order, so that the oldest goes first. */
 void job_unit_wait(struct job *job, uint32_t index, uint64_t now_ns);
+/* Out of that list, in which it stands after `before`. */
+void job_unit_unlink(struct job *job, uint32_t index, uint32_t before);
 void job_unit_retry(struct job *job, uint32_t index, uint64_t now_ns);
 void job_unit_fail(struct job *job, uint32_t index);
 /* The unit is over: its result, or that it has none, can leave. */
@@ -199,11 +278,15 @@ void job_attempt_end(struct job *job, struct attempt *attempt);
 struct attempt *job_attempt_find(const struct job *job, struct job_ticket ticket);
 /* Those of the unit's attempts that were not started are taken back, the others will be late. */
 void job_unit_end_runs(struct job *job, const struct unit *unit);
+/* One of what the user's policy has given the lane, which has some. */
+struct attempt *job_lane_given(struct job *job, uint32_t lane);
 /* The job is over, and so is the attempt. */
 void job_attempt_cancel(struct job *job, struct attempt *attempt);
 
 /* Time: job_look.c. */
 
+/* How long a direct attempt of a lane that is lost or hung may take to come back. */
+double job_doubt_ns(const struct job *job);
 /* Something has begun or changed: nothing that follows from it is overdue before this. */
 void job_look_soon(struct job *job, uint64_t now_ns);
 /*
@@ -239,6 +322,8 @@ double job_size_left_to_fastest_ns(const struct job *job, const struct lane *lan
 uint64_t job_size_up_to_grains(const struct job *job, uint64_t items);
 /* What has arrived and was never claimed, as far as it can be claimed. */
 uint64_t job_size_claimable(const struct job *job);
+/* About how many new units can be claimed now. */
+uint64_t job_size_ready(const struct job *job);
 /* How many items the lane should be given next, 0 for none. */
 uint64_t job_size_next(const struct job *job, const struct lane *lane, uint64_t now_ns);
 
@@ -248,9 +333,9 @@ uint64_t job_size_next(const struct job *job, const struct lane *lane, uint64_t 
  * Nothing is left to claim: the unit of another lane that this idle one would finish soonest before
  * it. If there is none yet, the next look is when there may be.
  */
-uint32_t job_tail_find(struct job *job, uint32_t lane_index, uint64_t now_ns);
+struct job_choice job_tail_find(struct job *job, uint32_t lane_index, uint64_t now_ns);
 /* Takes a unit that was not started from its lane; true if it was, and is now without an attempt. */
-bool job_tail_take_back(struct job *job, struct unit *unit);
+bool job_tail_take_back(struct job *job, uint32_t unit);
 
 /* Claims: job_claim.c. */
 
@@ -260,11 +345,31 @@ bool job_tail_take_back(struct job *job, struct unit *unit);
  */
 bool job_unit_may_run(const struct job *job, uint32_t lane, const struct unit *unit,
                       double waited_ns);
+/* What the lane would be given now. Notes when to look, and who drains; takes nothing. */
+struct job_choice job_choose(struct job *job, uint32_t lane, uint64_t now_ns);
 /* Whether the lane must take nothing new, because it is to run empty for a suspect. */
 bool job_lane_must_drain(struct job *job, const struct lane *lane);
 
+/* Places: job_place.c. */
+
+/* Whether the user's policy has something to choose. */
+bool job_can_be_placed(struct job *job, uint64_t now_ns);
+
+/* Who asks and who is woken: job_step.c. */
+
+/* The lane has asked and got nothing. */
+void job_lane_asks(struct job *job, uint32_t lane, const struct job_choice *choice,
+                   uint64_t now_ns);
+void job_lane_asks_no_more(struct job *job, uint32_t lane);
+/* The lane has something to do, whether it asks or not. */
+void job_lane_wake(struct job *job, uint32_t lane);
+/* Lanes that were told to ask again and have not may be told once more, and others in their place. */
+void job_wake_again(struct job *job);
+
 /* Ends: job_finish.c. */
 
+/* Direct attempts of a lane that is lost or hung have not come back: nobody knows what they wrote. */
+void job_lane_doubt_ends(struct job *job, uint32_t lane);
 void job_lane_retire(struct job *job, uint32_t lane_index, bool is_loss, bool is_charged,
                      uint64_t now_ns);
 

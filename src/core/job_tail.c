@@ -83,13 +83,41 @@ static double take_back_after_ns(const struct job *job, const struct lane *lane,
     return after >= elapsed ? after - elapsed + 1 : 0;
 }
 
-uint32_t job_tail_find(struct job *job, uint32_t lane_index, uint64_t now_ns)
+/* Where a unit is cut, a lane cannot run what another is at, but can have the rest of it. */
+static bool must_cut(const struct job *job, const struct lane *lane, const struct unit *unit)
+{
+    return job->options.output == JOB_OUTPUT_CUTS && (lane->is_direct || unit->direct != JOB_NONE);
+}
+
+/*
+ * In how many nanoseconds it would be worth it to stop the only run of a unit, so that the lane, which
+ * is idle, runs the rest. 0 for now, and what is gained.
+ */
+static double cut_after_ns(const struct job *job, const struct lane *lane,
+                           const struct attempt *attempt, uint64_t now_ns, double *gain_ns)
+{
+    double elapsed = job_attempt_elapsed_ns(job, attempt, now_ns),
+           rest_ns = run_rest_ns(job, attempt, now_ns),
+           rest_items = (double)attempt->items * rest_ns / (elapsed + rest_ns + 1),
+           own_ns = rate_predict_ns(&lane->rate, rest_items);
+    if (!attempt->is_direct || attempt->is_unloved || lane->rate.samples == 0 ||
+        !is_usable(&job->lanes[attempt->lane]))
+        return NEVER_NS;
+    *gain_ns = rest_ns - own_ns;
+    if (own_ns < COPY_GAIN * rest_ns)
+        return 0;
+    double worth_ns = own_ns / COPY_GAIN;
+    return worth_ns > elapsed ? worth_ns - elapsed + 1 : NEVER_NS;
+}
+
+struct job_choice job_tail_find(struct job *job, uint32_t lane_index, uint64_t now_ns)
 {
     const struct lane *lane = &job->lanes[lane_index];
-    uint32_t best = JOB_NONE, seen = 0;
+    struct job_choice choice = { JOB_CHOICE_NONE, JOB_NONE, JOB_NONE, 0 };
+    uint32_t seen = 0;
     double best_ns = 0, soonest_ns = NEVER_NS;
     if (lane->held > 0 || job->options.place)
-        return JOB_NONE;
+        return choice;
     for (uint32_t i = job->oldest, walked = 0;
          i != JOB_NONE && seen < STRAGGLERS_SEEN && walked < STRAGGLERS_WALKED;
          i = job->units[i].next, walked++) {
@@ -99,28 +127,37 @@ uint32_t job_tail_find(struct job *job, uint32_t lane_index, uint64_t now_ns)
         const struct attempt *attempt = &job->attempts[unit->newest_run];
         double gain_ns = 0, elapsed = job_attempt_elapsed_ns(job, attempt, now_ns), after;
         seen += attempt->older_run == JOB_NONE;
+        bool is_begun = attempt->is_kicked || attempt->older_run != JOB_NONE;
+        bool cuts = is_begun && must_cut(job, lane, unit);
+        if (!cuts && !has_units(job, lane, 0, i == job->oldest))
+            continue;
         if (!job_unit_may_run(job, lane_index, unit, elapsed))
             after = job_rerun_ns(job) - elapsed;
+        else if (cuts)
+            after = cut_after_ns(job, lane, attempt, now_ns, &gain_ns);
         else if (attempt->is_kicked)
             after = copy_after_ns(job, lane, attempt, now_ns, &gain_ns);
         else
             after = take_back_after_ns(job, lane, attempt, now_ns, &gain_ns);
-        if (after <= 0 && (best == JOB_NONE || gain_ns > best_ns)) {
-            best = i;
+        if (after <= 0 && (choice.unit == JOB_NONE || gain_ns > best_ns)) {
+            choice.unit = i;
+            choice.kind = cuts ? JOB_CHOICE_STOP : JOB_CHOICE_TAIL;
             best_ns = gain_ns;
         }
         soonest_ns = after < soonest_ns ? after : soonest_ns;
     }
-    if (best == JOB_NONE)
+    if (choice.unit == JOB_NONE)
         look_by(job, after_ns(now_ns, soonest_ns));
-    return best;
+    return choice;
 }
 
-bool job_tail_take_back(struct job *job, struct unit *unit)
+bool job_tail_take_back(struct job *job, uint32_t unit)
 {
-    struct attempt *attempt = &job->attempts[unit->newest_run];
+    struct attempt *attempt = &job->attempts[job->units[unit].newest_run];
     if (attempt->is_kicked)
         return false;
     job_attempt_end(job, attempt);
+    /* Its lane has room now, and may be one that was not asking. */
+    job_lane_wake(job, attempt->lane);
     return true;
 }

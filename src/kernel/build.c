@@ -1,6 +1,7 @@
 #include "kernel/build.h"
 
 #include "base/allocator.h"
+#include "base/apart.h"
 #include "kernel/elf.h"
 #include "kernel/translate.h"
 #include "platform/library.h"
@@ -90,6 +91,25 @@ static muster_status explain_no_goal(const struct building *building)
                              "a kernel of this form cannot be made into one the device takes");
 }
 
+/* What stands beside the entry, under a name of ours; NULL where an object was made by others. */
+static void *find_beside(const struct platform_library *library, const char *prefix,
+                         const char *entry)
+{
+    char name[sizeof APART_WRITTEN_PREFIX + KERNEL_NAME_BYTES];
+    int length = snprintf(name, sizeof name, "%s%s", prefix, entry);
+    return (size_t)length < sizeof name ? platform_library_symbol(library, name) : NULL;
+}
+
+static void find_apart(const struct platform_library *library, struct muster_kernel_form *form)
+{
+    void *apart = find_beside(library, APART_PREFIX, form->entry);
+    const uint32_t *written = find_beside(library, APART_WRITTEN_PREFIX, form->entry);
+    if (!apart || !written)
+        return;
+    memcpy(&form->apart, &apart, sizeof apart);
+    form->written = *written;
+}
+
 /* The entry of a loaded object. Takes the library over on success. */
 static muster_status find_function(const struct building *building, struct platform_image *loaded,
                                    struct kernel_image *image)
@@ -108,6 +128,7 @@ static muster_status find_function(const struct building *building, struct platf
     image->library = owned;
     image->form.kind = MUSTER_KERNEL_FUNCTION;
     memcpy(&image->form.function, &symbol, sizeof symbol);
+    find_apart(&owned->library, &image->form);
     return MUSTER_OK;
 }
 

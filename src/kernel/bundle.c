@@ -3,6 +3,7 @@
  * written as one file.
  */
 #include "base/allocator.h"
+#include "base/layout.h"
 #include "kernel/build.h"
 #include "kernel/check.h"
 #include "kernel/elf.h"
@@ -91,12 +92,10 @@ void muster_bundle_destroy(struct muster_bundle *bundle)
     allocator_give(heap, bundle, 1, sizeof *bundle);
 }
 
-const struct muster_kernel_form *muster_bundle_forms(const struct muster_bundle *bundle,
-                                                     size_t *count)
+const struct muster_kernel_form *muster_bundle_form(const struct muster_bundle *bundle,
+                                                    size_t index)
 {
-    if (count)
-        *count = bundle ? bundle->count : 0;
-    return bundle ? bundle->forms : NULL;
+    return bundle && index < bundle->count ? &bundle->forms[index] : NULL;
 }
 
 /*
@@ -169,19 +168,21 @@ muster_status muster_bundle_add_form(struct muster_bundle *bundle,
                                      const struct muster_kernel_form *form,
                                      struct muster_error *err)
 {
+    struct muster_kernel_form copy;
     if (!bundle || !form)
         return muster_error_fill(err, MUSTER_E_INVALID, 0, NULL,
                                  "muster_bundle_add_form: an argument is NULL");
-    muster_status status = kernel_form_check(form, "muster_bundle_add_form", err);
+    muster_status status = layout_read(LAYOUT(muster_kernel_form), form, &copy, err);
+    if (status == MUSTER_OK)
+        status = kernel_form_check(&copy, "muster_bundle_add_form", err);
     if (status != MUSTER_OK)
         return status;
-    if (form->kind == MUSTER_KERNEL_FUNCTION)
+    if (copy.kind == MUSTER_KERNEL_FUNCTION)
         return muster_error_fill(err, MUSTER_E_INVALID, 0, "give its source, or a shared object",
                                  "a function of this process cannot be in a bundle");
     size_t count = bundle->count;
     const struct piece *pieces = bundle->pieces;
-    struct muster_kernel_form copy = *form;
-    copy.code = keep(bundle, form->code, form->code_bytes);
+    copy.code = keep(bundle, copy.code, copy.code_bytes);
     status = copy.code ? add(bundle, &copy, err) : no_memory(err);
     return settle(bundle, count, pieces, status);
 }

@@ -13,8 +13,6 @@ static muster_status bad(const char *function, const char *what, struct muster_e
 muster_status kernel_form_check(const struct muster_kernel_form *form, const char *function,
                                 struct muster_error *err)
 {
-    if (form->size < sizeof *form)
-        return bad(function, "set the size of each form", err);
     switch (form->kind) {
     case MUSTER_KERNEL_FUNCTION:
         return form->function ? MUSTER_OK : bad(function, "a form has no function", err);

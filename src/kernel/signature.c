@@ -175,6 +175,95 @@ static muster_status read_parameters(struct reading *reading, struct kernel_entr
 }
 _Static_assert(MUSTER_ARGS_MAX == 16, "the message above names the number");
 
+static bool is_value(const struct kernel_entry *entry, const struct word *name)
+{
+    for (size_t i = 0; i < entry->parameter_count; i++)
+        if (!entry->parameters[i].is_block && word_is(name, entry->parameters[i].name))
+            return true;
+    return false;
+}
+
+/*
+ * Whether the word can stand in a test that is made before the items: numbers, types, the loop's
+ * variable and values that the kernel takes. Nothing that can trap, reads memory or calls.
+ */
+static bool is_evaluable(const struct kernel_entry *entry, const struct word *word,
+                         const struct word *last, const struct word *variable)
+{
+    if (word->kind == WORD_SIGN)
+        return strchr("<>=!+-*.()&|^~?:", word->text[0]) != NULL;
+    if (word->kind != WORD_NAME)
+        return false;
+    return !is_name(word) || word_is(last, ".") || is_value(entry, word) ||
+           bytes_of_type(word) > 0 || word_is(word, "const") ||
+           (variable && word->bytes == variable->bytes &&
+            memcmp(word->text, variable->text, word->bytes) == 0);
+}
+
+static void extend(struct kernel_span *span, const struct reading *reading, const struct word *word)
+{
+    size_t begin = (size_t)(word->text - reading->scanner.text);
+    if (span->end == 0)
+        span->begin = begin;
+    span->end = begin + word->bytes;
+}
+
+/* What stands between the parenthesis of a `for` and its second semicolon. False: leave it out. */
+static bool read_loop(const struct reading *reading, const struct kernel_entry *entry,
+                      struct scanner *scanner, struct kernel_loop *loop)
+{
+    struct word word, last = { WORD_END, "", 0, 0 }, variable = last;
+    *loop = (struct kernel_loop){ .variable = { 0, 0 } };
+    if (!scanner_next(scanner, &word) || !word_is(&word, "("))
+        return false;
+    while (scanner_next(scanner, &word) && !word_is(&word, "=")) {
+        if (word.kind != WORD_NAME)
+            return false;
+        if (last.kind == WORD_NAME) {
+            if (bytes_of_type(&last) == 0 && !word_is(&last, "const"))
+                return false;
+            extend(&loop->type, reading, &last);
+        }
+        last = word;
+    }
+    if (!is_name(&last) || bytes_of_type(&last) > 0)
+        return false;
+    variable = last;
+    extend(&loop->variable, reading, &variable);
+    for (last = word; scanner_next(scanner, &word) && !word_is(&word, ";"); last = word) {
+        if (!is_evaluable(entry, &word, &last, NULL))
+            return false;
+        extend(&loop->first, reading, &word);
+    }
+    for (last = word; scanner_next(scanner, &word) && !word_is(&word, ";"); last = word) {
+        if (!is_evaluable(entry, &word, &last, &variable))
+            return false;
+        extend(&loop->test, reading, &word);
+    }
+    return word_is(&word, ";") && loop->first.end > 0 && loop->test.end > 0;
+}
+
+/*
+ * Looks ahead through the body. What it finds is for speed alone, so a loop that it does not
+ * understand is left out.
+ */
+static void read_loops(const struct reading *reading, struct kernel_entry *entry)
+{
+    struct scanner scanner = reading->scanner;
+    struct word word;
+    size_t depth = 1;
+    while (depth > 0 && entry->loop_count < KERNEL_LOOPS_MAX && scanner_next(&scanner, &word)) {
+        struct scanner ahead = scanner;
+        if (word_is(&word, "{"))
+            depth++;
+        else if (word_is(&word, "}"))
+            depth--;
+        else if (word_is(&word, "for") &&
+                 read_loop(reading, entry, &ahead, &entry->loops[entry->loop_count]))
+            entry->loop_count++;
+    }
+}
+
 /* What follows the mark. A declaration is passed over: its definition counts. */
 static muster_status read_entry(struct reading *reading)
 {
@@ -210,6 +299,7 @@ static muster_status read_entry(struct reading *reading)
     if (kernel_signature_find(signature, entry->name))
         return wrong(reading, &name, "give each kernel a name of its own",
                      "two kernels have the same name");
+    read_loops(reading, entry);
     signature->count++;
     return MUSTER_OK;
 }

@@ -14,6 +14,8 @@
 #define KERNEL_ENTRIES_MAX 32
 #define KERNEL_NAME_BYTES 64
 #define KERNEL_TYPE_BYTES 96
+/* Loops of an entry whose first test is made before its items; more are left to the compiler. */
+#define KERNEL_LOOPS_MAX 8
 /* The prelude's lines that a portable source includes it with, which Muster takes out. */
 #define KERNEL_INCLUDES_MAX 4
 
@@ -26,14 +28,28 @@ struct kernel_parameter {
     size_t element_bytes; /* of what a pointer points to; 0: not known */
 };
 
+/* Part of the source, in bytes. */
+struct kernel_span {
+    size_t begin, end;
+};
+
+/*
+ * A loop in a body of which the arguments alone say whether it is entered:
+ * for (uint32_t k = 0; k < n; k++). It has no effect to evaluate these parts.
+ */
+struct kernel_loop {
+    struct kernel_span variable; /* its name */
+    struct kernel_span type;     /* empty: it is declared elsewhere */
+    struct kernel_span first;    /* its first value */
+    struct kernel_span test;
+};
+
 struct kernel_entry {
     char name[KERNEL_NAME_BYTES];
     size_t parameter_count; /* without the item's number */
     struct kernel_parameter parameters[MUSTER_ARGS_MAX];
-};
-
-struct kernel_span {
-    size_t begin, end;
+    size_t loop_count;
+    struct kernel_loop loops[KERNEL_LOOPS_MAX];
 };
 
 /* Large: not for the stack. */

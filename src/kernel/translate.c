@@ -1,6 +1,7 @@
 #include "kernel/translate.h"
 
 #include "base/allocator.h"
+#include "base/apart.h"
 #include "base/batch.h"
 
 #include <muster/backend.h>
@@ -72,22 +73,119 @@ static void put_call(struct writer *writer, const struct kernel_entry *entry, co
     put(writer, ");\n");
 }
 
-static void put_c(struct writer *writer, const struct kernel_entry *entry)
+/* The head of an exported function: its arguments get names by number. */
+static void put_c_head(struct writer *writer, const struct kernel_entry *entry, const char *prefix)
 {
     put(writer,
         "__attribute__((visibility(\"default\")))\n"
-        "int %s(uint64_t muster_begin, uint64_t muster_end, void *const *muster_args);\n",
-        entry->name);
-    put(writer, "int %s(uint64_t muster_begin, uint64_t muster_end, void *const *muster_args)\n{\n",
-        entry->name);
+        "int %s%s(uint64_t muster_begin, uint64_t muster_end, void *const *muster_args);\n",
+        prefix, entry->name);
+    put(writer,
+        "int %s%s(uint64_t muster_begin, uint64_t muster_end, void *const *muster_args)\n{\n",
+        prefix, entry->name);
     put(writer, "(void)muster_args;\n");
     for (size_t i = 0; i < entry->parameter_count; i++)
         put(writer, "%s muster_%zu = *(%s *)muster_args[%zu];\n", entry->parameters[i].type, i,
             entry->parameters[i].type, i);
+}
+
+static void put_c_loop(struct writer *writer, const struct kernel_entry *entry)
+{
     put(writer, "for (uint64_t muster_i = muster_begin; muster_i < muster_end; muster_i++)\n");
     put_call(writer, entry, "muster_i");
-    put(writer, "return 0;\n}\n");
 }
+
+static void put_span(struct writer *writer, const char *code, struct kernel_span span)
+{
+    put_bytes(writer, code + span.begin, span.end - span.begin);
+}
+
+/*
+ * Whether all loops of the body are entered, whatever the item. Where a compiler knows that, there
+ * is no branch around the inner loop, and it can compute many items at once: gcc does.
+ */
+static void put_c_entered(struct writer *writer, const struct kernel_entry *entry, const char *code)
+{
+    const char *before = "";
+    put(writer, "static inline __attribute__((always_inline)) int muster_entered_%s(", entry->name);
+    for (size_t i = 0; i < entry->parameter_count; i++)
+        if (!entry->parameters[i].is_block) {
+            put(writer, "%s%s %s", before, entry->parameters[i].type, entry->parameters[i].name);
+            before = ",\n";
+        }
+    put(writer, "%s)\n{\n", *before ? "" : "void");
+    for (size_t i = 0; i < entry->loop_count; i++) {
+        const struct kernel_loop *loop = &entry->loops[i];
+        put(writer, "{\n");
+        if (loop->type.end > 0)
+            put_span(writer, code, loop->type);
+        else
+            put(writer, "__auto_type");
+        put(writer, " ");
+        put_span(writer, code, loop->variable);
+        put(writer, " = ");
+        put_span(writer, code, loop->first);
+        put(writer, ";\nif (!(");
+        put_span(writer, code, loop->test);
+        put(writer, "))\nreturn 0;\n}\n");
+    }
+    put(writer, "return 1;\n}\n");
+}
+
+/*
+ * The loop over the items, with pointers that are restrict. That is all the compiler is told: with
+ * it gcc vectorises all that it does with "omp simd", and remains right. Told that the iterations
+ * are independent, gcc 12 gives the items that it computes at once one copy of an array that the
+ * body declares, as unit_kernel_vectors shows.
+ */
+static void put_c_items(struct writer *writer, const struct kernel_entry *entry, const char *code)
+{
+    if (entry->loop_count > 0)
+        put_c_entered(writer, entry, code);
+    put(writer,
+        "static __attribute__((noinline)) void muster_items_%s(uint64_t muster_begin, "
+        "uint64_t muster_end",
+        entry->name);
+    for (size_t i = 0; i < entry->parameter_count; i++)
+        put(writer, ",\n%s%s muster_%zu", entry->parameters[i].type,
+            entry->parameters[i].is_block ? " restrict" : "", i);
+    put(writer, ")\n{\n");
+    if (entry->loop_count > 0) {
+        const char *before = "";
+        put(writer, "if (muster_entered_%s(", entry->name);
+        for (size_t i = 0; i < entry->parameter_count; i++)
+            if (!entry->parameters[i].is_block) {
+                put(writer, "%smuster_%zu", before, i);
+                before = ", ";
+            }
+        put(writer, "))\n");
+        put_c_loop(writer, entry);
+        put(writer, "else\n");
+    }
+    put_c_loop(writer, entry);
+    put(writer, "}\n");
+}
+
+static void put_c(struct writer *writer, const struct kernel_entry *entry, const char *code)
+{
+    uint32_t written = 0;
+    put_c_head(writer, entry, "");
+    put_c_loop(writer, entry);
+    put(writer, "return 0;\n}\n");
+    put_c_items(writer, entry, code);
+    put_c_head(writer, entry, APART_PREFIX);
+    put(writer, "muster_items_%s(muster_begin, muster_end", entry->name);
+    for (size_t i = 0; i < entry->parameter_count; i++) {
+        put(writer, ", muster_%zu", i);
+        written |= (uint32_t)(entry->parameters[i].is_block && !entry->parameters[i].is_const) << i;
+    }
+    put(writer, ");\nreturn 0;\n}\n");
+    put(writer,
+        "__attribute__((visibility(\"default\"))) extern const uint32_t " APART_WRITTEN_PREFIX
+        "%s;\nconst uint32_t " APART_WRITTEN_PREFIX "%s = %uu;\n",
+        entry->name, entry->name, written);
+}
+_Static_assert(MUSTER_ARGS_MAX <= 32, "a bit for each argument");
 
 static void put_cuda_loop(struct writer *writer, const struct kernel_entry *entry)
 {
@@ -176,7 +274,7 @@ static void put_all(struct writer *writer, const struct kernel_signature *signat
         put(writer, "#undef %s\n", entry->name);
         put_line(writer, 1, "wrapper");
         if (language == KERNEL_C)
-            put_c(writer, entry);
+            put_c(writer, entry, code);
         else if (language == KERNEL_CUDA_CPP)
             put_cuda(writer, entry);
         else

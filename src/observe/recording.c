@@ -3,9 +3,12 @@
 #include "base/allocator.h"
 #include "platform/thread.h"
 
+#include <string.h>
+
 /* A cache line or two of its own, so that threads do not write to each other's. */
+#define AFTER_SIZE sizeof(size_t)
 struct recorded {
-    _Alignas(64) struct muster_trace_event event;
+    _Alignas(64) unsigned char event[sizeof(struct muster_trace_event) - AFTER_SIZE];
     _Atomic bool is_whole;
 };
 _Static_assert(sizeof(struct recorded) == 128, "trace.h names the size");
@@ -52,7 +55,8 @@ void recording_add(struct recording *recording, const struct muster_trace_event 
     if (atomic_load_explicit(&recording->is_on, memory_order_seq_cst)) {
         uint64_t place = atomic_fetch_add_explicit(&recording->claimed, 1, memory_order_relaxed);
         if (place < atomic_load_explicit(&recording->capacity, memory_order_relaxed)) {
-            recording->places[place].event = *event;
+            memcpy(recording->places[place].event, (const char *)event + AFTER_SIZE,
+                   sizeof recording->places[place].event);
             /* Release: pairs with the acquire in recording_read. */
             atomic_store_explicit(&recording->places[place].is_whole, true, memory_order_release);
         }
@@ -74,11 +78,19 @@ uint64_t recording_dropped(const struct recording *recording)
     return capacity > 0 && claimed > capacity ? claimed - capacity : 0;
 }
 
+static void tell(const struct recorded *recorded,
+                 void (*event)(void *user, const struct muster_trace_event *event), void *user)
+{
+    struct muster_trace_event whole = { .size = sizeof whole };
+    memcpy((char *)&whole + AFTER_SIZE, recorded->event, sizeof recorded->event);
+    event(user, &whole);
+}
+
 void recording_read(const struct recording *recording,
                     void (*event)(void *user, const struct muster_trace_event *event), void *user)
 {
     uint64_t count = recording_count(recording);
     for (uint64_t i = 0; i < count; i++)
         if (atomic_load_explicit(&recording->places[i].is_whole, memory_order_acquire))
-            event(user, &recording->places[i].event);
+            tell(&recording->places[i], event, user);
 }

@@ -5,6 +5,7 @@
  * over by others when the job is over, and tracks for the host's part as for units.
  */
 #include "base/allocator.h"
+#include "base/layout.h"
 #include "platform/machine.h"
 
 #include <muster/backend.h> /* muster_error_fill */
@@ -393,16 +394,20 @@ void muster_trace_writer_add(struct muster_trace_writer *writer,
 {
     enum group group;
     uint64_t number;
+    struct muster_trace_event shown;
     if (!writer || !event || writer->status != MUSTER_OK)
         return;
-    if (!is_known(event)) {
-        fail(writer, MUSTER_E_INVALID);
+    muster_status status = layout_read(LAYOUT(muster_trace_event), event, &shown, NULL);
+    if (status == MUSTER_OK && !is_known(&shown))
+        status = MUSTER_E_INVALID;
+    if (status != MUSTER_OK) {
+        fail(writer, status);
         return;
     }
     /* What began before the recording is shown from there on. */
-    struct muster_trace_event shown = *event;
-    shown.begin_ns = event->begin_ns > writer->origin_ns ? event->begin_ns - writer->origin_ns : 0;
-    shown.end_ns = event->end_ns > writer->origin_ns ? event->end_ns - writer->origin_ns : 0;
+    const uint64_t origin_ns = writer->origin_ns;
+    shown.begin_ns = shown.begin_ns > origin_ns ? shown.begin_ns - origin_ns : 0;
+    shown.end_ns = shown.end_ns > origin_ns ? shown.end_ns - origin_ns : 0;
     if (!place(writer, &shown, &group, &number))
         return;
     next_event(writer);
@@ -498,23 +503,28 @@ void muster_trace_writer_name(struct muster_trace_writer *writer, uint32_t devic
 muster_status muster_trace_writer_create(const struct muster_trace_writer_options *options,
                                          struct muster_trace_writer **out, struct muster_error *err)
 {
-    if (!options || !out || options->size < sizeof *options || !options->write ||
-        !options->allocator.allocate != !options->allocator.release)
+    struct muster_trace_writer_options how;
+    struct muster_allocator allocator;
+    if (!options || !out)
         return muster_error_fill(err, MUSTER_E_INVALID, 0, NULL,
-                                 "muster_trace_writer_create: an argument is NULL, the size is not "
-                                 "set, or there is nothing to write with");
-    struct muster_allocator allocator = options->allocator;
-    if (!allocator.allocate)
-        allocator = platform_heap;
+                                 "muster_trace_writer_create: an argument is NULL");
+    muster_status status = layout_read(LAYOUT(muster_trace_writer_options), options, &how, err);
+    if (status == MUSTER_OK && !how.write)
+        status = muster_error_fill(err, MUSTER_E_INVALID, 0, NULL,
+                                   "muster_trace_writer_create: there is nothing to write with");
+    if (status == MUSTER_OK)
+        status = allocator_read(how.allocator, &platform_heap, &allocator, err);
+    if (status != MUSTER_OK)
+        return status;
     struct muster_trace_writer *writer = allocator_take(&allocator, 1, sizeof *writer);
     if (!writer)
         return muster_error_fill(err, MUSTER_E_NO_MEMORY, 0, NULL,
                                  "no host memory to write a trace");
     writer->allocator = allocator;
-    writer->write = options->write;
-    writer->user = options->user;
-    writer->origin_ns = options->origin_ns;
-    snprintf(writer->title, sizeof writer->title, "%s", options->title ? options->title : "muster");
+    writer->write = how.write;
+    writer->user = how.user;
+    writer->origin_ns = how.origin_ns;
+    snprintf(writer->title, sizeof writer->title, "%s", how.title ? how.title : "muster");
     put(writer, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
     *out = writer;
     return MUSTER_OK;

@@ -170,7 +170,8 @@ static void heap_release(void *user, void *memory, size_t bytes)
     free(memory);
 }
 
-const struct muster_allocator platform_heap = { heap_allocate, heap_release, NULL };
+const struct muster_allocator platform_heap = { sizeof platform_heap, heap_allocate, heap_release,
+                                                NULL };
 
 size_t platform_page_bytes(void)
 {

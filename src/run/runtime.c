@@ -36,41 +36,37 @@ static void services_log(const struct muster_services *services, enum muster_log
  */
 static bool may_ask_allocator(const struct muster *m)
 {
-    return !run_is_abandoned(m) || m->options.allocator.allocate == platform_heap.allocate;
+    return !run_is_abandoned(m) || m->given_allocator.allocate == platform_heap.allocate;
 }
 
 static void *allocate(void *user, size_t bytes, size_t alignment)
 {
     const struct muster *m = user;
-    const struct muster_allocator *given = &m->options.allocator;
+    const struct muster_allocator *given = &m->given_allocator;
     return may_ask_allocator(m) ? given->allocate(given->user, bytes, alignment) : NULL;
 }
 
 static void release(void *user, void *memory, size_t bytes)
 {
     const struct muster *m = user;
-    const struct muster_allocator *given = &m->options.allocator;
+    const struct muster_allocator *given = &m->given_allocator;
     if (may_ask_allocator(m))
         given->release(given->user, memory, bytes);
 }
 
-/* Options of another size: what the caller does not know is 0, what we do not know must be 0. */
+/* The caller's options with defaults filled in, and its allocator or the C library's. */
 static muster_status read_options(const struct muster_options *given, struct muster_options *out,
-                                  struct muster_error *err)
+                                  struct muster_allocator *allocator, struct muster_error *err)
 {
+    muster_status status = MUSTER_OK;
     *out = (struct muster_options)MUSTER_OPTIONS_INIT;
-    if (given) {
-        muster_status status = run_check_size(given, given->size, sizeof *out, sizeof given->size,
-                                              "struct muster_options", err);
-        if (status != MUSTER_OK)
-            return status;
-        memcpy(out, given, given->size < sizeof *out ? given->size : sizeof *out);
-        out->size = sizeof *out;
-    }
-    if (!out->allocator.allocate != !out->allocator.release)
-        return run_bad_argument(err, "muster_open", "an allocator needs both of its functions");
-    if (!out->allocator.allocate)
-        out->allocator = platform_heap;
+    if (given)
+        status = layout_read(LAYOUT(muster_options), given, out, err);
+    if (status == MUSTER_OK)
+        status = allocator_read(out->allocator, &platform_heap, allocator, err);
+    if (status != MUSTER_OK)
+        return status;
+    out->allocator = NULL;
     if (out->streams_max > STREAMS_MAX_LIMIT)
         return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, NULL, "streams_max is %u; at most %u",
                                  out->streams_max, STREAMS_MAX_LIMIT);
@@ -172,19 +168,21 @@ muster_status muster_open(struct muster **out, const struct muster_options *give
                           struct muster_error *err)
 {
     struct muster_options options;
+    struct muster_allocator allocator;
     if (!out)
         return run_bad_argument(err, "muster_open", "there is no place for the runtime");
-    muster_status status = read_options(given, &options, err);
+    muster_status status = read_options(given, &options, &allocator, err);
     if (status == MUSTER_OK)
         status = platform_forks_watch(err);
     if (status != MUSTER_OK)
         return status;
-    struct muster *m = allocator_take(&options.allocator, 1, sizeof *m);
+    struct muster *m = allocator_take(&allocator, 1, sizeof *m);
     if (!m)
         return run_no_memory(err, "the runtime");
     const char *file;
     int line;
-    m->allocator = (struct muster_allocator){ allocate, release, m };
+    m->given_allocator = allocator;
+    m->allocator = (struct muster_allocator){ sizeof m->allocator, allocate, release, m };
     m->options = options;
     m->forks = platform_forks();
     m->invariants_before = invariant_count(&file, &line);
@@ -192,13 +190,11 @@ muster_status muster_open(struct muster **out, const struct muster_options *give
     if ((status = keep_texts(m, err)) != MUSTER_OK)
         goto no_texts;
     m->services = (struct muster_services){ .size = sizeof m->services,
-                                            .allocator = m->allocator,
+                                            .allocator = &m->allocator,
                                             .log = services_log,
                                             .sim = m->options.sim,
                                             .cpu_workers = options.cpu_workers };
-    if ((status =
-             check_sim(m, given && given->size > offsetof(struct muster_options, sim) && given->sim,
-                       err)) != MUSTER_OK)
+    if ((status = check_sim(m, given && given->sim, err)) != MUSTER_OK)
         goto no_texts;
     if ((status = platform_mutex_init(&m->lock, err)) != MUSTER_OK)
         goto no_texts;
@@ -223,7 +219,7 @@ no_condition:
     platform_mutex_deinit(&m->lock);
 no_texts:
     free_texts(m);
-    allocator_give(&options.allocator, m, 1, sizeof *m);
+    allocator_give(&allocator, m, 1, sizeof *m);
     return status;
 }
 
@@ -467,7 +463,7 @@ static muster_status free_runtime(struct closing *closing, struct muster_error *
         status = muster_error_fill(
             err, MUSTER_E_INTERNAL, 0, "please report it with what led to it",
             "an invariant was broken while the runtime was open, the first at %s:%d", file, line);
-    struct muster_allocator allocator = m->options.allocator;
+    struct muster_allocator allocator = m->given_allocator;
     allocator_give(&allocator, m, 1, sizeof *m);
     return status;
 }

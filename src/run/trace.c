@@ -24,11 +24,16 @@ static muster_status no_trace(struct muster_error *err)
 muster_status muster_trace_start(struct muster *m, const struct muster_trace_options *options,
                                  struct muster_error *err)
 {
-    if (!m || (options && options->size < sizeof *options))
-        return run_bad_argument(err, "muster_trace_start", "m is NULL, or the size is not set");
+    struct muster_trace_options how = { .size = sizeof how };
+    if (!m)
+        return run_bad_argument(err, "muster_trace_start", "m is NULL");
+    muster_status known =
+        options ? layout_read(LAYOUT(muster_trace_options), options, &how, err) : MUSTER_OK;
+    if (known != MUSTER_OK)
+        return known;
     if (run_is_forked(m))
         return run_say_forked(err);
-    uint64_t capacity = options && options->capacity > 0 ? options->capacity : CAPACITY_DEFAULT;
+    uint64_t capacity = how.capacity > 0 ? how.capacity : CAPACITY_DEFAULT;
     run_lock(m);
     bool is_there = m->is_trace_taken || m->recording.places;
     m->is_trace_taken = m->is_trace_taken || !is_there;
@@ -91,7 +96,7 @@ static muster_status write_trace(struct muster *m,
                                                          .write = write,
                                                          .user = user,
                                                          .origin_ns = m->recording.origin_ns,
-                                                         .allocator = m->allocator };
+                                                         .allocator = &m->allocator };
     struct muster_trace_writer *writer;
     muster_status status = muster_trace_writer_create(&options, &writer, err);
     if (status != MUSTER_OK)
@@ -218,9 +223,11 @@ static void count_devices_locked(const struct muster *m, struct muster_counters 
 muster_status muster_counters(struct muster *m, struct muster_counters *out,
                               struct muster_error *err)
 {
-    if (!m || !out || out->size < sizeof *out)
-        return run_bad_argument(err, "muster_counters",
-                                "an argument is NULL, or the size is not set");
+    if (!m || !out)
+        return run_bad_argument(err, "muster_counters", "an argument is NULL");
+    muster_status status = layout_check_room(LAYOUT(muster_counters), out, err);
+    if (status != MUSTER_OK)
+        return status;
     if (run_is_forked(m))
         return run_say_forked(err);
     const struct run_counts *counts = &m->counts;
@@ -246,6 +253,6 @@ muster_status muster_counters(struct muster *m, struct muster_counters *out,
     run_unlock(m);
     found.trace_events = recording_count(&m->recording);
     found.trace_dropped = recording_dropped(&m->recording);
-    *out = found;
+    layout_write(LAYOUT(muster_counters), out, &found);
     return MUSTER_OK;
 }

@@ -1,5 +1,5 @@
 /*
- * The trace of a runtime, for who closes it.
+ * The trace of a runtime, for closing it.
  */
 #ifndef RUN_TRACE_H
 #define RUN_TRACE_H

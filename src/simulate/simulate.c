@@ -4,6 +4,7 @@
  */
 #include "base/allocator.h"
 #include "base/invariant.h"
+#include "base/layout.h"
 #include "core/job.h"
 #include "simulate/agenda.h"
 #include "simulate/bound.h"
@@ -53,6 +54,7 @@ struct simulator {
     struct muster_allocator allocator;
     struct muster_simulation_options options;
     struct muster_simulation *result;
+    struct muster_simulation_device *reports; /* the result's devices */
     struct model_device *devices;
     size_t device_count;
     struct scenario_job scenario;
@@ -110,8 +112,11 @@ static uint64_t sum(uint64_t a, uint64_t b)
 
 static void tell(struct simulator *s, const struct muster_trace_event *event)
 {
-    if (s->options.event)
-        s->options.event(s->options.event_user, event);
+    if (!s->options.event)
+        return;
+    struct muster_trace_event whole = *event;
+    whole.size = sizeof whole;
+    s->options.event(s->options.event_user, &whole);
 }
 
 static void tell_unit(struct simulator *s, const struct sim_lane *lane,
@@ -461,7 +466,7 @@ static void finish_report(struct simulator *s)
         result->ratio = (double)result->makespan_ns / (double)result->bound_ns;
     for (uint32_t i = 0; i < s->lane_count; i++) {
         struct sim_lane *lane = &s->lanes[i];
-        struct muster_simulation_device *device = &result->devices[lane->device];
+        struct muster_simulation_device *device = &s->reports[lane->device];
         struct job_lane_report report;
         job_lane_report(s->job, i, &report);
         if (lane->inside > 0)
@@ -487,8 +492,13 @@ static void default_release(void *user, void *memory, size_t bytes)
     free(memory);
 }
 
+static const struct muster_allocator c_library = { sizeof c_library, default_allocate,
+                                                   default_release, NULL };
+
 struct owned_result {
-    struct muster_simulation result; /* first: what the caller sees */
+    struct muster_simulation result;                  /* first: what the caller sees */
+    struct muster_simulation_device *devices;         /* owns */
+    const struct muster_simulation_device **pointers; /* owns: what the caller sees of them */
     struct muster_allocator allocator;
 };
 
@@ -498,8 +508,8 @@ void muster_simulation_destroy(struct muster_simulation *simulation)
         return;
     struct owned_result *owned = (struct owned_result *)simulation;
     struct muster_allocator allocator = owned->allocator;
-    allocator_give(&allocator, simulation->devices, simulation->device_count,
-                   sizeof *simulation->devices);
+    allocator_give(&allocator, owned->pointers, simulation->device_count, sizeof *owned->pointers);
+    allocator_give(&allocator, owned->devices, simulation->device_count, sizeof *owned->devices);
     allocator_give(&allocator, owned, 1, sizeof *owned);
 }
 
@@ -525,7 +535,7 @@ static muster_status read_scenario(struct simulator *s, const char *text, size_t
 /* Says which hint refuses which devices, as far as there is room for it. */
 static muster_status none_eligible(const struct simulator *s, struct muster_error *err)
 {
-    const struct muster_simulation_device *devices = s->result->devices;
+    const struct muster_simulation_device *devices = s->reports;
     char words[160];
     size_t used = 0;
     for (size_t i = 0, next; i < s->device_count && used < sizeof words; i = next) {
@@ -548,13 +558,19 @@ static muster_status make_result(struct simulator *s, struct muster_error *err)
         return no_memory(err);
     owned->allocator = s->allocator;
     s->result = &owned->result;
+    s->result->size = sizeof *s->result;
     s->result->seed = s->options.seed;
-    s->result->devices = allocator_take(&s->allocator, s->device_count, sizeof *s->result->devices);
-    if (!s->result->devices)
-        return no_memory(err);
     s->result->device_count = s->device_count;
+    owned->devices = allocator_take(&s->allocator, s->device_count, sizeof *owned->devices);
+    owned->pointers = allocator_take(&s->allocator, s->device_count, sizeof *owned->pointers);
+    if (!owned->devices || !owned->pointers)
+        return no_memory(err);
+    s->reports = owned->devices;
+    s->result->devices = owned->pointers;
     for (size_t i = 0; i < s->device_count; i++) {
-        struct muster_simulation_device *device = &s->result->devices[i];
+        struct muster_simulation_device *device = &s->reports[i];
+        owned->pointers[i] = device;
+        device->size = sizeof *device;
         snprintf(device->id, sizeof device->id, "sim:%zu", i);
         snprintf(device->name, sizeof device->name, "%s", s->devices[i].name);
         device->health = "ok";
@@ -574,7 +590,7 @@ static muster_status make_bound(struct simulator *s, struct muster_error *err)
         status = no_memory(err);
     } else {
         for (size_t i = 0; i < s->device_count; i++)
-            eligible[i] = s->result->devices[i].refused == NULL;
+            eligible[i] = s->reports[i].refused == NULL;
         s->result->bound_ns =
             bound_ns(s->devices, eligible, s->device_count, &s->scenario, &s->cost, edges);
     }
@@ -636,7 +652,7 @@ static muster_status make_lanes(struct simulator *s, struct muster_error *err)
     s->job = job_init(memory, &options, 0);
     uint32_t lane = 0;
     for (size_t i = 0; i < s->device_count; i++) {
-        if (s->result->devices[i].refused)
+        if (s->reports[i].refused)
             continue;
         s->lanes[lane] = (struct sim_lane){ .device = (uint32_t)i,
                                             .passages = s->passages + (size_t)lane * s->depth,
@@ -672,16 +688,17 @@ muster_status muster_simulate(const char *text, size_t bytes,
                               struct muster_simulation **out, struct muster_error *err)
 {
     struct simulator s = { .now_ns = 0 };
-    if (!text || !out || (options && options->size < sizeof *options))
-        return muster_error_fill(
-            err, MUSTER_E_INVALID, 0, NULL,
-            "muster_simulate: an argument is NULL, or options->size is not set");
+    muster_status status = MUSTER_OK;
+    if (!text || !out)
+        return muster_error_fill(err, MUSTER_E_INVALID, 0, NULL,
+                                 "muster_simulate: an argument is NULL");
     if (options)
-        s.options = *options;
-    s.allocator = s.options.allocator;
-    if (!s.allocator.allocate || !s.allocator.release)
-        s.allocator = (struct muster_allocator){ default_allocate, default_release, NULL };
-    muster_status status = read_scenario(&s, text, bytes, err);
+        status = layout_read(LAYOUT(muster_simulation_options), options, &s.options, err);
+    if (status == MUSTER_OK)
+        status = allocator_read(s.options.allocator, &c_library, &s.allocator, err);
+    if (status != MUSTER_OK)
+        return status;
+    status = read_scenario(&s, text, bytes, err);
     if (status == MUSTER_OK)
         status = make_result(&s, err);
     if (status == MUSTER_OK) {

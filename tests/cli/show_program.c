@@ -59,15 +59,15 @@ static muster_status make_pipeline(struct muster *m, struct muster_pipeline **ou
                                              .kind = MUSTER_KERNEL_FUNCTION,
                                              .function = copy };
     const struct muster_buffer buffers[] = {
-        { "in", MUSTER_HOST, ITEM_BYTES, 0, 2, MUSTER_INPUT },
-        { "d_in", MUSTER_DEVICE, ITEM_BYTES, 0, 2, 0 },
-        { "d_out", MUSTER_DEVICE, ITEM_BYTES, 0, 2, 0 },
-        { "out", MUSTER_HOST, ITEM_BYTES, 0, 2, MUSTER_OUTPUT },
+        { sizeof *buffers, "in", MUSTER_HOST, ITEM_BYTES, 0, 2, MUSTER_INPUT },
+        { sizeof *buffers, "d_in", MUSTER_DEVICE, ITEM_BYTES, 0, 2, 0 },
+        { sizeof *buffers, "d_out", MUSTER_DEVICE, ITEM_BYTES, 0, 2, 0 },
+        { sizeof *buffers, "out", MUSTER_HOST, ITEM_BYTES, 0, 2, MUSTER_OUTPUT },
     };
     struct muster_stage stages[] = {
-        { .name = "up", .stream = "up", .reads = 1, .writes = 2, .flags = MUSTER_COPY },
-        { .name = "<work> & more", .stream = "work", .reads = 2, .writes = 4 },
-        { .name = "down", .stream = "down", .reads = 4, .writes = 8, .flags = MUSTER_COPY },
+        { sizeof *stages, "up", "up", .reads = 1, .writes = 2, .flags = MUSTER_COPY },
+        { sizeof *stages, "<work> & more", "work", .reads = 2, .writes = 4 },
+        { sizeof *stages, "down", "down", .reads = 4, .writes = 8, .flags = MUSTER_COPY },
     };
     muster_status status = muster_kernel_from(m, "copy", &form, 1, &stages[1].kernel, err);
     if (status == MUSTER_OK)
@@ -102,11 +102,11 @@ static muster_status run_job(struct muster *m, struct show *show, uint64_t items
                                              .kind = MUSTER_KERNEL_FUNCTION,
                                              .function = files->in ? copy : pass_time };
     const struct muster_arg args[] = { MUSTER_SOURCE(struct item),
-                                       { .kind = MUSTER_ARG_OUT, .bytes = ITEM_BYTES } };
+                                       { MUSTER_ARG_OF(MUSTER_ARG_OUT), .bytes = ITEM_BYTES } };
     struct muster_job_desc desc = { .size = sizeof desc, .items = items };
-    struct muster_report report = { .size = sizeof report };
+    struct muster_run_options how = { .size = sizeof how };
+    desc.options = &how;
     struct muster_job *job;
-    desc.options.size = sizeof desc.options;
     if (files->in) {
         desc.args = args;
         desc.arg_count = 2;
@@ -118,10 +118,10 @@ static muster_status run_job(struct muster *m, struct show *show, uint64_t items
         desc.pipeline = files->pipeline;
         desc.source = supply_zeros;
         desc.sink = drop;
-        desc.options.account = 1;
+        how.account = 1;
     }
     if (!files->in)
-        desc.options.unit_items = items / UNITS_MOST + 1;
+        how.unit_items = items / UNITS_MOST + 1;
     muster_status status = MUSTER_OK;
     if (!files->pipeline)
         status = muster_kernel_from(m, "test", &form, 1, &desc.kernel, err);
@@ -129,8 +129,8 @@ static muster_status run_job(struct muster *m, struct show *show, uint64_t items
         status = muster_start(m, &desc, &job, err);
     if (status == MUSTER_OK) {
         show_job(show, job);
-        status = muster_job_wait(job, &report, err);
-        show_job_end(show, &report);
+        status = muster_job_wait(job, NULL, err);
+        show_job_end(show);
         muster_job_destroy(job);
     }
     return status;

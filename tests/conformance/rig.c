@@ -72,7 +72,8 @@ static void plain_release(void *user, void *memory, size_t bytes)
     free(memory);
 }
 
-static const struct muster_allocator image_allocator = { .allocate = plain_allocate,
+static const struct muster_allocator image_allocator = { .size = sizeof image_allocator,
+                                                         .allocate = plain_allocate,
                                                          .release = plain_release };
 
 static void ignore_log(const struct muster_services *services, enum muster_log_level level,
@@ -105,11 +106,10 @@ static struct rig *rig_new(const struct muster_backend *given, const char *sim)
 {
     struct rig *rig = rig_state(sizeof *rig);
     rig->given = given;
+    rig->allocator = (struct muster_allocator){ sizeof rig->allocator, counting_allocate,
+                                                counting_release, rig };
     rig->services = (struct muster_services){
-        .size = sizeof rig->services,
-        .allocator = { .allocate = counting_allocate, .release = counting_release, .user = rig },
-        .log = ignore_log,
-        .sim = sim
+        .size = sizeof rig->services, .allocator = &rig->allocator, .log = ignore_log, .sim = sim
     };
     if (registry_complete(given, &rig->table, &rig->err) != MUSTER_OK)
         test_fail(__FILE__, __LINE__, "the table is refused: %s", rig->err.text);

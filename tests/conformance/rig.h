@@ -29,6 +29,7 @@ struct rig_device {
 struct rig {
     struct muster_backend table; /* completed: every slot can be called */
     const struct muster_backend *given;
+    struct muster_allocator allocator;
     struct muster_services services;
     _Atomic uint64_t bytes_taken; /* from the services' allocator and not given back */
     void *backend;                /* owns */

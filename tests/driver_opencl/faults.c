@@ -50,9 +50,12 @@ static void ignore_log(const struct muster_services *services, enum muster_log_l
     (void)services, (void)level, (void)text;
 }
 
+static const struct muster_allocator counting_allocator = { sizeof counting_allocator,
+                                                            counting_allocate, counting_release,
+                                                            NULL };
 static const struct muster_services services = {
     .size = sizeof services,
-    .allocator = { .allocate = counting_allocate, .release = counting_release },
+    .allocator = &counting_allocator,
     .log = ignore_log,
 };
 

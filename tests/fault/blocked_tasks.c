@@ -147,8 +147,9 @@ static muster_status submit(struct request *request)
                                            .arg_count = 2,
                                            .items = request->has_arrays ? ITEMS : 1,
                                            .timeout_ns = request->timeout_ns,
-                                           .hints = { .size = sizeof desc.hints,
-                                                      .devices = request->devices } };
+                                           .hints = &(struct muster_hints){
+                                               .size = sizeof(struct muster_hints),
+                                               .devices = request->devices } };
     struct muster_error ignored;
     return muster_submit(scene.m, &desc, 1, &request->task, &ignored);
 }

@@ -6,6 +6,7 @@
 #include "backend/cuda/driver.h"
 #include "driver/control.h"
 #include "faulty_allocator.h"
+#include "full_report.h"
 #include "harness.h"
 #include "sweep.h"
 
@@ -397,7 +398,7 @@ static muster_status drill_once(const char *setting, uint64_t timeout_ns, muster
     struct user *u = user_make();
     CHECK(user_open(u, "cpu,cuda"));
     CHECK_STATUS(MUSTER_OK, muster_kernel_from(u->m, "compute", forms, 2, &kernel, &u->err));
-    *report = (struct muster_report){ .size = sizeof *report };
+    *report = full_report();
     muster_status ended = run_job(u, kernel, &options, report);
     *has_failed = control->hits() > 0;
     if (ended != (*has_failed ? expected : MUSTER_OK))

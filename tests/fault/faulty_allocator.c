@@ -65,7 +65,8 @@ void faulty_allocator_deinit(struct faulty_allocator *allocator)
     pthread_mutex_destroy(&allocator->lock);
 }
 
-struct muster_allocator faulty_allocator_hook(struct faulty_allocator *allocator)
+const struct muster_allocator *faulty_allocator_hook(struct faulty_allocator *allocator)
 {
-    return (struct muster_allocator){ take, give, allocator };
+    allocator->hook = (struct muster_allocator){ sizeof allocator->hook, take, give, allocator };
+    return &allocator->hook;
 }

@@ -18,13 +18,14 @@ struct faulty_allocator {
     size_t bytes_out;
     uint64_t mistakes; /* pieces given back with another size than they were taken with */
     struct faulty_piece *pieces;
+    struct muster_allocator hook;
 };
 
 void faulty_allocator_init(struct faulty_allocator *allocator, uint64_t number, bool from_then_on);
 /* Frees what is still out, so that a runtime that was abandoned on purpose is no leak. */
 void faulty_allocator_deinit(struct faulty_allocator *allocator);
 
-/* As muster_options wants it. */
-struct muster_allocator faulty_allocator_hook(struct faulty_allocator *allocator);
+/* As muster_options wants it; borrowed of `allocator`. */
+const struct muster_allocator *faulty_allocator_hook(struct faulty_allocator *allocator);
 
 #endif

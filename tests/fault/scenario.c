@@ -339,8 +339,8 @@ static void use_by_hand(struct usage *u)
     struct scenario *s = u->s;
     if (!u->stream_is_out[0] || !u->many[2].is_out || !u->many[3].is_out)
         return;
-    const struct muster_use uses[] = { { u->many[2].block, MUSTER_WRITES },
-                                       { u->many[3].block, MUSTER_READS } };
+    const struct muster_use uses[] = { { sizeof *uses, u->many[2].block, MUSTER_WRITES },
+                                       { sizeof *uses, u->many[3].block, MUSTER_READS } };
     void *native;
     did(s, "muster_stream_native", muster_stream_native(s->m, u->streams[0], &native, &s->err));
     if (!did(s, "muster_block_begin", muster_block_begin(s->m, u->streams[0], uses, 2, &s->err)))

@@ -19,10 +19,10 @@ struct scenario_buffers;
 
 struct scenario {
     /* Set by the caller: */
-    const char *label;                    /* what was made to fail, for messages */
-    const struct muster_backend *backend; /* given to the runtime; NULL: none */
-    const char *devices, *sim;            /* as in muster_options */
-    struct muster_allocator allocator;    /* as in muster_options */
+    const char *label;                        /* what was made to fail, for messages */
+    const struct muster_backend *backend;     /* given to the runtime; NULL: none */
+    const char *devices, *sim;                /* as in muster_options */
+    const struct muster_allocator *allocator; /* as in muster_options */
     bool (*allows)(const struct scenario *scenario, const char *step, muster_status status);
     /* Found by scenario_run: */
     uint64_t failures, verified;

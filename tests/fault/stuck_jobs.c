@@ -61,12 +61,15 @@ static void block(const struct way *way)
                                          .device = FAULTY_EVERY_DEVICE });
 }
 
+/* Of the job that is described next. */
+static struct muster_run_options how;
+
 static struct muster_job_desc desc_of(struct account *account, struct muster_kernel *kernel,
                                       const char *devices)
 {
     struct muster_job_desc desc = account_desc(account, kernel);
-    desc.options.unit_items = UNIT;
-    desc.options.devices = devices;
+    how = (struct muster_run_options){ .size = sizeof how, .unit_items = UNIT, .devices = devices };
+    desc.options = &how;
     return desc;
 }
 
@@ -197,13 +200,13 @@ static void a_cancelled_pipeline_ends_and_gives_all_back_later(void)
                                        { FAULTY_event_record, 3 },
                                        { FAULTY_event_query, 2 } };
     static const struct muster_buffer buffers[] = {
-        { "in", MUSTER_HOST, 8, 0, 0, MUSTER_INPUT },
-        { "dev", MUSTER_DEVICE, 8, 0, 0, 0 },
-        { "out", MUSTER_HOST, 8, 0, 0, MUSTER_OUTPUT },
+        { sizeof *buffers, "in", MUSTER_HOST, 8, 0, 0, MUSTER_INPUT },
+        { sizeof *buffers, "dev", MUSTER_DEVICE, 8, 0, 0, 0 },
+        { sizeof *buffers, "out", MUSTER_HOST, 8, 0, 0, MUSTER_OUTPUT },
     };
     static const struct muster_stage stages[] = {
-        { .name = "up", .stream = "h2d", .reads = 1, .writes = 2, .flags = MUSTER_COPY },
-        { .name = "down", .stream = "d2h", .reads = 2, .writes = 4, .flags = MUSTER_COPY },
+        { sizeof *stages, "up", "h2d", .reads = 1, .writes = 2, .flags = MUSTER_COPY },
+        { sizeof *stages, "down", "d2h", .reads = 2, .writes = 4, .flags = MUSTER_COPY },
     };
     static uint64_t in[ITEMS], out[ITEMS];
     for (size_t i = 0; i < COUNT_OF(some); i++) {
@@ -212,14 +215,15 @@ static void a_cancelled_pipeline_ends_and_gives_all_back_later(void)
         struct muster_pipeline *pipeline = NULL;
         MUST(muster_pipeline_create(m, buffers, COUNT_OF(buffers), stages, COUNT_OF(stages), NULL,
                                     &pipeline, &problem));
-        struct muster_job_desc desc = {
-            .size = sizeof desc,
-            .items = ITEMS,
-            .pipeline = pipeline,
-            .input = in,
-            .output = out,
-            .options = { .size = sizeof desc.options, .unit_items = UNIT, .devices = "faulty:0" }
-        };
+        struct muster_job_desc desc = { .size = sizeof desc,
+                                        .items = ITEMS,
+                                        .pipeline = pipeline,
+                                        .input = in,
+                                        .output = out,
+                                        .options = &(struct muster_run_options){
+                                            .size = sizeof(struct muster_run_options),
+                                            .unit_items = UNIT,
+                                            .devices = "faulty:0" } };
         block(&some[i]);
         struct muster_job *job = start(m, &desc);
         CHECK(faulty_await_blocked(1));
@@ -327,7 +331,7 @@ static void what_others_have_done_is_delivered(void)
         account_init(&account, ITEMS);
         struct muster_job_desc desc = desc_of(&account, kernel_of(m, wait_and_compute), NULL);
         /* A sound device is not taken for one that hangs, also on a busy machine. */
-        desc.options.timeout_ns = 500 * MS;
+        how.timeout_ns = 500 * MS;
         atomic_store(&is_stuck, false);
         block(&some[i]);
         struct muster_job *job = start(m, &desc);
@@ -359,7 +363,7 @@ static void a_driver_that_returns_in_time_is_used_again(void)
     struct account account;
     account_init(&account, 4 * ITEMS);
     struct muster_job_desc desc = desc_of(&account, kernel_of(m, compute_slowly), NULL);
-    desc.options.timeout_ns = 300 * MS;
+    how.timeout_ns = 300 * MS;
     block(&(struct way){ FAULTY_copy, 1 });
     struct muster_job *job = start(m, &desc);
     do

@@ -281,19 +281,22 @@ static muster_status run_job(struct muster *m, struct job_account *account,
     const struct muster_kernel_form form = { .size = sizeof form,
                                              .kind = MUSTER_KERNEL_FUNCTION,
                                              .function = add_one };
-    const struct muster_arg args[] = { MUSTER_SOURCE(uint32_t),
-                                       { .kind = MUSTER_ARG_OUT, .bytes = sizeof(uint32_t) } };
-    struct muster_job_desc desc = {
-        .size = sizeof desc,
-        .items = JOB_ITEMS,
-        .args = args,
-        .arg_count = 2,
-        .sink = take_in_order,
-        .sink_user = account,
-        .source = count_up,
-        .each_status = each,
-        .options = { .size = sizeof desc.options, .unit_items = 8, .window = 24, .depth = 1 }
+    const struct muster_arg args[] = {
+        MUSTER_SOURCE(uint32_t), { MUSTER_ARG_OF(MUSTER_ARG_OUT), .bytes = sizeof(uint32_t) }
     };
+    struct muster_job_desc desc = { .size = sizeof desc,
+                                    .items = JOB_ITEMS,
+                                    .args = args,
+                                    .arg_count = 2,
+                                    .sink = take_in_order,
+                                    .sink_user = account,
+                                    .source = count_up,
+                                    .each_status = each,
+                                    .options = &(struct muster_run_options){
+                                        .size = sizeof(struct muster_run_options),
+                                        .unit_items = 8,
+                                        .window = 24,
+                                        .depth = 1 } };
     struct muster_job *job;
     muster_status status = muster_kernel_from(m, "add_one", &form, 1, &desc.kernel, err);
     if (status == MUSTER_OK)

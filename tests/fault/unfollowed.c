@@ -100,7 +100,9 @@ static void open_rig(uint64_t close_ns)
 
 static muster_status launch(muster_block block, enum muster_access access, muster_status *result)
 {
-    const struct muster_operand args[] = { { .block = block, .access = access } };
+    const struct muster_operand args[] = {
+        { .size = sizeof *args, .block = block, .access = access }
+    };
     return muster_launch(rig.m, rig.stream, rig.kernel, 0, 1, args, 1, result, &rig.err);
 }
 
@@ -227,7 +229,7 @@ static void what_cannot_be_waited_for_is_given_up(void)
     open_rig(LONG_NS);
     CHECK_STATUS(MUSTER_OK, launch(rig.block, MUSTER_WRITES, NULL));
     wait_until_begun();
-    const struct muster_use use = { rig.block, MUSTER_WRITES };
+    const struct muster_use use = MUSTER_USE(rig.block, MUSTER_WRITES);
     CHECK_STATUS(MUSTER_OK, muster_block_begin(rig.m, rig.stream, &use, 1, &rig.err));
     fail_from_now(FAULTY_ANY, MUSTER_E_DRIVER);
     CHECK_STATUS(MUSTER_E_DEVICE_HUNG, muster_block_end(rig.m, rig.stream, &use, 1, &rig.err));
@@ -249,7 +251,7 @@ static void check_loss_between_begin_and_end(bool has_an_event)
     muster_stream other;
     muster_block unrelated;
     open_rig(LONG_NS);
-    const struct muster_use use = { rig.block, MUSTER_WRITES };
+    const struct muster_use use = MUSTER_USE(rig.block, MUSTER_WRITES);
     CHECK_STATUS(MUSTER_OK, muster_stream_acquire(rig.m, rig.device, 0, &other, &rig.err));
     CHECK_STATUS(MUSTER_OK, muster_block_allocate(rig.m, other, BYTES, &unrelated, &rig.err));
     CHECK_STATUS(MUSTER_OK, muster_block_begin(rig.m, rig.stream, &use, 1, &rig.err));

@@ -45,9 +45,9 @@ static void look_at_answer(const struct muster_simulation *answer, const struct 
     require((answer->status == MUSTER_OK) == (answer->failed_count == 0));
     require(job->window == 0 || answer->window_max <= job->window);
     for (size_t i = 0; i < answer->device_count; i++) {
-        items += answer->devices[i].items;
-        require(answer->devices[i].busy_ns <= answer->makespan_ns);
-        require(!answer->devices[i].refused || answer->devices[i].items == 0);
+        items += answer->devices[i]->items;
+        require(answer->devices[i]->busy_ns <= answer->makespan_ns);
+        require(!answer->devices[i]->refused || answer->devices[i]->items == 0);
     }
     require(items >= answer->items_delivered);
     require(answer->status != MUSTER_OK || items == answer->items_delivered);

@@ -69,7 +69,7 @@ static void begin(struct drill *drill, const char *source, const char *devices)
         drill->in[i] = (uint32_t)(i ^ (i >> 7));
     const struct muster_arg args[] = { MUSTER_FIRST, MUSTER_IN(drill->in), MUSTER_OUT(drill->out) };
     memcpy(drill->args, args, sizeof args);
-    drill->report.size = sizeof drill->report;
+    drill->report = full_report();
 }
 
 static void run(struct drill *drill, uint64_t timeout_ns)

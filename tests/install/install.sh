@@ -20,7 +20,7 @@ test -x "$prefix/bin/muster"
 test -f "$prefix/include/muster/muster.h"
 test -f "$prefix/include/muster_kernel.h"
 test -L "$libdir/libmuster.so"
-test -f "$libdir/libmuster.so.0"
+test -f "$libdir/libmuster.so.0.2"
 "$prefix/bin/muster" version
 
 echo "-- each header alone, in C and in C++"
@@ -49,7 +49,7 @@ echo "-- pkg-config $(pkg-config --modversion muster), shared"
 # shellcheck disable=SC2046,SC2086 # lists of words
 "$cc" $strict "$here/consumer/consumer.c" -o "$work/shared" $(pkg-config --cflags --libs muster)
 LD_LIBRARY_PATH=$libdir "$work/shared"
-readelf -d "$work/shared" | grep -q 'NEEDED.*libmuster.so.0'
+readelf -d "$work/shared" | grep -q 'NEEDED.*libmuster.so.0.2'
 
 echo "-- pkg-config, static"
 # shellcheck disable=SC2046,SC2086 # lists of words

@@ -151,7 +151,7 @@ static void units_of_any_size(void)
         memset(out, 0xee, items * sizeof *out);
         desc.sink = NULL;
         desc.output = out;
-        desc.options.unit_items = sizes[i];
+        run->how.unit_items = sizes[i];
         MUST(muster_start(m, &desc, &job, &problem));
         MUST(muster_job_wait(job, NULL, &problem));
         muster_job_destroy(job);
@@ -175,7 +175,7 @@ static void any_depth(void)
         const struct shape *shape = shape_find(names[i % COUNT_OF(names)]);
         MUST(shape_open(m, shape, SHAPE_ALL_FORMS, MUSTER_SCHEDULE_AUTO, &run, &problem));
         struct muster_job_desc desc = shape_job(run, (enum shape_input)(i % 2), NULL);
-        desc.options.depth = depths[i / COUNT_OF(names)];
+        run->how.depth = depths[i / COUNT_OF(names)];
         MUST(muster_start(m, &desc, &job, &problem));
         MUST(muster_job_wait(job, NULL, &problem));
         muster_job_destroy(job);

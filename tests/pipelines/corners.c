@@ -48,19 +48,22 @@ static struct muster_pipeline *make(struct muster *m, const struct muster_buffer
 static struct muster_pipeline *make_looked_at(struct muster *m, struct dawdle *dawdle)
 {
     const struct muster_buffer buffers[] = {
-        { "in", MUSTER_HOST, 4, 0, 0, MUSTER_INPUT },
-        { "dev", MUSTER_DEVICE, 4, 0, 0, 0 },
-        { "out", MUSTER_HOST, 4, 0, 0, MUSTER_OUTPUT },
+        { sizeof *buffers, "in", MUSTER_HOST, 4, 0, 0, MUSTER_INPUT },
+        { sizeof *buffers, "dev", MUSTER_DEVICE, 4, 0, 0, 0 },
+        { sizeof *buffers, "out", MUSTER_HOST, 4, 0, 0, MUSTER_OUTPUT },
     };
     const struct muster_stage stages[] = {
-        { .name = "in", .stream = "h2d", .reads = IN, .writes = DEV, .flags = MUSTER_COPY },
-        { .name = "out", .stream = "d2h", .reads = DEV, .writes = OUT, .flags = MUSTER_COPY },
-        { .name = "look", .stream = "host", .reads = OUT, .run = dawdle_at, .user = dawdle },
+        { sizeof *stages, "in", "h2d", .reads = IN, .writes = DEV, .flags = MUSTER_COPY },
+        { sizeof *stages, "out", "d2h", .reads = DEV, .writes = OUT, .flags = MUSTER_COPY },
+        { sizeof *stages, "look", "host", .reads = OUT, .run = dawdle_at, .user = dawdle },
     };
     return make(m, buffers, COUNT_OF(buffers), stages, COUNT_OF(stages), MUSTER_SCHEDULE_AUTO);
 }
 
 static uint32_t input[ITEMS * 64], output[ITEMS * 64];
+
+/* Of the job that is described next. */
+static struct muster_run_options how;
 
 static struct muster_job_desc job_of(struct muster_pipeline *pipeline, uint64_t items)
 {
@@ -71,8 +74,8 @@ static struct muster_job_desc job_of(struct muster_pipeline *pipeline, uint64_t 
     struct muster_job_desc desc = {
         .size = sizeof desc, .items = items, .pipeline = pipeline, .input = input, .output = output
     };
-    desc.options.size = sizeof desc.options;
-    desc.options.unit_items = 4;
+    how = (struct muster_run_options){ .size = sizeof how, .unit_items = 4 };
+    desc.options = &how;
     return desc;
 }
 
@@ -80,7 +83,7 @@ static muster_status run(struct muster *m, const struct muster_job_desc *desc,
                          struct muster_report *report)
 {
     struct muster_job *job;
-    *report = (struct muster_report){ .size = sizeof *report };
+    *report = full_report();
     muster_status status = muster_start(m, desc, &job, &problem);
     if (status != MUSTER_OK)
         return status;
@@ -99,9 +102,9 @@ static void a_slow_host_stage_is_no_hung_device(void)
         struct muster_pipeline *pipeline = make_looked_at(m, &dawdle);
         struct muster_report report;
         struct muster_job_desc desc = job_of(pipeline, ITEMS);
-        desc.options.devices = devices[i];
-        desc.options.timeout_ns = 100 * MS;
-        desc.options.no_copies = 1;
+        how.devices = devices[i];
+        how.timeout_ns = 100 * MS;
+        how.no_copies = 1;
         MUST(run(m, &desc, &report));
         CHECK_EQUAL(ITEMS, report.delivered);
         CHECK_EQUAL(ITEMS / 4, atomic_load(&dawdle.calls));
@@ -117,7 +120,7 @@ static void a_pipeline_goes_before_its_job(void)
     struct muster *m = open_plain();
     struct dawdle dawdle = { .at = UINT64_MAX };
     struct muster_pipeline *pipeline = make_looked_at(m, &dawdle);
-    struct muster_report report = { .size = sizeof report };
+    struct muster_report report = full_report();
     struct muster_edge_report edges[32];
     struct muster_job *job;
     size_t count;
@@ -139,13 +142,13 @@ static void a_copy_between_items_of_two_sizes(void)
 {
     struct muster *m = machine_open("cpu");
     const struct muster_buffer buffers[] = {
-        { "in", MUSTER_HOST, 4, 0, 0, MUSTER_INPUT },
-        { "dev", MUSTER_DEVICE, 2, 0, 0, 0 },
-        { "out", MUSTER_HOST, 4, 0, 0, MUSTER_OUTPUT },
+        { sizeof *buffers, "in", MUSTER_HOST, 4, 0, 0, MUSTER_INPUT },
+        { sizeof *buffers, "dev", MUSTER_DEVICE, 2, 0, 0, 0 },
+        { sizeof *buffers, "out", MUSTER_HOST, 4, 0, 0, MUSTER_OUTPUT },
     };
     const struct muster_stage stages[] = {
-        { .name = "in", .stream = "h2d", .reads = IN, .writes = DEV, .flags = MUSTER_COPY },
-        { .name = "out", .stream = "d2h", .reads = DEV, .writes = OUT, .flags = MUSTER_COPY },
+        { sizeof *stages, "in", "h2d", .reads = IN, .writes = DEV, .flags = MUSTER_COPY },
+        { sizeof *stages, "out", "d2h", .reads = DEV, .writes = OUT, .flags = MUSTER_COPY },
     };
     struct muster_pipeline *pipeline =
         make(m, buffers, COUNT_OF(buffers), stages, COUNT_OF(stages), MUSTER_SCHEDULE_AUTO);
@@ -165,16 +168,16 @@ static struct muster_pipeline *make_gated(struct muster *m, struct dawdle *dawdl
                                           enum muster_schedule schedule)
 {
     const struct muster_buffer buffers[] = {
-        { "in", MUSTER_HOST, 4, 0, 0, MUSTER_INPUT },
-        { "dev", MUSTER_DEVICE, 4, 0, 0, 0 },
-        { "seen", MUSTER_HOST, 4, 0, 1, 0 },
-        { "out", MUSTER_HOST, 4, 0, 0, MUSTER_OUTPUT },
+        { sizeof *buffers, "in", MUSTER_HOST, 4, 0, 0, MUSTER_INPUT },
+        { sizeof *buffers, "dev", MUSTER_DEVICE, 4, 0, 0, 0 },
+        { sizeof *buffers, "seen", MUSTER_HOST, 4, 0, 1, 0 },
+        { sizeof *buffers, "out", MUSTER_HOST, 4, 0, 0, MUSTER_OUTPUT },
     };
     const struct muster_stage stages[] = {
-        { .name = "in", .stream = "h2d", .reads = 1, .writes = 2, .flags = MUSTER_COPY },
-        { .name = "show", .stream = "d2h", .reads = 2, .writes = 4, .flags = MUSTER_COPY },
-        { .name = "look", .stream = "host", .reads = 4, .run = dawdle_at, .user = dawdle },
-        { .name = "out", .stream = "back", .reads = 2, .writes = 8, .flags = MUSTER_COPY },
+        { sizeof *stages, "in", "h2d", .reads = 1, .writes = 2, .flags = MUSTER_COPY },
+        { sizeof *stages, "show", "d2h", .reads = 2, .writes = 4, .flags = MUSTER_COPY },
+        { sizeof *stages, "look", "host", .reads = 4, .run = dawdle_at, .user = dawdle },
+        { sizeof *stages, "out", "back", .reads = 2, .writes = 8, .flags = MUSTER_COPY },
     };
     return make(m, buffers, COUNT_OF(buffers), stages, COUNT_OF(stages), schedule);
 }
@@ -191,16 +194,16 @@ static void a_device_without_the_plan_takes_no_part(void)
     struct muster_pipeline *pipeline = make_gated(m, &dawdle, MUSTER_SCHEDULE_GATED);
     struct muster_report report;
     struct muster_job_desc desc = job_of(pipeline, ITEMS);
-    desc.options.devices = "sim:0,slow:0";
+    how.devices = "sim:0,slow:0";
     MUST(run(m, &desc, &report));
     CHECK_EQUAL(1, report.device_count);
     CHECK_TEXT("sim:0", report.devices[0].id);
     CHECK_EQUAL(MUSTER_SCHEDULE_GATED, report.schedule);
-    desc.options.devices = "slow:0";
+    how.devices = "slow:0";
     CHECK_STATUS(MUSTER_E_NO_DEVICE, run(m, &desc, &report));
     CHECK_CONTAINS("wait for a value", problem.text);
-    desc.options.devices = "sim:0";
-    desc.options.depth = 1;
+    how.devices = "sim:0";
+    how.depth = 1;
     MUST(run(m, &desc, &report));
     CHECK_EQUAL(ITEMS, report.delivered);
     muster_pipeline_destroy(pipeline);
@@ -253,10 +256,10 @@ static void come_back(bool is_gated)
         is_gated ? make_gated(m, &dawdle, MUSTER_SCHEDULE_GATED) : make_looked_at(m, &dawdle);
     struct muster_report report;
     struct muster_job_desc desc = job_of(pipeline, 8);
-    desc.options.timeout_ns = 20 * MS;
+    how.timeout_ns = 20 * MS;
     slow_choose(1, 100 * MS);
     CHECK_STATUS(MUSTER_E_DEVICE_HUNG, run(m, &desc, &report));
-    desc.options.timeout_ns = 0;
+    how.timeout_ns = 0;
     muster_status status = run(m, &desc, &report);
     /* Until it is back it is given nothing, or its streams are still out. */
     for (int ms = 0; ms < 30000 && (status == MUSTER_E_CAPACITY || status == MUSTER_E_NO_DEVICE);
@@ -284,16 +287,13 @@ static void what_is_carried_goes_to_the_heaviest_device(void)
                   " {\"items_per_s\": 4e6, \"weight\": 2}]";
     struct muster *m = open_with(options);
     const struct muster_buffer buffers[] = {
-        { "in", MUSTER_HOST, 4, 0, 0, MUSTER_INPUT },
-        { "dev", MUSTER_DEVICE, 4, 0, 0, 0 },
-        { "out", MUSTER_HOST, 4, 0, 0, MUSTER_OUTPUT },
+        { sizeof *buffers, "in", MUSTER_HOST, 4, 0, 0, MUSTER_INPUT },
+        { sizeof *buffers, "dev", MUSTER_DEVICE, 4, 0, 0, 0 },
+        { sizeof *buffers, "out", MUSTER_HOST, 4, 0, 0, MUSTER_OUTPUT },
     };
     const struct muster_stage stages[] = {
-        { .name = "in", .stream = "h2d", .reads = IN, .writes = DEV, .flags = MUSTER_COPY },
-        { .name = "out",
-          .stream = "d2h",
-          .reads = DEV,
-          .writes = OUT,
+        { sizeof *stages, "in", "h2d", .reads = IN, .writes = DEV, .flags = MUSTER_COPY },
+        { sizeof *stages, "out", "d2h", .reads = DEV, .writes = OUT,
           .flags = MUSTER_COPY | MUSTER_CARRIES },
     };
     struct muster_pipeline *pipeline =
@@ -303,7 +303,7 @@ static void what_is_carried_goes_to_the_heaviest_device(void)
     MUST(run(m, &desc, &report));
     CHECK_EQUAL(1, report.device_count);
     CHECK_TEXT("sim:1", report.devices[0].id);
-    desc.options.devices = "sim:0,sim:2";
+    how.devices = "sim:0,sim:2";
     MUST(run(m, &desc, &report));
     CHECK_TEXT("sim:2", report.devices[0].id);
     muster_pipeline_destroy(pipeline);
@@ -332,7 +332,7 @@ static muster_status add_one(uint64_t begin, uint64_t end, void *const *args)
 
 static muster_status check_sum(struct muster_unit *unit, void *user)
 {
-    struct muster_view view;
+    struct muster_view view = { .size = sizeof view };
     uint64_t begin, end;
     atomic_uint *mistakes = user;
     muster_unit_range(unit, &begin, &end);
@@ -354,20 +354,16 @@ static void a_launch_that_fails_among_others(void)
         struct muster_kernel *kernel = kernel_of(m, add_one);
         atomic_uint mistakes = 0;
         const struct muster_buffer buffers[] = {
-            { "in", MUSTER_HOST, 4, 0, 0, MUSTER_INPUT },
-            { "dev", MUSTER_DEVICE, 4, 0, 0, 0 },
-            { "sum", MUSTER_DEVICE, 4, 0, 0, 0 },
-            { "out", MUSTER_HOST, 4, 0, 0, MUSTER_OUTPUT },
+            { sizeof *buffers, "in", MUSTER_HOST, 4, 0, 0, MUSTER_INPUT },
+            { sizeof *buffers, "dev", MUSTER_DEVICE, 4, 0, 0, 0 },
+            { sizeof *buffers, "sum", MUSTER_DEVICE, 4, 0, 0, 0 },
+            { sizeof *buffers, "out", MUSTER_HOST, 4, 0, 0, MUSTER_OUTPUT },
         };
         const struct muster_stage stages[] = {
-            { .name = "in", .stream = "h2d", .reads = 1, .writes = 2, .flags = MUSTER_COPY },
-            { .name = "add", .stream = "compute", .reads = 2, .writes = 4, .kernel = kernel },
-            { .name = "out", .stream = "d2h", .reads = 4, .writes = 8, .flags = MUSTER_COPY },
-            { .name = "check",
-              .stream = "host",
-              .reads = 8,
-              .run = check_sum,
-              .user = &mistakes,
+            { sizeof *stages, "in", "h2d", .reads = 1, .writes = 2, .flags = MUSTER_COPY },
+            { sizeof *stages, "add", "compute", .reads = 2, .writes = 4, .kernel = kernel },
+            { sizeof *stages, "out", "d2h", .reads = 4, .writes = 8, .flags = MUSTER_COPY },
+            { sizeof *stages, "check", "host", .reads = 8, .run = check_sum, .user = &mistakes,
               .every = 4 },
         };
         struct muster_pipeline *pipeline =
@@ -398,8 +394,8 @@ static void edges_of_lanes_with_few_units_are_not_dead(void)
     for (size_t i = 0; i < COUNT_OF(edges); i++)
         edges[i].size = sizeof edges[i];
     struct muster_job_desc desc = job_of(pipeline, 16);
-    desc.options.devices = "sim:0,sim:1";
-    desc.options.policy = "round-robin";
+    how.devices = "sim:0,sim:1";
+    how.policy = "round-robin";
     MUST(muster_start(m, &desc, &job, &problem));
     MUST(muster_job_wait(job, NULL, &problem));
     MUST(muster_job_edges(job, edges, COUNT_OF(edges), &count, &problem));
@@ -419,21 +415,17 @@ static void units_of_odd_sizes_are_aligned(void)
     struct muster *m = machine_open("cpu");
     struct muster_kernel *kernel = kernel_of(m, add_one);
     const struct muster_buffer buffers[] = {
-        { "in", MUSTER_HOST, 4, 0, 0, MUSTER_INPUT },
-        { "dev", MUSTER_DEVICE, 4, 6, 0, 0 },
-        { "sum", MUSTER_DEVICE, 4, 6, 0, 0 },
-        { "out", MUSTER_HOST, 4, 0, 0, MUSTER_OUTPUT },
+        { sizeof *buffers, "in", MUSTER_HOST, 4, 0, 0, MUSTER_INPUT },
+        { sizeof *buffers, "dev", MUSTER_DEVICE, 4, 6, 0, 0 },
+        { sizeof *buffers, "sum", MUSTER_DEVICE, 4, 6, 0, 0 },
+        { sizeof *buffers, "out", MUSTER_HOST, 4, 0, 0, MUSTER_OUTPUT },
     };
     struct dawdle dawdle = { .at = UINT64_MAX };
     struct muster_stage stages[] = {
-        { .name = "in", .stream = "h2d", .reads = 1, .writes = 2, .flags = MUSTER_COPY },
-        { .name = "add", .stream = "compute", .reads = 2, .writes = 4, .kernel = kernel },
-        { .name = "out", .stream = "d2h", .reads = 4, .writes = 8, .flags = MUSTER_COPY },
-        { .name = "look",
-          .stream = "host",
-          .reads = 8,
-          .run = dawdle_at,
-          .user = &dawdle,
+        { sizeof *stages, "in", "h2d", .reads = 1, .writes = 2, .flags = MUSTER_COPY },
+        { sizeof *stages, "add", "compute", .reads = 2, .writes = 4, .kernel = kernel },
+        { sizeof *stages, "out", "d2h", .reads = 4, .writes = 8, .flags = MUSTER_COPY },
+        { sizeof *stages, "look", "host", .reads = 8, .run = dawdle_at, .user = &dawdle,
           .every = 4 },
     };
     struct muster_pipeline *pipeline =
@@ -472,7 +464,7 @@ static void what_a_host_stage_refuses_is_not_tried_again(void)
         struct muster *m = machine_open("cpu");
         struct dawdle dawdle = { .at = (uint64_t)said[i] };
         const struct muster_stage stages[] = {
-            { .name = "look", .stream = "host", .run = refuse, .user = &dawdle },
+            { sizeof *stages, "look", "host", .run = refuse, .user = &dawdle },
         };
         struct muster_pipeline *pipeline =
             make(m, NULL, 0, stages, COUNT_OF(stages), MUSTER_SCHEDULE_AUTO);
@@ -492,26 +484,22 @@ static void a_window_that_holds_no_batch(void)
 {
     struct muster *m = machine_open("cpu");
     const struct muster_buffer buffers[] = {
-        { "in", MUSTER_HOST, 4, 0, 0, MUSTER_INPUT },
-        { "dev", MUSTER_DEVICE, 4, 0, 0, 0 },
-        { "out", MUSTER_HOST, 4, 0, 0, MUSTER_OUTPUT },
+        { sizeof *buffers, "in", MUSTER_HOST, 4, 0, 0, MUSTER_INPUT },
+        { sizeof *buffers, "dev", MUSTER_DEVICE, 4, 0, 0, 0 },
+        { sizeof *buffers, "out", MUSTER_HOST, 4, 0, 0, MUSTER_OUTPUT },
     };
     const struct muster_stage stages[] = {
-        { .name = "in", .stream = "h2d", .reads = IN, .writes = DEV, .flags = MUSTER_COPY },
-        { .name = "out",
-          .stream = "d2h",
-          .reads = DEV,
-          .writes = OUT,
-          .flags = MUSTER_COPY,
+        { sizeof *stages, "in", "h2d", .reads = IN, .writes = DEV, .flags = MUSTER_COPY },
+        { sizeof *stages, "out", "d2h", .reads = DEV, .writes = OUT, .flags = MUSTER_COPY,
           .every = 8 },
     };
     struct muster_pipeline *pipeline =
         make(m, buffers, COUNT_OF(buffers), stages, COUNT_OF(stages), MUSTER_SCHEDULE_AUTO);
     struct muster_report report;
     struct muster_job_desc desc = job_of(pipeline, ITEMS);
-    desc.options.window = 7;
+    how.window = 7;
     CHECK_STATUS(MUSTER_E_TOO_LARGE, run(m, &desc, &report));
-    desc.options.window = 8;
+    how.window = 8;
     MUST(run(m, &desc, &report));
     muster_pipeline_destroy(pipeline);
     MUST(muster_close(m, &problem));

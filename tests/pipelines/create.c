@@ -34,26 +34,17 @@ static void declare(void)
 {
     memset(&d, 0, sizeof d);
     const struct muster_buffer buffers[] = {
-        { .name = "in", .place = MUSTER_HOST, .bytes_per_item = 4 },
-        { .name = "d_in", .place = MUSTER_DEVICE, .bytes_per_item = 4 },
-        { .name = "d_out", .place = MUSTER_DEVICE, .bytes_per_item = 4 },
-        { .name = "out", .place = MUSTER_HOST, .bytes_per_item = 4 },
+        { .size = sizeof *buffers, .name = "in", .place = MUSTER_HOST, .bytes_per_item = 4 },
+        { .size = sizeof *buffers, .name = "d_in", .place = MUSTER_DEVICE, .bytes_per_item = 4 },
+        { .size = sizeof *buffers, .name = "d_out", .place = MUSTER_DEVICE, .bytes_per_item = 4 },
+        { .size = sizeof *buffers, .name = "out", .place = MUSTER_HOST, .bytes_per_item = 4 },
     };
     const struct muster_stage stages[] = {
-        { .name = "up",
-          .stream = "h2d",
-          .reads = BIT(IN),
-          .writes = BIT(D_IN),
+        { sizeof *stages, "up", "h2d", .reads = BIT(IN), .writes = BIT(D_IN),
           .flags = MUSTER_COPY },
-        { .name = "blur",
-          .stream = "compute",
-          .reads = BIT(D_IN),
-          .writes = BIT(D_OUT),
+        { sizeof *stages, "blur", "compute", .reads = BIT(D_IN), .writes = BIT(D_OUT),
           .kernel = kernel },
-        { .name = "down",
-          .stream = "d2h",
-          .reads = BIT(D_OUT),
-          .writes = BIT(OUT),
+        { sizeof *stages, "down", "d2h", .reads = BIT(D_OUT), .writes = BIT(OUT),
           .flags = MUSTER_COPY },
     };
     memcpy(d.buffers, buffers, sizeof buffers);
@@ -61,6 +52,8 @@ static void declare(void)
     d.buffer_count = COUNT_OF(buffers);
     d.stage_count = COUNT_OF(stages);
     d.options = (struct muster_pipeline_options){ .size = sizeof d.options, .edges = d.edges };
+    for (size_t i = 0; i < COUNT_OF(d.edges); i++)
+        d.edges[i].size = sizeof *d.edges;
 }
 
 static void set_up(void)
@@ -120,8 +113,9 @@ static void buffers_that_cannot_be(void)
     REFUSED(MUSTER_E_INVALID, "'in': it is read and nobody writes it");
     d.buffers[IN].flags = MUSTER_OUTPUT;
     REFUSED(MUSTER_E_INVALID, "'in'");
-    d.buffers[d.buffer_count++] =
-        (struct muster_buffer){ .name = "idle", .place = MUSTER_HOST, .bytes_fixed = 8 };
+    d.buffers[d.buffer_count++] = (struct muster_buffer){
+        .size = sizeof(struct muster_buffer), .name = "idle", .place = MUSTER_HOST, .bytes_fixed = 8
+    };
     REFUSED(MUSTER_E_INVALID, "'idle': no stage uses it");
     d.buffer_count = BUFFERS_MAX;
     REFUSED(MUSTER_E_TOO_LARGE, "33 buffers");
@@ -174,7 +168,9 @@ static void stages_that_cannot_be(void)
 static void a_host_stage_needs_a_callback(void)
 {
     set_up();
-    d.stages[3] = (struct muster_stage){ .name = "look", .stream = "host", .reads = BIT(OUT) };
+    d.stages[3] = (struct muster_stage){
+        .size = sizeof(struct muster_stage), .name = "look", .stream = "host", .reads = BIT(OUT)
+    };
     d.stage_count = 4;
     d.buffers[OUT].flags = MUSTER_OUTPUT;
     REFUSED(MUSTER_E_INVALID, "'look': a host stage needs a callback");
@@ -188,7 +184,8 @@ static void too_many_streams(void)
     d.buffer_count = 2;
     for (size_t i = 0; i <= MUSTER_ROLES_MAX; i++) {
         snprintf(names[i], sizeof names[i], "s%zu", i);
-        d.stages[i + 1] = (struct muster_stage){ .name = names[i],
+        d.stages[i + 1] = (struct muster_stage){ .size = sizeof(struct muster_stage),
+                                                 .name = names[i],
                                                  .stream = names[i],
                                                  .reads = BIT(D_IN),
                                                  .writes = BIT(D_IN),
@@ -212,22 +209,32 @@ static void edges_that_cannot_be(void)
 {
     set_up();
     d.options.edge_count = 1;
-    d.edges[0] = (struct muster_edge){ .from = 3, .to = 0, .distance = 1 };
+    d.edges[0] = (struct muster_edge){
+        .size = sizeof(struct muster_edge), .from = 3, .to = 0, .distance = 1
+    };
     REFUSED(MUSTER_E_INVALID, "added edge 0");
     d.options.edge_count = 2;
-    d.edges[1] = (struct muster_edge){ .from = 0, .to = 99, .distance = 1 };
+    d.edges[1] = (struct muster_edge){
+        .size = sizeof(struct muster_edge), .from = 0, .to = 99, .distance = 1
+    };
     REFUSED(MUSTER_E_INVALID, "added edge 1");
     d.options.edge_count = 1;
-    d.edges[0] = (struct muster_edge){ .from = 0, .to = 1, .distance = 1000 };
+    d.edges[0] = (struct muster_edge){
+        .size = sizeof(struct muster_edge), .from = 0, .to = 1, .distance = 1000
+    };
     REFUSED(MUSTER_E_INVALID, "added edge 0");
     d.options.edge_count = MUSTER_EDGES_MAX + 1;
     REFUSED(MUSTER_E_TOO_LARGE, "added edges");
     /* Backwards in one unit: nothing could begin. */
     d.options.edge_count = 1;
-    d.edges[0] = (struct muster_edge){ .from = 2, .to = 0, .distance = 0 };
+    d.edges[0] = (struct muster_edge){
+        .size = sizeof(struct muster_edge), .from = 2, .to = 0, .distance = 0
+    };
     REFUSED(MUSTER_E_ORDER, "down");
     d.options.edge_count = 1;
-    d.edges[0] = (struct muster_edge){ .from = 1, .to = 1, .distance = 0 };
+    d.edges[0] = (struct muster_edge){
+        .size = sizeof(struct muster_edge), .from = 1, .to = 1, .distance = 0
+    };
     REFUSED(MUSTER_E_ORDER, "blur");
 }
 
@@ -246,7 +253,7 @@ static void arguments_that_are_not_there(void)
     CHECK_STATUS(MUSTER_E_INVALID,
                  muster_pipeline_create(m, d.buffers, 4, d.stages, 3, NULL, NULL, NULL));
     d.options.size = 0;
-    REFUSED(MUSTER_E_INVALID, "muster_pipeline_create");
+    REFUSED(MUSTER_E_INVALID, "struct muster_pipeline_options");
     d.options.edges = NULL;
     d.options.edge_count = 1;
     REFUSED(MUSTER_E_INVALID, "muster_pipeline_create");
@@ -271,7 +278,9 @@ static void a_kernel_of_another_runtime_is_refused(void)
 static void what_could_get_stuck_is_refused_with_the_circle(void)
 {
     set_up();
-    d.buffers[4] = (struct muster_buffer){ .name = "size", .place = MUSTER_HOST, .bytes_fixed = 4 };
+    d.buffers[4] = (struct muster_buffer){
+        .size = sizeof(struct muster_buffer), .name = "size", .place = MUSTER_HOST, .bytes_fixed = 4
+    };
     d.buffers[OUT].flags = MUSTER_OUTPUT;
     d.buffer_count = 5;
     for (size_t i = 0; i < d.buffer_count; i++)
@@ -279,12 +288,17 @@ static void what_could_get_stuck_is_refused_with_the_circle(void)
     for (size_t i = 0; i < 3; i++)
         d.stages[i].stream = "all";
     d.stages[4] = d.stages[2]; /* down */
-    d.stages[2] = (struct muster_stage){
-        .name = "tell", .stream = "all", .reads = BIT(D_OUT), .writes = BIT(4), .flags = MUSTER_COPY
-    };
-    d.stages[3] = (struct muster_stage){
-        .name = "decide", .stream = "host", .reads = BIT(4), .run = nothing
-    };
+    d.stages[2] = (struct muster_stage){ .size = sizeof(struct muster_stage),
+                                         .name = "tell",
+                                         .stream = "all",
+                                         .reads = BIT(D_OUT),
+                                         .writes = BIT(4),
+                                         .flags = MUSTER_COPY };
+    d.stages[3] = (struct muster_stage){ .size = sizeof(struct muster_stage),
+                                         .name = "decide",
+                                         .stream = "host",
+                                         .reads = BIT(4),
+                                         .run = nothing };
     d.stage_count = 5;
     struct muster_pipeline *pipeline;
     char text[4096];
@@ -356,7 +370,9 @@ static void a_pipeline_keeps_nothing_of_the_callers(void)
     CHECK(name);
     d.stages[1].name = name;
     d.options.edge_count = 1;
-    d.edges[0] = (struct muster_edge){ .from = 2, .to = 0, .distance = 3 };
+    d.edges[0] = (struct muster_edge){
+        .size = sizeof(struct muster_edge), .from = 2, .to = 0, .distance = 3
+    };
     MUST(create(&pipeline));
     memset(name, 'x', 4);
     free(name);

@@ -50,7 +50,7 @@ static muster_status run_with(const char *name, unsigned devices, const char *fa
     struct shape_run *run = open_run(m, shape_find(name));
     struct muster_report report;
     struct muster_job_desc desc = shape_job(run, SHAPE_FROM_SOURCE, NULL);
-    desc.options.no_copies = 1;
+    run->how.no_copies = 1;
     CHECK(control->set(fault));
     muster_status status = run_job(run, &desc, &report);
     CHECK_PREFIX(run, &report);
@@ -109,7 +109,7 @@ static void work_that_does_not_end(void)
         struct shape_run *run = open_run(m, shape_find("late"));
         struct muster_report report = { .size = sizeof report };
         struct muster_job_desc desc = shape_job(run, SHAPE_FROM_ARRAY, NULL);
-        desc.options.timeout_ns = 50 * MS;
+        run->how.timeout_ns = 50 * MS;
         CHECK(control->set(faults[f]));
         MUST(muster_start(m, &desc, &run->job, &problem));
         CHECK_STATUS(MUSTER_E_DEVICE_HUNG, muster_job_wait(run->job, &report, &problem));

@@ -50,6 +50,19 @@ static const struct pipe_plan *plan_of(const struct shape_run *run, bool has_gat
 
 /* --- one run without an edge ------------------------------------------------------------------- */
 
+/* Takes the edge out of the plans that have it, without asking the proof. */
+static void drop_edge(struct muster_pipeline *pipeline, uint32_t edge)
+{
+    for (uint32_t kind = 0; kind < PLAN_KINDS; kind++) {
+        struct pipe_plan *plan = pipeline->plans[kind];
+        if (!plan || edge >= plan->edge_count)
+            continue;
+        memmove(&plan->edges[edge], &plan->edges[edge + 1],
+                (plan->edge_count - edge - 1) * sizeof *plan->edges);
+        plan->edge_count--;
+    }
+}
+
 /* Makes what the edge waits for slow: a stage's stream, or the callback that is the step. */
 static void slow_down(struct shape_run *run, const struct pipe_edge *edge)
 {
@@ -76,7 +89,7 @@ static int run_without(const char *name, bool has_gates, uint32_t edge)
         return EXIT_REFUSED;
     if (edge != NO_EDGE) {
         struct pipe_edge dropped = plan_of(run, has_gates)->edges[edge];
-        pipeline_drop_edge(run->pipeline, edge);
+        drop_edge(run->pipeline, edge);
         slow_down(run, &dropped);
     }
     struct muster_job_desc desc = shape_job(run, SHAPE_FROM_SOURCE, NULL);

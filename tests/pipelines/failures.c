@@ -118,7 +118,7 @@ static void run_with_loss(const struct shape *shape, unsigned at, bool has_secon
     struct shape_run *run = open_run(m, shape);
     struct muster_report report;
     struct muster_job_desc desc = shape_job(run, SHAPE_FROM_SOURCE, NULL);
-    desc.options.no_copies = 1;
+    run->how.no_copies = 1;
     muster_status status = run_job(run, &desc, &report);
     CHECK_PREFIX(run, &report);
     if (status != MUSTER_OK && status != MUSTER_E_DEVICE_LOST)
@@ -151,7 +151,7 @@ static muster_status run_with_hang(const char *name, bool has_second, size_t pla
     struct shape_run *run = open_run(m, shape_find(name));
     struct muster_report report = { .size = sizeof report };
     struct muster_job_desc desc = shape_job(run, SHAPE_FROM_ARRAY, NULL);
-    desc.options.timeout_ns = 50 * MS;
+    run->how.timeout_ns = 50 * MS;
     MUST(muster_start(m, &desc, &run->job, &problem));
     muster_status status = muster_job_wait(run->job, &report, &problem);
     CHECK_PREFIX(run, &report);

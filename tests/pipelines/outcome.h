@@ -22,8 +22,8 @@ static inline struct shape_run *open_run(struct muster *m, const struct shape *s
 static inline muster_status run_job(struct shape_run *run, struct muster_job_desc *desc,
                                     struct muster_report *report)
 {
-    *report = (struct muster_report){ .size = sizeof *report };
-    desc->options.timeout_ns = unit_ns;
+    *report = full_report();
+    run->how.timeout_ns = unit_ns;
     muster_status status = muster_start(run->m, desc, &run->job, &problem);
     if (status != MUSTER_OK)
         return status;

@@ -168,7 +168,7 @@ static uint64_t items_of(const struct muster_unit *unit)
 static muster_status view_words(struct muster_unit *unit, uint32_t buffer, uint32_t **words,
                                 size_t *count)
 {
-    struct muster_view view;
+    struct muster_view view = { .size = sizeof view };
     muster_status status = muster_unit_view(unit, buffer, &view, NULL);
     if (status != MUSTER_OK)
         return status;
@@ -237,11 +237,13 @@ static void serial_mix(const struct shape *shape, const uint32_t *in, struct sha
     }
 }
 
+#define BUFFER sizeof(struct muster_buffer)
 #define THREE_BUFFERS(slots_)                                                                      \
     {                                                                                              \
-        { "in", MUSTER_HOST, WORD, 0, slots_, 0 }, { "d_in", MUSTER_DEVICE, WORD, 0, slots_, 0 },  \
-            { "d_out", MUSTER_DEVICE, WORD, 0, slots_, 0 },                                        \
-            { "out", MUSTER_HOST, WORD, 0, slots_, 0 },                                            \
+        { BUFFER, "in", MUSTER_HOST, WORD, 0, slots_, 0 },                                         \
+            { BUFFER, "d_in", MUSTER_DEVICE, WORD, 0, slots_, 0 },                                 \
+            { BUFFER, "d_out", MUSTER_DEVICE, WORD, 0, slots_, 0 },                                \
+            { BUFFER, "out", MUSTER_HOST, WORD, 0, slots_, 0 },                                    \
     }
 #define COPY_STAGE(name_, stream_, from, to)                                                       \
     {                                                                                              \
@@ -446,10 +448,12 @@ static void serial_late(const struct shape *shape, const uint32_t *in, struct sh
 }
 
 #define LATE_BUFFERS                                                                               \
-    { "in", MUSTER_HOST, WORD, 0, 3, 0 }, { "d_in", MUSTER_DEVICE, WORD, 0, 2, 0 },                \
-        { "d_out", MUSTER_DEVICE, WORD, 0, 3, 0 }, { "d_size", MUSTER_DEVICE, 0, WORD, 3, 0 },     \
+    { BUFFER, "in", MUSTER_HOST, WORD, 0, 3, 0 },                                                  \
+        { BUFFER, "d_in", MUSTER_DEVICE, WORD, 0, 2, 0 },                                          \
+        { BUFFER, "d_out", MUSTER_DEVICE, WORD, 0, 3, 0 },                                         \
+        { BUFFER, "d_size", MUSTER_DEVICE, 0, WORD, 3, 0 },                                        \
     {                                                                                              \
-        "size", MUSTER_HOST, 0, WORD, 3, 0                                                         \
+        BUFFER, "size", MUSTER_HOST, 0, WORD, 3, 0                                                 \
     }
 #define LATE_STAGES(h2d, compute, sizes, d2h)                                                      \
     COPY_STAGE("up", h2d, L_IN, L_D_IN),                                                           \
@@ -468,7 +472,7 @@ static const struct shape late = {
     .what = "a size that the device computes, and a copy of that size",
     .items = 173 * 17 + 6,
     .unit_items = 173,
-    .buffers = { LATE_BUFFERS, { "out", MUSTER_HOST, WORD, 0, 3, MUSTER_OUTPUT } },
+    .buffers = { LATE_BUFFERS, { BUFFER, "out", MUSTER_HOST, WORD, 0, 3, MUSTER_OUTPUT } },
     .stages = { LATE_STAGES("h2d", "compute", "sizes", "d2h") },
     .output_count = 1,
     .serial = serial_late,
@@ -479,7 +483,7 @@ static const struct shape late_one_stream = {
     .what = "the same with one stream for all",
     .items = 173 * 13 + 171,
     .unit_items = 173,
-    .buffers = { LATE_BUFFERS, { "out", MUSTER_HOST, WORD, 0, 2, MUSTER_OUTPUT } },
+    .buffers = { LATE_BUFFERS, { BUFFER, "out", MUSTER_HOST, WORD, 0, 2, MUSTER_OUTPUT } },
     .stages = { LATE_STAGES("all", "all", "all", "all") },
     .output_count = 1,
     .serial = serial_late,
@@ -519,8 +523,8 @@ static const struct shape late_twice = {
     .items = 181 * 15 + 60,
     .unit_items = 181,
     .buffers = { LATE_BUFFERS,
-                 { "mid", MUSTER_HOST, WORD, 0, 2, 0 },
-                 { "final", MUSTER_HOST, WORD, 0, 2, MUSTER_OUTPUT } },
+                 { BUFFER, "mid", MUSTER_HOST, WORD, 0, 2, 0 },
+                 { BUFFER, "final", MUSTER_HOST, WORD, 0, 2, MUSTER_OUTPUT } },
     .stages = { LATE_STAGES("h2d", "compute", "sizes", "d2h"),
                 HOST_STAGE("halve", BIT(L_OUT), BIT(L_FINAL), halve, 0) },
     .output_count = 1,
@@ -564,12 +568,12 @@ static const struct shape carry_host = {
     .what = "host state that one unit leaves for the next one's kernel",
     .items = 127 * 13 + 3,
     .unit_items = 127,
-    .buffers = { { "in", MUSTER_HOST, WORD, 0, 3, MUSTER_INPUT },
-                 { "d_in", MUSTER_DEVICE, WORD, 0, 2, 0 },
-                 { "state", MUSTER_HOST, 0, WORD, 1, MUSTER_CARRIED },
-                 { "d_state", MUSTER_DEVICE, 0, WORD, 2, 0 },
-                 { "d_out", MUSTER_DEVICE, WORD, 0, 2, 0 },
-                 { "out", MUSTER_HOST, WORD, 0, 2, MUSTER_OUTPUT } },
+    .buffers = { { BUFFER, "in", MUSTER_HOST, WORD, 0, 3, MUSTER_INPUT },
+                 { BUFFER, "d_in", MUSTER_DEVICE, WORD, 0, 2, 0 },
+                 { BUFFER, "state", MUSTER_HOST, 0, WORD, 1, MUSTER_CARRIED },
+                 { BUFFER, "d_state", MUSTER_DEVICE, 0, WORD, 2, 0 },
+                 { BUFFER, "d_out", MUSTER_DEVICE, WORD, 0, 2, 0 },
+                 { BUFFER, "out", MUSTER_HOST, WORD, 0, 2, MUSTER_OUTPUT } },
     .stages = { COPY_STAGE("up", "h2d", C_IN, C_D_IN),
                 COPY_STAGE("push", "h2d", C_STATE, C_D_STATE),
                 KERNEL_STAGE("apply", "compute", BIT(C_D_IN) | BIT(C_D_STATE), BIT(C_D_OUT),
@@ -602,11 +606,11 @@ static const struct shape carry_device = {
     .what = "device state that kernels update in place",
     .items = 139 * 17 + 70,
     .unit_items = 139,
-    .buffers = { { "in", MUSTER_HOST, WORD, 0, 3, 0 },
-                 { "d_in", MUSTER_DEVICE, WORD, 0, 3, 0 },
-                 { "state", MUSTER_DEVICE, 0, UNIT_MAX *WORD, 1, MUSTER_CARRIED },
-                 { "d_out", MUSTER_DEVICE, WORD, 0, 3, 0 },
-                 { "out", MUSTER_HOST, WORD, 0, 3, 0 } },
+    .buffers = { { BUFFER, "in", MUSTER_HOST, WORD, 0, 3, 0 },
+                 { BUFFER, "d_in", MUSTER_DEVICE, WORD, 0, 3, 0 },
+                 { BUFFER, "state", MUSTER_DEVICE, 0, UNIT_MAX *WORD, 1, MUSTER_CARRIED },
+                 { BUFFER, "d_out", MUSTER_DEVICE, WORD, 0, 3, 0 },
+                 { BUFFER, "out", MUSTER_HOST, WORD, 0, 3, 0 } },
     .stages = { COPY_STAGE("up", "h2d", S_IN, S_D_IN),
                 KERNEL_STAGE("carry", "compute", BIT(S_D_IN) | BIT(S_STATE),
                              BIT(S_STATE) | BIT(S_D_OUT), SHAPE_CARRY),
@@ -638,11 +642,11 @@ static const struct shape carry_across = {
     .what = "device state that stages on two streams update in turn",
     .items = 131 * 13 + 8,
     .unit_items = 131,
-    .buffers = { { "in", MUSTER_HOST, WORD, 0, 3, 0 },
-                 { "d_in", MUSTER_DEVICE, WORD, 0, 3, 0 },
-                 { "state", MUSTER_DEVICE, 0, UNIT_MAX *WORD, 1, MUSTER_CARRIED },
-                 { "d_out", MUSTER_DEVICE, WORD, 0, 3, 0 },
-                 { "out", MUSTER_HOST, WORD, 0, 3, 0 } },
+    .buffers = { { BUFFER, "in", MUSTER_HOST, WORD, 0, 3, 0 },
+                 { BUFFER, "d_in", MUSTER_DEVICE, WORD, 0, 3, 0 },
+                 { BUFFER, "state", MUSTER_DEVICE, 0, UNIT_MAX *WORD, 1, MUSTER_CARRIED },
+                 { BUFFER, "d_out", MUSTER_DEVICE, WORD, 0, 3, 0 },
+                 { BUFFER, "out", MUSTER_HOST, WORD, 0, 3, 0 } },
     .stages = { COPY_STAGE("up", "h2d", S_IN, S_D_IN),
                 KERNEL_STAGE("carry", "left", BIT(S_D_IN) | BIT(S_STATE),
                              BIT(S_STATE) | BIT(S_D_OUT), SHAPE_CARRY),
@@ -732,8 +736,9 @@ static void serial_chain(const struct shape *shape, const uint32_t *in, struct s
 
 #define HOST_BUFFERS                                                                               \
     {                                                                                              \
-        { "in", MUSTER_HOST, WORD, 0, 3, 0 }, { "mid", MUSTER_HOST, WORD, 0, 2, 0 },               \
-            { "out", MUSTER_HOST, WORD, 0, 2, MUSTER_OUTPUT },                                     \
+        { BUFFER, "in", MUSTER_HOST, WORD, 0, 3, 0 },                                              \
+            { BUFFER, "mid", MUSTER_HOST, WORD, 0, 2, 0 },                                         \
+            { BUFFER, "out", MUSTER_HOST, WORD, 0, 2, MUSTER_OUTPUT },                             \
     }
 
 static const struct shape host_only = {
@@ -806,7 +811,7 @@ static const struct shape added = {
     .stages = { HOST_STAGE("hide", BIT(H_IN), BIT(H_MID), hide, 0),
                 HOST_STAGE("seek", BIT(H_MID), BIT(H_OUT), seek, 0) },
     .output_count = 1,
-    .added = { .from = 1, .to = 0, .distance = 1 },
+    .added = { .size = sizeof(struct muster_edge), .from = 1, .to = 0, .distance = 1 },
     .carries = true,
     .serial = serial_hidden,
 };
@@ -851,12 +856,12 @@ static const struct shape fan_in = {
     .what = "two producers on two streams, joined",
     .items = 163 * 16 + 90,
     .unit_items = 163,
-    .buffers = { { "in", MUSTER_HOST, WORD, 0, 2, 0 },
-                 { "d_in", MUSTER_DEVICE, WORD, 0, 2, 0 },
-                 { "left", MUSTER_DEVICE, WORD, 0, 2, 0 },
-                 { "right", MUSTER_DEVICE, WORD, 0, 3, 0 },
-                 { "d_out", MUSTER_DEVICE, WORD, 0, 2, 0 },
-                 { "out", MUSTER_HOST, WORD, 0, 2, 0 } },
+    .buffers = { { BUFFER, "in", MUSTER_HOST, WORD, 0, 2, 0 },
+                 { BUFFER, "d_in", MUSTER_DEVICE, WORD, 0, 2, 0 },
+                 { BUFFER, "left", MUSTER_DEVICE, WORD, 0, 2, 0 },
+                 { BUFFER, "right", MUSTER_DEVICE, WORD, 0, 3, 0 },
+                 { BUFFER, "d_out", MUSTER_DEVICE, WORD, 0, 2, 0 },
+                 { BUFFER, "out", MUSTER_HOST, WORD, 0, 2, 0 } },
     .stages = { COPY_STAGE("up", "h2d", F_IN, F_D_IN),
                 KERNEL_STAGE("left", "a", BIT(F_D_IN), BIT(F_LEFT), SHAPE_MIX),
                 { .name = "right",
@@ -894,11 +899,11 @@ static const struct shape five_streams = {
     .what = "five stages on five streams",
     .items = 109 * 19 + 1,
     .unit_items = 109,
-    .buffers = { { "in", MUSTER_HOST, WORD, 0, 3, 0 },
-                 { "a", MUSTER_DEVICE, WORD, 0, 2, 0 },
-                 { "b", MUSTER_DEVICE, WORD, 0, 3, 0 },
-                 { "c", MUSTER_DEVICE, WORD, 0, 2, 0 },
-                 { "out", MUSTER_HOST, WORD, 0, 3, 0 } },
+    .buffers = { { BUFFER, "in", MUSTER_HOST, WORD, 0, 3, 0 },
+                 { BUFFER, "a", MUSTER_DEVICE, WORD, 0, 2, 0 },
+                 { BUFFER, "b", MUSTER_DEVICE, WORD, 0, 3, 0 },
+                 { BUFFER, "c", MUSTER_DEVICE, WORD, 0, 2, 0 },
+                 { BUFFER, "out", MUSTER_HOST, WORD, 0, 3, 0 } },
     .stages = { COPY_STAGE("up", "one", V_IN, V_A),
                 KERNEL_STAGE("mix", "two", BIT(V_A), BIT(V_B), SHAPE_MIX),
                 KERNEL_STAGE("update", "three", BIT(V_B), BIT(V_B), SHAPE_UPDATE),
@@ -929,9 +934,9 @@ static const struct shape in_place = {
     .what = "a kernel that reads and writes one buffer",
     .items = 211 * 15 + 33,
     .unit_items = 211,
-    .buffers = { { "in", MUSTER_HOST, WORD, 0, 0, 0 },
-                 { "data", MUSTER_DEVICE, WORD, 0, 0, 0 },
-                 { "out", MUSTER_HOST, WORD, 0, 0, 0 } },
+    .buffers = { { BUFFER, "in", MUSTER_HOST, WORD, 0, 0, 0 },
+                 { BUFFER, "data", MUSTER_DEVICE, WORD, 0, 0, 0 },
+                 { BUFFER, "out", MUSTER_HOST, WORD, 0, 0, 0 } },
     .stages = { COPY_STAGE("up", "h2d", P_IN, P_DATA),
                 KERNEL_STAGE("update", "compute", BIT(P_DATA), BIT(P_DATA), SHAPE_UPDATE),
                 COPY_STAGE("down", "d2h", P_DATA, P_OUT) },
@@ -974,9 +979,9 @@ static const struct shape skip = {
     .what = "a stage that has nothing to do for some units",
     .items = 157 * 20 + 17,
     .unit_items = 157,
-    .buffers = { { "in", MUSTER_HOST, WORD, 0, 3, 0 },
-                 { "data", MUSTER_DEVICE, WORD, 0, 3, 0 },
-                 { "out", MUSTER_HOST, WORD, 0, 3, 0 } },
+    .buffers = { { BUFFER, "in", MUSTER_HOST, WORD, 0, 3, 0 },
+                 { BUFFER, "data", MUSTER_DEVICE, WORD, 0, 3, 0 },
+                 { BUFFER, "out", MUSTER_HOST, WORD, 0, 3, 0 } },
     .stages = { COPY_STAGE("up", "h2d", P_IN, P_DATA),
                 { .name = "some",
                   .stream = "compute",
@@ -1026,7 +1031,8 @@ static const struct shape generator = {
     .what = "no input: items are made on the device",
     .items = 167 * 14 + 21,
     .unit_items = 167,
-    .buffers = { { "d_out", MUSTER_DEVICE, WORD, 0, 2, 0 }, { "out", MUSTER_HOST, WORD, 0, 2, 0 } },
+    .buffers = { { BUFFER, "d_out", MUSTER_DEVICE, WORD, 0, 2, 0 },
+                 { BUFFER, "out", MUSTER_HOST, WORD, 0, 2, 0 } },
     .stages = { { .name = "generate",
                   .stream = "compute",
                   .writes = BIT(G_D_OUT),
@@ -1076,11 +1082,11 @@ static const struct shape two_outputs = {
     .what = "two outputs, one of a fixed size",
     .items = 149 * 16 + 80,
     .unit_items = 149,
-    .buffers = { { "in", MUSTER_HOST, WORD, 0, 2, 0 },
-                 { "d_in", MUSTER_DEVICE, WORD, 0, 2, 0 },
-                 { "d_out", MUSTER_DEVICE, WORD, 0, 2, 0 },
-                 { "out", MUSTER_HOST, WORD, 0, 2, MUSTER_OUTPUT },
-                 { "sum", MUSTER_HOST, 0, WORD, 3, MUSTER_OUTPUT } },
+    .buffers = { { BUFFER, "in", MUSTER_HOST, WORD, 0, 2, 0 },
+                 { BUFFER, "d_in", MUSTER_DEVICE, WORD, 0, 2, 0 },
+                 { BUFFER, "d_out", MUSTER_DEVICE, WORD, 0, 2, 0 },
+                 { BUFFER, "out", MUSTER_HOST, WORD, 0, 2, MUSTER_OUTPUT },
+                 { BUFFER, "sum", MUSTER_HOST, 0, WORD, 3, MUSTER_OUTPUT } },
     .stages = { COPY_STAGE("up", "h2d", T_IN, T_D_IN),
                 KERNEL_STAGE("mix", "compute", BIT(T_D_IN), BIT(T_D_OUT), SHAPE_MIX),
                 COPY_STAGE("down", "d2h", T_D_OUT, T_OUT),
@@ -1162,12 +1168,13 @@ static muster_status make_pipeline(struct shape_run *run, enum shape_forms forms
                                    enum muster_schedule schedule, struct muster_error *err)
 {
     const struct shape *shape = run->shape;
-    struct muster_stage stages[SHAPE_STAGES_MAX] = { { .name = NULL } };
+    struct muster_stage stages[SHAPE_STAGES_MAX] = { { .size = sizeof *stages, .name = NULL } };
     uint32_t count = shape_stage_count(shape);
     for (uint32_t i = 0; i < count; i++) {
         const struct shape_stage *stage = &shape->stages[i];
         run->users[i] = (struct shape_user){ run, i };
-        stages[i] = (struct muster_stage){ .name = stage->name,
+        stages[i] = (struct muster_stage){ .size = sizeof *stages,
+                                           .name = stage->name,
                                            .stream = stage->stream,
                                            .reads = stage->reads,
                                            .writes = stage->writes,
@@ -1289,10 +1296,11 @@ struct muster_job_desc shape_job(struct shape_run *run, enum shape_input input, 
                                     .items = shape->items,
                                     .sink = take,
                                     .sink_user = run,
-                                    .options = { .size = sizeof desc.options,
-                                                 .devices = devices,
-                                                 .unit_items = shape->unit_items,
-                                                 .kept_max = shape->keeps } };
+                                    .options = &run->how };
+    run->how = (struct muster_run_options){ .size = sizeof run->how,
+                                            .devices = devices,
+                                            .unit_items = shape->unit_items,
+                                            .kept_max = shape->keeps };
     if (!shape->has_no_input && input == SHAPE_FROM_ARRAY)
         desc.input = run->in;
     if (!shape->has_no_input && input == SHAPE_FROM_SOURCE) {

@@ -90,6 +90,7 @@ struct shape_user {
 struct shape_run {
     const struct shape *shape;
     struct muster *m;
+    struct muster_run_options how; /* of the next job */
     struct muster_kernel *kernels[SHAPE_KERNEL_COUNT];
     struct muster_pipeline *pipeline;
     struct shape_user users[SHAPE_STAGES_MAX];

@@ -34,7 +34,7 @@ static struct muster_job *start(struct shape_run *run, enum shape_input input)
 static struct muster_report end(struct shape_run *run, struct muster_job *job)
 {
     char why[WHY_BYTES];
-    struct muster_report report = { .size = sizeof report };
+    struct muster_report report = full_report();
     MUST(muster_job_wait(job, &report, &problem));
     shape_release_kept(run);
     muster_job_destroy(job);

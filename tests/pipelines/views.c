@@ -61,7 +61,7 @@ static struct {
 static muster_status produce(struct muster_unit *unit, void *user)
 {
     (void)user;
-    struct muster_view view;
+    struct muster_view view = { .size = sizeof view };
     uint64_t begin, end;
     muster_unit_range(unit, &begin, &end);
     muster_status status = muster_unit_view(unit, D_OUT, &view, NULL);
@@ -79,7 +79,7 @@ static muster_status produce(struct muster_unit *unit, void *user)
 static muster_status look(struct muster_unit *unit, void *user)
 {
     (void)user;
-    struct muster_view view;
+    struct muster_view view = { .size = sizeof view };
     struct muster_error err = { .size = sizeof err };
     uint64_t begin, end;
     muster_unit_range(unit, &begin, &end);
@@ -103,34 +103,20 @@ static muster_status look(struct muster_unit *unit, void *user)
 static muster_status run_pipeline(struct muster *m)
 {
     const struct muster_buffer buffers[] = {
-        { "in", MUSTER_HOST, sizeof(uint32_t), 0, 2, 0 },
-        { "d_in", MUSTER_DEVICE, sizeof(uint32_t), 0, 2, 0 },
-        { "d_out", MUSTER_DEVICE, sizeof(uint32_t), 0, 2, 0 },
-        { "d_seen", MUSTER_DEVICE, sizeof(uint32_t), 0, 2, 0 },
-        { "out", MUSTER_HOST, sizeof(uint32_t), 0, 2, 0 },
+        { sizeof *buffers, "in", MUSTER_HOST, sizeof(uint32_t), 0, 2, 0 },
+        { sizeof *buffers, "d_in", MUSTER_DEVICE, sizeof(uint32_t), 0, 2, 0 },
+        { sizeof *buffers, "d_out", MUSTER_DEVICE, sizeof(uint32_t), 0, 2, 0 },
+        { sizeof *buffers, "d_seen", MUSTER_DEVICE, sizeof(uint32_t), 0, 2, 0 },
+        { sizeof *buffers, "out", MUSTER_HOST, sizeof(uint32_t), 0, 2, 0 },
     };
     const struct muster_stage stages[] = {
-        { .name = "up",
-          .stream = "h2d",
-          .reads = BIT(IN),
-          .writes = BIT(D_IN),
+        { sizeof *stages, "up", "h2d", .reads = BIT(IN), .writes = BIT(D_IN),
           .flags = MUSTER_COPY },
-        { .name = "produce",
-          .stream = "compute",
-          .reads = BIT(D_IN),
-          .writes = BIT(D_OUT),
-          .run = produce,
+        { sizeof *stages, "produce", "compute", .reads = BIT(D_IN), .writes = BIT(D_OUT),
+          .run = produce, .kernel = shared.fill },
+        { sizeof *stages, "look", "beside", .reads = BIT(D_IN), .writes = BIT(D_SEEN), .run = look,
           .kernel = shared.fill },
-        { .name = "look",
-          .stream = "beside",
-          .reads = BIT(D_IN),
-          .writes = BIT(D_SEEN),
-          .run = look,
-          .kernel = shared.fill },
-        { .name = "down",
-          .stream = "d2h",
-          .reads = BIT(D_OUT),
-          .writes = BIT(OUT),
+        { sizeof *stages, "down", "d2h", .reads = BIT(D_OUT), .writes = BIT(OUT),
           .flags = MUSTER_COPY },
     };
     static uint32_t in[ITEMS], out[ITEMS];
@@ -143,12 +129,13 @@ static muster_status run_pipeline(struct muster *m)
                                           .items = ITEMS,
                                           .input = in,
                                           .output = out,
-                                          .options = { .size = sizeof desc.options,
-                                                       .unit_items = UNIT } };
+                                          .options = &(struct muster_run_options){
+                                              .size = sizeof(struct muster_run_options),
+                                              .unit_items = UNIT } };
     MUST(muster_start(m, &desc, &job, &problem));
     muster_status status = muster_job_wait(job, NULL, &problem);
     /* The unit is there for as long as the job is, and knows that its callback is over. */
-    struct muster_view view;
+    struct muster_view view = { .size = sizeof view };
     if (shared.unit) {
         shared.wrong += muster_unit_view(shared.unit, D_SEEN, &view, NULL) != MUSTER_E_STALE;
         shared.wrong += muster_unit_set_bytes(shared.unit, D_SEEN, 1, NULL) != MUSTER_E_STALE;
@@ -191,7 +178,7 @@ enum { H_IN, H_OUT };
 static muster_status check_host(struct muster_unit *unit, void *user)
 {
     (void)user;
-    struct muster_view in, out;
+    struct muster_view in = { .size = sizeof in }, out = { .size = sizeof out };
     uint64_t begin, end;
     muster_unit_range(unit, &begin, &end);
     shared.wrong += muster_unit_view(unit, H_IN, &in, NULL) != MUSTER_OK || !in.host;
@@ -217,9 +204,12 @@ static void host_stages_see_host_memory_and_set_sizes(void)
 {
     struct muster *m = set_up(false);
     static uint32_t in[ITEMS];
-    const struct muster_buffer buffers[] = { { "in", MUSTER_HOST, sizeof *in, 0, 2, 0 },
-                                             { "out", MUSTER_HOST, sizeof *in, 0, 2, 0 } };
-    const struct muster_stage stage = { .name = "check",
+    const struct muster_buffer buffers[] = {
+        { sizeof *buffers, "in", MUSTER_HOST, sizeof *in, 0, 2, 0 },
+        { sizeof *buffers, "out", MUSTER_HOST, sizeof *in, 0, 2, 0 }
+    };
+    const struct muster_stage stage = { .size = sizeof stage,
+                                        .name = "check",
                                         .stream = "host",
                                         .reads = BIT(H_IN),
                                         .writes = BIT(H_OUT),
@@ -232,10 +222,11 @@ static void host_stages_see_host_memory_and_set_sizes(void)
                                           .items = 5 * UNIT,
                                           .input = in,
                                           .sink = check_sizes,
-                                          .options = { .size = sizeof desc.options,
-                                                       .unit_items = UNIT,
-                                                       /* one unit after the other */
-                                                       .depth = 1 } };
+                                          .options = &(struct muster_run_options){
+                                              .size = sizeof(struct muster_run_options),
+                                              .unit_items = UNIT,
+                                              /* one unit after the other */
+                                              .depth = 1 } };
     MUST(muster_start(m, &desc, &job, &problem));
     MUST(muster_job_wait(job, NULL, &problem));
     muster_job_destroy(job);

@@ -83,7 +83,7 @@ static char *print_answer(const struct trial *trial, size_t *bytes)
     for (size_t i = 0; i < r->failed_count; i++)
         fprintf(out, "%" PRIu64 "-%" PRIu64 "\n", r->failed[i].begin, r->failed[i].end);
     for (size_t i = 0; i < r->device_count; i++) {
-        const struct muster_simulation_device *d = &r->devices[i];
+        const struct muster_simulation_device *d = r->devices[i];
         fprintf(out, "%s %s %s %s %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", d->id,
                 d->name, d->refused ? d->refused : "-", d->health, d->items, d->units, d->retries,
                 d->busy_ns);
@@ -158,7 +158,7 @@ static void judge_spans(const struct storm *storm, const struct trial *trial,
         covered += done[i].end - done[i].begin;
     }
     for (size_t i = 0; i < trial->result->device_count; i++)
-        credited += trial->result->devices[i].items;
+        credited += trial->result->devices[i]->items;
     expect(finding, covered == credited,
            "spans cover %" PRIu64 " items, devices are credited with %" PRIu64, covered, credited);
     expect(finding, trial->result->items_delivered <= covered, "more was delivered than was done");
@@ -193,8 +193,8 @@ static void judge_losses(const struct storm *storm, const struct trial *trial,
                 is_gone || is_launched || (fault->at_launch == 0 && fault->at_ns < r->makespan_ns);
         }
         expect(finding,
-               !is_gone || r->devices[i].refused || strcmp(r->devices[i].health, "lost") == 0,
-               "%s has gone and is said to be %s", r->devices[i].id, r->devices[i].health);
+               !is_gone || r->devices[i]->refused || strcmp(r->devices[i]->health, "lost") == 0,
+               "%s has gone and is said to be %s", r->devices[i]->id, r->devices[i]->health);
     }
 }
 
@@ -250,7 +250,8 @@ static bool has_reason(const struct storm *storm, const struct trial *trial)
     const struct muster_simulation *r = trial->result;
     bool none_left = true;
     for (size_t i = 0; i < r->device_count; i++)
-        none_left = none_left && (r->devices[i].refused || strcmp(r->devices[i].health, "ok") != 0);
+        none_left =
+            none_left && (r->devices[i]->refused || strcmp(r->devices[i]->health, "ok") != 0);
     if (none_left)
         return true;
     for (size_t i = 0; i < trial->span_count; i++) {
@@ -310,8 +311,8 @@ static void judge_answer(const struct storm *storm, const struct trial *trial,
     expect(finding, storm->job.window == 0 || r->window_max <= storm->job.window,
            "%" PRIu64 " items in a window of %" PRIu64, r->window_max, storm->job.window);
     for (size_t i = 0; i < r->device_count; i++)
-        expect(finding, r->devices[i].busy_ns <= r->makespan_ns,
-               "%s was busy for longer than the job took", r->devices[i].id);
+        expect(finding, r->devices[i]->busy_ns <= r->makespan_ns,
+               "%s was busy for longer than the job took", r->devices[i]->id);
     judge_spans(storm, trial, finding);
     judge_losses(storm, trial, finding);
     expect(finding, r->status == MUSTER_OK || has_faults(storm), "a job failed in fair weather");

@@ -44,8 +44,8 @@ static struct outcome outcome_of(const char *text)
         if (makespan_ms > outcome.makespan_ms_max)
             outcome.makespan_ms_max = makespan_ms;
         for (size_t i = 0; i < result->device_count; i++) {
-            double busy = (double)result->devices[i].busy_ns / (double)result->makespan_ns;
-            if (strcmp(result->devices[i].health, "ok") == 0 && busy < outcome.busy_least)
+            double busy = (double)result->devices[i]->busy_ns / (double)result->makespan_ns;
+            if (strcmp(result->devices[i]->health, "ok") == 0 && busy < outcome.busy_least)
                 outcome.busy_least = busy;
         }
         muster_simulation_destroy(result);
@@ -158,7 +158,7 @@ static void a_device_that_is_lost_from_the_start_is_given_nothing(void)
         "{\"items_per_s\":1000}],\"job\":{\"items\":5}}",
         1);
     CHECK_STATUS(MUSTER_OK, result->status);
-    CHECK_TEXT("lost", result->devices[0].health);
+    CHECK_TEXT("lost", result->devices[0]->health);
     CHECK_EQUAL(0, result->retries);
     CHECK_EQUAL(5000000, result->makespan_ns);
     muster_simulation_destroy(result);

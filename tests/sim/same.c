@@ -63,7 +63,7 @@ static void add_answer(struct sha256 *hash, const struct muster_simulation *answ
         add_number(hash, answer->failed[i].end);
     }
     for (size_t i = 0; i < answer->device_count; i++) {
-        const struct muster_simulation_device *device = &answer->devices[i];
+        const struct muster_simulation_device *device = answer->devices[i];
         sha256_add_text(hash, device->id);
         sha256_add_text(hash, device->name);
         sha256_add_text(hash, device->refused ? device->refused : "");

@@ -16,7 +16,7 @@
 #define DEPTH_MAX 4
 #define BOOK_MAX (LANES_MAX * DEPTH_MAX * 4)
 #define LEAVING_MAX 4
-#define UNITS_MAX (LANES_MAX * DEPTH_MAX + 20)
+#define UNITS_MAX (2 * LANES_MAX * DEPTH_MAX + 21)
 /* In peace, a job that can be done is done by then; one that cannot may take a day for each lane. */
 #define PEACE_MAX_NS UINT64_C(3600000000000)
 
@@ -110,8 +110,15 @@ static void begin_walk(uint64_t seed)
     w.options.unit_items *= w.options.grain > 1 ? w.options.grain : 1;
     w.options.unit_max *= w.options.grain > 1 ? w.options.grain : 1;
     w.options.window *= w.options.grain > 1 ? w.options.grain : 1;
+    if (seed % 4 > 1 && !w.options.tolerant) {
+        w.options.output = seed % 4 == 2 ? JOB_OUTPUT_DIRECT : JOB_OUTPUT_CUTS;
+        w.options.units_max += lanes * depth + 1;
+    }
     EXPECT(job_bytes(&w.options) > 0 && job_bytes(&w.options) <= sizeof memory);
     w.job = job_init(memory, &w.options, 0);
+    for (uint32_t i = 0; i < lanes && w.options.output != JOB_OUTPUT_SLOTS; i++)
+        if ((seed / 8 + i) % 3 > 0)
+            job_lane_set_direct(w.job, i);
     w.end = w.options.supplied && one_in(2) ? below(w.options.items + 1) : w.options.items;
     w.supply = w.options.supplied ? 0 : w.options.items;
     for (uint32_t i = 0; i < lanes; i++)
@@ -120,6 +127,18 @@ static void begin_walk(uint64_t seed)
 }
 
 /* The calls. */
+
+/* Whether a direct attempt that may still write is at some of these items. */
+static bool is_being_written(struct muster_range range)
+{
+    for (uint32_t i = 0; i < BOOK_MAX; i++) {
+        const struct entry *e = &w.book[i];
+        if (e->phase == KICKED && e->claim.is_direct && job_is_out(w.job, e->claim.ticket) &&
+            e->claim.range.begin < range.end && range.begin < e->claim.range.end)
+            return true;
+    }
+    return false;
+}
 
 static void claim(uint32_t lane)
 {
@@ -142,6 +161,8 @@ static void claim(uint32_t lane)
     EXPECT(got.range.end <= w.supply && got.range.begin >= w.needed);
     for (uint64_t i = got.range.begin; i < got.range.end; i++)
         EXPECT(!w.is_accepted[i] && !w.is_given_up[i]);
+    EXPECT(!got.is_direct || !is_being_written(got.range));
+    EXPECT(w.options.output != JOB_OUTPUT_CUTS || !is_being_written(got.range));
     *entry = (struct entry){ got, CLAIMED, lane, false };
 }
 
@@ -159,24 +180,56 @@ static void kick(struct entry *entry)
         entry->phase = is_started ? KICKED : STALE;
 }
 
+/* How far an attempt got that did not end well. */
+static uint64_t draw_done(const struct entry *entry)
+{
+    uint64_t items = entry->claim.range.end - entry->claim.range.begin, done = below(items + 1);
+    if (w.options.output != JOB_OUTPUT_CUTS || !entry->claim.is_direct)
+        return 0;
+    if (one_in(30))
+        return JOB_DONE_UNKNOWN;
+    return w.options.grain > 1 && done < items ? done - done % w.options.grain : done;
+}
+
+/* What an attempt has done in place is the unit's result, and the rest another's. */
+static struct muster_range done_part(const struct entry *entry, uint64_t done)
+{
+    struct muster_range range = entry->claim.range;
+    if (done <= range.end - range.begin)
+        range.end = range.begin + done;
+    return range;
+}
+
 static void finish(struct entry *entry, enum job_end end)
 {
+    bool cuts = w.options.output == JOB_OUTPUT_CUTS && entry->claim.is_direct;
+    uint64_t items = entry->claim.range.end - entry->claim.range.begin,
+             done = end == JOB_END_OK || !cuts ? 0 : draw_done(entry);
     bool was_out = job_is_out(w.job, entry->claim.ticket);
+    bool was_running = job_state(w.job) == JOB_RUNNING;
     bool is_last_try = job_is_last_try(w.job, entry->claim.ticket);
-    enum job_verdict verdict = job_finish(w.job, entry->claim.ticket, end, w.now_ns);
+    enum job_verdict verdict = job_finish_at(w.job, entry->claim.ticket, end, done, w.now_ns);
     EXPECT(was_out || verdict == JOB_LATE);
     EXPECT(entry->phase != STALE || !was_out);
     if (end == JOB_END_DEVICE && was_out)
         w.is_lost[entry->lane] = true;
-    EXPECT(verdict != JOB_ACCEPTED || (end == JOB_END_OK && entry->phase == KICKED));
+    bool is_all = end == JOB_END_OK || (cuts && done == items);
+    EXPECT(verdict != JOB_ACCEPTED || (is_all && entry->phase == KICKED));
     EXPECT(verdict != JOB_REFUSED || (job_state(w.job) != JOB_RUNNING && !w.options.tolerant));
     EXPECT(verdict != JOB_GIVEN_UP || (end != JOB_END_OK && w.options.tolerant));
     EXPECT(end != JOB_END_DROPPED || verdict == JOB_LATE);
-    if (is_last_try && end == JOB_END_UNIT && job_state(w.job) != JOB_CANCELLED)
+    if (is_last_try && end == JOB_END_UNIT && !is_all && was_running)
         EXPECT(verdict == (w.options.tolerant ? JOB_GIVEN_UP : JOB_REFUSED));
+    struct muster_range range = entry->claim.range;
+    bool is_cut =
+        cuts && done > 0 && done < items && (verdict == JOB_AGAIN || verdict == JOB_REFUSED);
+    if (is_cut) {
+        range = done_part(entry, done);
+        verdict = JOB_ACCEPTED;
+    }
     if (verdict == JOB_ACCEPTED)
-        w.accepted[entry->claim.unit] = entry->claim.range;
-    for (uint64_t i = entry->claim.range.begin; i < entry->claim.range.end; i++) {
+        w.accepted[entry->claim.unit] = range;
+    for (uint64_t i = range.begin; i < range.end; i++) {
         if (verdict != JOB_ACCEPTED && verdict != JOB_GIVEN_UP)
             break;
         EXPECT(!w.is_accepted[i] && !w.is_given_up[i]);
@@ -200,6 +253,7 @@ static void take_result(void)
     EXPECT(!has_failed || w.options.tolerant);
     EXPECT(has_failed ||
            (w.accepted[unit].begin == range.begin && w.accepted[unit].end == range.end));
+    EXPECT(!is_being_written(range));
     for (uint64_t i = range.begin; i < range.end; i++) {
         EXPECT(w.is_accepted[i] != has_failed && !w.is_delivered[i]);
         EXPECT(has_failed || !w.is_given_up[i]);
@@ -261,6 +315,12 @@ static void hold_up(uint32_t lane, bool is_held_up)
 /* A lane that looks for what is wrong with a unit runs parts of it, as long as it may. */
 static void restart(struct entry *entry)
 {
+    bool cuts = w.options.output == JOB_OUTPUT_CUTS && entry->claim.is_direct;
+    if (cuts && entry->phase == KICKED && !entry->is_silent && job_state(w.job) == JOB_RUNNING &&
+        job_should_stop(w.job, entry->claim.ticket)) {
+        finish(entry, JOB_END_STOPPED);
+        return;
+    }
     bool may_go_on = job_restart(w.job, entry->claim.ticket, w.now_ns);
     EXPECT(!may_go_on || (entry->phase == KICKED && job_state(w.job) == JOB_RUNNING));
     if (!may_go_on && entry->phase == KICKED && !entry->is_silent)

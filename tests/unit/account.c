@@ -84,26 +84,16 @@ static void close_bench(void)
 static void make_three(muster_kernel_function function, uint32_t slots_in, uint32_t slots)
 {
     const struct muster_buffer buffers[] = {
-        [IN] = { "in", MUSTER_HOST, 8, 0, slots, MUSTER_INPUT },
-        [D_IN] = { "d_in", MUSTER_DEVICE, 8, 0, slots_in, 0 },
-        [D_OUT] = { "d_out", MUSTER_DEVICE, 8, 0, slots, 0 },
-        [OUT] = { "out", MUSTER_HOST, 8, 0, slots, MUSTER_OUTPUT },
+        [IN] = { sizeof *buffers, "in", MUSTER_HOST, 8, 0, slots, MUSTER_INPUT },
+        [D_IN] = { sizeof *buffers, "d_in", MUSTER_DEVICE, 8, 0, slots_in, 0 },
+        [D_OUT] = { sizeof *buffers, "d_out", MUSTER_DEVICE, 8, 0, slots, 0 },
+        [OUT] = { sizeof *buffers, "out", MUSTER_HOST, 8, 0, slots, MUSTER_OUTPUT },
     };
     const struct muster_stage stages[] = {
-        { .name = "up",
-          .stream = "up",
-          .reads = BIT(IN),
-          .writes = BIT(D_IN),
-          .flags = MUSTER_COPY },
-        { .name = "work",
-          .stream = "work",
-          .reads = BIT(D_IN),
-          .writes = BIT(D_OUT),
+        { sizeof *stages, "up", "up", .reads = BIT(IN), .writes = BIT(D_IN), .flags = MUSTER_COPY },
+        { sizeof *stages, "work", "work", .reads = BIT(D_IN), .writes = BIT(D_OUT),
           .kernel = kernel_of(bench.m, function) },
-        { .name = "down",
-          .stream = "down",
-          .reads = BIT(D_OUT),
-          .writes = BIT(OUT),
+        { sizeof *stages, "down", "down", .reads = BIT(D_OUT), .writes = BIT(OUT),
           .flags = MUSTER_COPY },
     };
     MUST(muster_pipeline_create(bench.m, buffers, COUNT_OF(buffers), stages, COUNT_OF(stages), NULL,
@@ -112,7 +102,7 @@ static void make_three(muster_kernel_function function, uint32_t slots_in, uint3
 
 static muster_status think(struct muster_unit *unit, void *user)
 {
-    struct muster_view from, to;
+    struct muster_view from = { .size = sizeof from }, to = { .size = sizeof to };
     MUST(muster_unit_view(unit, 2, &from, &problem));
     MUST(muster_unit_view(unit, 3, &to, &problem));
     memcpy(to.host, from.host, from.bytes);
@@ -125,24 +115,20 @@ static muster_status think(struct muster_unit *unit, void *user)
 static void make_with_host(bool is_slow)
 {
     const struct muster_buffer buffers[] = {
-        { "in", MUSTER_HOST, 8, 0, 2, MUSTER_INPUT },
-        { "d_in", MUSTER_DEVICE, 8, 0, 2, 0 },
-        { "half", MUSTER_HOST, 8, 0, 2, 0 },
-        { "whole", MUSTER_HOST, 8, 0, 2, 0 },
-        { "d_out", MUSTER_DEVICE, 8, 0, 2, 0 },
-        { "out", MUSTER_HOST, 8, 0, 2, MUSTER_OUTPUT },
+        { sizeof *buffers, "in", MUSTER_HOST, 8, 0, 2, MUSTER_INPUT },
+        { sizeof *buffers, "d_in", MUSTER_DEVICE, 8, 0, 2, 0 },
+        { sizeof *buffers, "half", MUSTER_HOST, 8, 0, 2, 0 },
+        { sizeof *buffers, "whole", MUSTER_HOST, 8, 0, 2, 0 },
+        { sizeof *buffers, "d_out", MUSTER_DEVICE, 8, 0, 2, 0 },
+        { sizeof *buffers, "out", MUSTER_HOST, 8, 0, 2, MUSTER_OUTPUT },
     };
     const struct muster_stage stages[] = {
-        { .name = "up", .stream = "a", .reads = BIT(0), .writes = BIT(1), .flags = MUSTER_COPY },
-        { .name = "back", .stream = "b", .reads = BIT(1), .writes = BIT(2), .flags = MUSTER_COPY },
-        { .name = "think",
-          .stream = "host",
-          .reads = BIT(2),
-          .writes = BIT(3),
-          .run = think,
+        { sizeof *stages, "up", "a", .reads = BIT(0), .writes = BIT(1), .flags = MUSTER_COPY },
+        { sizeof *stages, "back", "b", .reads = BIT(1), .writes = BIT(2), .flags = MUSTER_COPY },
+        { sizeof *stages, "think", "host", .reads = BIT(2), .writes = BIT(3), .run = think,
           .user = is_slow ? &bench : NULL },
-        { .name = "again", .stream = "a", .reads = BIT(3), .writes = BIT(4), .flags = MUSTER_COPY },
-        { .name = "down", .stream = "b", .reads = BIT(4), .writes = BIT(5), .flags = MUSTER_COPY },
+        { sizeof *stages, "again", "a", .reads = BIT(3), .writes = BIT(4), .flags = MUSTER_COPY },
+        { sizeof *stages, "down", "b", .reads = BIT(4), .writes = BIT(5), .flags = MUSTER_COPY },
     };
     MUST(muster_pipeline_create(bench.m, buffers, COUNT_OF(buffers), stages, COUNT_OF(stages), NULL,
                                 &bench.pipeline, &problem));
@@ -150,13 +136,13 @@ static void make_with_host(bool is_slow)
 
 static struct muster_job *start_bench(uint64_t items, uint32_t depth, int account)
 {
-    return start(bench.m,
-                 &(struct muster_job_desc){ .size = sizeof(struct muster_job_desc),
-                                            .items = items,
-                                            .pipeline = bench.pipeline,
-                                            .input = bench.in,
-                                            .output = bench.out,
-                                            .options = { .size = sizeof(struct muster_run_options),
+    return start(bench.m, &(struct muster_job_desc){ .size = sizeof(struct muster_job_desc),
+                                                     .items = items,
+                                                     .pipeline = bench.pipeline,
+                                                     .input = bench.in,
+                                                     .output = bench.out,
+                                                     .options = &(struct muster_run_options){
+                                                         .size = sizeof(struct muster_run_options),
                                                          .unit_items = UNIT,
                                                          .depth = depth,
                                                          .account = account } });
@@ -262,13 +248,13 @@ static void a_slow_source_is_no_stall(void)
     make_three(pass_on, 2, 2);
     for (int tries = 0; tries < 5 && others_ns >= UNITS * SLEEP_NS / 4; tries++) {
         struct muster_job *job =
-            start(bench.m,
-                  &(struct muster_job_desc){ .size = sizeof(struct muster_job_desc),
-                                             .items = ITEMS,
-                                             .pipeline = bench.pipeline,
-                                             .source = supply_late,
-                                             .output = bench.out,
-                                             .options = { .size = sizeof(struct muster_run_options),
+            start(bench.m, &(struct muster_job_desc){ .size = sizeof(struct muster_job_desc),
+                                                      .items = ITEMS,
+                                                      .pipeline = bench.pipeline,
+                                                      .source = supply_late,
+                                                      .output = bench.out,
+                                                      .options = &(struct muster_run_options){
+                                                          .size = sizeof(struct muster_run_options),
                                                           .unit_items = UNIT,
                                                           .account = 1 } });
         MUST(muster_job_wait(job, NULL, &problem));
@@ -441,28 +427,16 @@ static void make_twice(void)
 {
     struct muster_kernel *kernel = kernel_of(bench.m, pass_on);
     const struct muster_buffer buffers[] = {
-        [IN] = { "in", MUSTER_HOST, 8, 0, 2, MUSTER_INPUT },
-        [D_IN] = { "d_in", MUSTER_DEVICE, 8, 0, 2, 0 },
-        [D_OUT] = { "d_out", MUSTER_DEVICE, 8, 0, 2, 0 },
-        [OUT] = { "out", MUSTER_HOST, 8, 0, 2, MUSTER_OUTPUT },
+        [IN] = { sizeof *buffers, "in", MUSTER_HOST, 8, 0, 2, MUSTER_INPUT },
+        [D_IN] = { sizeof *buffers, "d_in", MUSTER_DEVICE, 8, 0, 2, 0 },
+        [D_OUT] = { sizeof *buffers, "d_out", MUSTER_DEVICE, 8, 0, 2, 0 },
+        [OUT] = { sizeof *buffers, "out", MUSTER_HOST, 8, 0, 2, MUSTER_OUTPUT },
     };
     const struct muster_stage stages[] = {
-        { .name = "up",
-          .stream = "a",
-          .reads = BIT(IN),
-          .writes = BIT(D_IN),
-          .flags = MUSTER_COPY },
-        { .name = "twice",
-          .stream = "b",
-          .reads = BIT(D_IN),
-          .writes = BIT(D_OUT),
-          .run = launch_twice,
-          .user = kernel,
-          .kernel = kernel },
-        { .name = "down",
-          .stream = "a",
-          .reads = BIT(D_OUT),
-          .writes = BIT(OUT),
+        { sizeof *stages, "up", "a", .reads = BIT(IN), .writes = BIT(D_IN), .flags = MUSTER_COPY },
+        { sizeof *stages, "twice", "b", .reads = BIT(D_IN), .writes = BIT(D_OUT),
+          .run = launch_twice, .user = kernel, .kernel = kernel },
+        { sizeof *stages, "down", "a", .reads = BIT(D_OUT), .writes = BIT(OUT),
           .flags = MUSTER_COPY },
     };
     MUST(muster_pipeline_create(bench.m, buffers, COUNT_OF(buffers), stages, COUNT_OF(stages), NULL,

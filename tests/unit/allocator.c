@@ -43,7 +43,7 @@ static void what_is_taken_is_zeroed_and_goes_back_with_its_size(void)
     } cases[] = { { 3, 40, 120 }, { 40, 3, 120 }, { 1, 1, 1 }, { 0, 8, 1 }, { 8, 0, 1 } };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct hook hook = { .taken = 0 };
-        const struct muster_allocator allocator = { take, give, &hook };
+        const struct muster_allocator allocator = { sizeof allocator, take, give, &hook };
         unsigned char *memory = allocator_take(&allocator, cases[i].count, cases[i].size);
         CHECK(memory);
         CHECK_EQUAL(cases[i].total, hook.taken);
@@ -60,7 +60,7 @@ static void what_is_taken_is_zeroed_and_goes_back_with_its_size(void)
 static void nothing_is_given_back_for_nothing(void)
 {
     struct hook hook = { .taken = 0 };
-    const struct muster_allocator allocator = { take, give, &hook };
+    const struct muster_allocator allocator = { sizeof allocator, take, give, &hook };
     allocator_give(&allocator, NULL, 3, 4);
     CHECK_EQUAL(0, hook.given);
 }
@@ -68,7 +68,7 @@ static void nothing_is_given_back_for_nothing(void)
 static void what_cannot_be_is_not_asked_for(void)
 {
     struct hook hook = { .taken = 4711, .is_empty = true };
-    const struct muster_allocator allocator = { take, give, &hook };
+    const struct muster_allocator allocator = { sizeof allocator, take, give, &hook };
     CHECK(!allocator_take(&allocator, SIZE_MAX / 2, 3));
     CHECK(!allocator_take(&allocator, SIZE_MAX, 1));
     CHECK_EQUAL(4711, hook.taken);

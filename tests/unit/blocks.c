@@ -519,7 +519,8 @@ static void between_begin_and_end_others_are_told_busy(void)
     muster_device device = find(m, "cpu:0");
     muster_stream a = acquire(m, device), b = acquire(m, device);
     muster_block block = allocate(m, a, 64), apart = allocate(m, a, 64);
-    const struct muster_use write = { block, MUSTER_WRITES }, read = { block, MUSTER_READS };
+    const struct muster_use write = MUSTER_USE(block, MUSTER_WRITES),
+                            read = MUSTER_USE(block, MUSTER_READS);
     MUST(muster_block_begin(m, a, &write, 1, &problem));
     CHECK_STATUS(MUSTER_E_BUSY, muster_fill(m, b, block, 0, 1, 64, &problem));
     CHECK_STATUS(MUSTER_E_BUSY, muster_block_begin(m, b, &read, 1, &problem));
@@ -529,7 +530,7 @@ static void between_begin_and_end_others_are_told_busy(void)
     MUST(muster_fill(m, b, apart, 0, 1, 64, &problem));
     /* Ends that do not match. */
     CHECK_STATUS(MUSTER_E_INVALID, muster_block_end(m, b, &write, 1, &problem));
-    const struct muster_use other = { apart, MUSTER_WRITES };
+    const struct muster_use other = MUSTER_USE(apart, MUSTER_WRITES);
     CHECK_STATUS(MUSTER_E_INVALID, muster_block_end(m, a, &other, 1, &problem));
     CHECK_STATUS(MUSTER_E_INVALID, muster_block_end(m, a, &read, 1, &problem));
     CHECK_STATUS(MUSTER_E_INVALID, muster_block_end(m, a, NULL, 1, &problem));
@@ -545,10 +546,11 @@ static void an_end_names_all_that_was_begun_together(void)
 {
     struct muster *m = open_plain();
     muster_stream stream = acquire(m, find(m, "cpu:0"));
-    struct muster_use uses[3] = { { { 0, 0 }, MUSTER_WRITES }, { { 0, 0 }, MUSTER_READS } };
+    struct muster_use uses[3] = { { sizeof *uses, { 0, 0 }, MUSTER_WRITES },
+                                  { sizeof *uses, { 0, 0 }, MUSTER_READS },
+                                  { sizeof *uses, { 0, 0 }, MUSTER_READS_WRITES } };
     for (unsigned i = 0; i < 3; i++)
         uses[i].block = allocate(m, stream, 64);
-    uses[2].access = MUSTER_READS_WRITES;
     MUST(muster_block_begin(m, stream, uses, 2, &problem));
     MUST(muster_block_begin(m, stream, &uses[2], 1, &problem));
     /* A part of one, and parts of both. */
@@ -573,7 +575,7 @@ static void begin_waits_for_what_conflicts(void)
     muster_block block = allocate(m, a, 64);
     hold_stream(m, a, stand, &first);
     MUST(muster_fill(m, a, block, 0, 1, 64, &problem));
-    const struct muster_use use = { block, MUSTER_READS_WRITES };
+    const struct muster_use use = MUSTER_USE(block, MUSTER_READS_WRITES);
     MUST(muster_block_begin(m, b, &use, 1, &problem));
     MUST(muster_block_end(m, b, &use, 1, &problem));
     /* Nothing was put between, and still what follows the pair follows what it waited for. */
@@ -595,7 +597,7 @@ static void uses_are_checked(void)
     muster_block block = allocate(m, stream, 64);
     struct muster_use uses[MUSTER_USES_MAX + 1];
     for (size_t i = 0; i < COUNT_OF(uses); i++)
-        uses[i] = (struct muster_use){ block, MUSTER_READS };
+        uses[i] = (struct muster_use)MUSTER_USE(block, MUSTER_READS);
     CHECK_STATUS(MUSTER_E_TOO_LARGE, muster_block_begin(m, stream, uses, COUNT_OF(uses), &problem));
     uses[0].access = (enum muster_access)0;
     CHECK_STATUS(MUSTER_E_INVALID, muster_block_begin(m, stream, uses, 1, &problem));
@@ -604,12 +606,12 @@ static void uses_are_checked(void)
     CHECK_STATUS(MUSTER_E_INVALID, muster_block_begin(m, elsewhere, &uses[1], 1, &problem));
     CHECK_CONTAINS("cpu:0", problem.text);
     CHECK_CONTAINS("sim:0", problem.text);
-    const struct muster_use unknown = { { 12345, 1 }, MUSTER_READS };
+    const struct muster_use unknown = { sizeof unknown, { 12345, 1 }, MUSTER_READS };
     CHECK_STATUS(MUSTER_E_UNKNOWN, muster_block_begin(m, stream, &unknown, 1, &problem));
     /* A block that is named several times is held once, with all its accesses. */
     uses[1].access = MUSTER_WRITES;
     MUST(muster_block_begin(m, stream, &uses[1], MUSTER_USES_MAX, &problem));
-    const struct muster_use merged = { block, MUSTER_READS_WRITES };
+    const struct muster_use merged = MUSTER_USE(block, MUSTER_READS_WRITES);
     MUST(muster_block_end(m, stream, &merged, 1, &problem));
     MUST(muster_close(m, &problem));
 }
@@ -860,7 +862,7 @@ static void what_was_begun_on_a_lost_device_can_be_ended_and_freed(void)
     muster_device device = find(m, "sim:0");
     muster_stream stream = acquire(m, device);
     struct muster_kernel *nothing = kernel_of(m, do_nothing);
-    const struct muster_use use = { allocate(m, stream, 64), MUSTER_WRITES };
+    const struct muster_use use = { sizeof use, allocate(m, stream, 64), MUSTER_WRITES };
     MUST(muster_block_begin(m, stream, &use, 1, &problem));
     /* It may be lost before the call is back. */
     muster_status given = muster_launch(m, stream, nothing, 0, 1, NULL, 0, NULL, &problem);

@@ -242,7 +242,7 @@ static void copies_are_only_for_reading(void)
         muster_stream stream = acquire(m, find(m, ids[i]));
         muster_block block = resident(m, data, stream), own = allocate(m, stream, 64);
         const struct muster_operand update = MUSTER_BLOCK_UPDATE(block);
-        const struct muster_use use = { block, MUSTER_WRITES };
+        const struct muster_use use = MUSTER_USE(block, MUSTER_WRITES);
         CHECK_STATUS(MUSTER_E_INVALID, muster_fill(m, stream, block, 0, 1, 1, &problem));
         CHECK_STATUS(MUSTER_E_INVALID, muster_copy_in(m, stream, block, 0, table, 1, &problem));
         CHECK_STATUS(MUSTER_E_INVALID, muster_copy(m, stream, block, 0, own, 0, 1, &problem));
@@ -263,7 +263,7 @@ static void a_copy_held_by_a_begin_keeps_the_data(void)
     struct muster *m = open_data(0, 0);
     muster_stream stream = acquire(m, find(m, "apart:0"));
     muster_data data = create(m, table, sizeof table);
-    const struct muster_use use = { resident(m, data, stream), MUSTER_READS };
+    const struct muster_use use = { sizeof use, resident(m, data, stream), MUSTER_READS };
     MUST(muster_block_begin(m, stream, &use, 1, &problem));
     CHECK_STATUS(MUSTER_E_BUSY, muster_data_invalidate(m, data, &problem));
     CHECK_STATUS(MUSTER_E_BUSY, muster_data_destroy(m, data, &problem));

@@ -1223,7 +1223,8 @@ static void memory_that_is_missing_is_told_and_none_is_lost(void)
 {
     struct scarce scarce = { .counting = COUNTING_INIT, .left = UINT64_MAX };
     struct muster_options options = MUSTER_OPTIONS_INIT;
-    options.allocator = (struct muster_allocator){ scarce_allocate, scarce_release, &scarce };
+    options.allocator = &(struct muster_allocator){ sizeof(struct muster_allocator),
+                                                    scarce_allocate, scarce_release, &scarce };
     struct muster *m = open_with(options);
     uint64_t before = scarce.counting.bytes;
     unsigned refused = 0;

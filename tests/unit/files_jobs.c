@@ -38,27 +38,30 @@ struct flow {
     struct muster_kernel *kernel;
     struct muster_arg args[3];
     struct muster_job_desc desc;
+    struct muster_run_options how;
 };
 
 static void describe(struct flow *flow)
 {
-    const struct muster_arg args[] = { { .kind = MUSTER_ARG_SOURCE, .bytes = flow->item_bytes },
-                                       MUSTER_VALUE(flow->item_bytes),
-                                       { .kind = MUSTER_ARG_OUT, .bytes = flow->item_bytes } };
+    const struct muster_arg args[] = {
+        { MUSTER_ARG_OF(MUSTER_ARG_SOURCE), .bytes = flow->item_bytes },
+        MUSTER_VALUE(flow->item_bytes),
+        { MUSTER_ARG_OF(MUSTER_ARG_OUT), .bytes = flow->item_bytes }
+    };
     memcpy(flow->args, args, sizeof args);
     flow->kernel = kernel_of(flow->m, invert);
-    flow->desc = (struct muster_job_desc){
-        .size = sizeof flow->desc,
-        .kernel = flow->kernel,
-        .items = MUSTER_ITEMS_UNKNOWN,
-        .args = flow->args,
-        .arg_count = COUNT_OF(flow->args),
-        .sink = muster_file_sink,
-        .sink_user = flow->out,
-        .source = muster_file_source,
-        .source_user = flow->in,
-        .options = { .size = sizeof flow->desc.options, .devices = "cpu:0", .kept_max = 8 }
-    };
+    flow->desc = (struct muster_job_desc){ .size = sizeof flow->desc,
+                                           .kernel = flow->kernel,
+                                           .items = MUSTER_ITEMS_UNKNOWN,
+                                           .args = flow->args,
+                                           .arg_count = COUNT_OF(flow->args),
+                                           .sink = muster_file_sink,
+                                           .sink_user = flow->out,
+                                           .source = muster_file_source,
+                                           .source_user = flow->in,
+                                           .options = &flow->how };
+    flow->how =
+        (struct muster_run_options){ .size = sizeof flow->how, .devices = "cpu:0", .kept_max = 8 };
 }
 
 static muster_status run_flow(struct flow *flow)
@@ -112,10 +115,10 @@ static void run_setting(struct muster *m, const struct setting *setting, const s
         CHECK_EQUAL(setting->items, items);
         describe(&flow);
         flow.desc.items = setting->kept_max > 0 ? items : MUSTER_ITEMS_UNKNOWN;
-        flow.desc.options.kept_max = setting->kept_max;
-        flow.desc.options.unit_items = setting->unit_items;
-        flow.desc.options.window = setting->window;
-        flow.desc.options.unordered = setting->unordered;
+        flow.how.kept_max = setting->kept_max;
+        flow.how.unit_items = setting->unit_items;
+        flow.how.window = setting->window;
+        flow.how.unordered = setting->unordered;
         CHECK_STATUS(MUSTER_OK, run_flow(&flow));
         MUST(muster_file_finish(flow.in, &problem));
         MUST(muster_file_finish(flow.out, &problem));
@@ -194,8 +197,8 @@ static void a_lost_device_does_not_show_in_the_file(void)
     make_folder();
     make_file("in", FILE_BYTES);
     open_flow(&flow, open_with(options), 4096);
-    flow.desc.options.devices = NULL;
-    flow.desc.options.unit_items = 8;
+    flow.how.devices = NULL;
+    flow.how.unit_items = 8;
     CHECK_STATUS(MUSTER_OK, run_flow(&flow));
     MUST(muster_file_finish(flow.out, &problem));
     check_inverted(in_folder("out"), 0, FILE_BYTES, FILE_BYTES);
@@ -261,8 +264,8 @@ static void run_registered(size_t piece_bytes, uint64_t window, uint64_t unit_it
         if (flow.in && flow.out) {
             describe(&flow);
             flow.desc.items = half / 4096;
-            flow.desc.options.window = window;
-            flow.desc.options.unit_items = unit_items;
+            flow.how.window = window;
+            flow.how.unit_items = unit_items;
             CHECK_STATUS(MUSTER_OK, run_flow(&flow));
             /* The same files, and memory that is likely to lie where the first job's was. */
             CHECK_STATUS(MUSTER_OK, run_flow(&flow));
@@ -481,7 +484,7 @@ static void a_write_that_fails_fails_the_job(void)
         flow.out = open_way(flow.m, in_folder("out"), true, &options);
         if (flow.in && flow.out) {
             describe(&flow);
-            flow.desc.options.unit_items = 10;
+            flow.how.unit_items = 10;
             CHECK_STATUS(MUSTER_E_IO, run_flow(&flow));
             CHECK_STATUS(MUSTER_E_IO, muster_file_finish(flow.out, &problem));
             CHECK_EQUAL(EFBIG, problem.driver_code);
@@ -514,8 +517,8 @@ static void a_file_is_finished_while_its_job_goes(void)
         flow.out = open_way(flow.m, in_folder("out"), true, &options);
         if (flow.in && flow.out) {
             describe(&flow);
-            flow.desc.options.unit_items = 20;
-            flow.desc.options.kept_max = 60;
+            flow.how.unit_items = 20;
+            flow.how.kept_max = 60;
             MUST(muster_start(flow.m, &flow.desc, &job, &problem));
             CHECK_STATUS(MUSTER_OK, muster_job_wait(job, NULL, &problem));
             CHECK(pthread_create(&thread, NULL, finish_file, flow.out) == 0);
@@ -540,8 +543,8 @@ static void a_job_may_go_while_its_results_are_written(void)
         flow.out = open_way(flow.m, in_folder("out"), true, &options);
         if (flow.in && flow.out) {
             describe(&flow);
-            flow.desc.options.unit_items = 20;
-            flow.desc.options.kept_max = 60;
+            flow.how.unit_items = 20;
+            flow.how.kept_max = 60;
             MUST(muster_start(flow.m, &flow.desc, &job, &problem));
             if (i % 3 > 0)
                 CHECK_STATUS(MUSTER_OK, muster_job_wait(job, NULL, &problem));

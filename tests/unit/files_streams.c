@@ -162,7 +162,7 @@ static struct muster_file_options usual(int descriptor)
 
 static struct io_file *open_io(const char *path, int descriptor, bool is_write)
 {
-    struct muster_allocator allocator = counting_allocator(&counting);
+    struct muster_allocator allocator = *counting_allocator(&counting);
     struct muster_file_options options = usual(descriptor);
     struct io_file *file = NULL;
     MUST(is_write ? io_open_write(&allocator, path, &options, &file, &problem)
@@ -389,7 +389,7 @@ static void a_cancelled_file_does_nothing_more(void)
 /* Whichever of its parts a file lacks. */
 static void a_file_that_cannot_be_opened_leaves_nothing(void)
 {
-    struct muster_allocator allocator = counting_allocator(&counting);
+    struct muster_allocator allocator = *counting_allocator(&counting);
     unsigned before = count_descriptors();
     make_folder();
     const char *path = make_file("in", 100);
@@ -429,7 +429,7 @@ static void room_is_reserved_where_it_can_be(void)
         bool is_failure;
     } cases[] = { { 0, false },     { EOPNOTSUPP, false }, { ENOSYS, false }, { EINVAL, false },
                   { ENOSPC, true }, { EFBIG, true },       { EIO, true } };
-    struct muster_allocator allocator = counting_allocator(&counting);
+    struct muster_allocator allocator = *counting_allocator(&counting);
     static unsigned char bytes[5000];
     make_folder();
     fill_bytes(bytes, 0, sizeof bytes);
@@ -534,7 +534,7 @@ static void direct_requests_lie_as_the_file_system_needs_it(void)
                   { 0, 0, false },      { 0, 512, false },   { 512, 0, false },
                   { 512, 8192, false }, { 512, 3000, false } };
     _Alignas(4096) static unsigned char back[20000];
-    struct muster_allocator allocator = counting_allocator(&counting);
+    struct muster_allocator allocator = *counting_allocator(&counting);
     make_folder();
     if (!has_direct()) {
         printf("    there are no direct requests here: skipped\n");
@@ -582,7 +582,7 @@ static void writes_for_later_end_once_each(void)
     make_folder();
     fill_bytes(bytes, 0, sizeof bytes);
     for (unsigned i = 0; i < 4; i++) {
-        struct muster_allocator allocator = counting_allocator(&counting);
+        struct muster_allocator allocator = *counting_allocator(&counting);
         struct muster_file_options options = usual(0);
         struct io_file *file = NULL;
         options.engine = i % 2 ? "threads" : NULL;

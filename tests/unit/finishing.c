@@ -210,7 +210,8 @@ static void giving_work_without_looking_does_not_grow(void)
 {
     struct muster_options options = MUSTER_OPTIONS_INIT;
     options.devices = "cpu";
-    options.allocator = (struct muster_allocator){ count_allocate, count_release, NULL };
+    options.allocator = &(struct muster_allocator){ sizeof(struct muster_allocator), count_allocate,
+                                                    count_release, NULL };
     struct muster *m;
     muster_device device;
     muster_stream stream;

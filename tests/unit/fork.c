@@ -42,7 +42,7 @@ static int call_everything(void)
     struct muster_device_info info = { .size = sizeof info };
     struct muster_device_load load = { .size = sizeof load };
     struct muster_counters counters = { .size = sizeof counters };
-    struct muster_use use = { have.block, MUSTER_READS };
+    struct muster_use use = MUSTER_USE(have.block, MUSTER_READS);
     struct muster_job *started;
     struct muster_kernel *kernel;
     muster_device device;
@@ -155,19 +155,20 @@ static void open_everything(void)
     muster_device device;
     MUST(muster_pick(m, NULL, NULL, &have.lease, &device, &problem));
     MUST(muster_file_read_open(m, "/dev/null", &file, &have.file, &problem));
-    const struct muster_buffer buffers[] = { { "in", MUSTER_HOST, 8, 0, 0, 0 },
-                                             { "d", MUSTER_DEVICE, 8, 0, 0, 0 },
-                                             { "out", MUSTER_HOST, 8, 0, 0, 0 } };
+    const struct muster_buffer buffers[] = { { sizeof *buffers, "in", MUSTER_HOST, 8, 0, 0, 0 },
+                                             { sizeof *buffers, "d", MUSTER_DEVICE, 8, 0, 0, 0 },
+                                             { sizeof *buffers, "out", MUSTER_HOST, 8, 0, 0, 0 } };
     const struct muster_stage stages[] = {
-        { .name = "up", .stream = "h2d", 1 << 0, 1 << 1, .flags = MUSTER_COPY },
-        { .name = "down", .stream = "d2h", 1 << 1, 1 << 2, .flags = MUSTER_COPY },
+        { sizeof *stages, "up", "h2d", 1 << 0, 1 << 1, .flags = MUSTER_COPY },
+        { sizeof *stages, "down", "d2h", 1 << 1, 1 << 2, .flags = MUSTER_COPY },
     };
     MUST(muster_pipeline_create(m, buffers, 3, stages, 2, NULL, &have.pipeline, &problem));
     struct muster_job_desc job = { .size = sizeof job,
                                    .kernel = have.kernel,
                                    .items = 10,
                                    .sink = hold,
-                                   .options = { .size = sizeof job.options } };
+                                   .options = &(struct muster_run_options){
+                                       .size = sizeof(struct muster_run_options) } };
     MUST(muster_start(m, &job, &have.job, &problem));
     door_wait_arrived(&held, 1);
 }

@@ -82,7 +82,7 @@ static void run_mix(struct muster *m, struct muster_kernel *kernel, uint64_t ite
                     const struct muster_run_options *options)
 {
     struct arrays arrays = arrays_of(items);
-    struct muster_report report = { .size = sizeof report };
+    struct muster_report report = full_report();
     uint32_t value = 12345;
     muster_data data;
     MUST(muster_data_create(m, table, sizeof table, 0, &data, &problem));
@@ -95,7 +95,7 @@ static void run_mix(struct muster *m, struct muster_kernel *kernel, uint64_t ite
                                     .items = items,
                                     .args = args,
                                     .arg_count = COUNT_OF(args),
-                                    .options = *options };
+                                    .options = options };
     struct muster_job *job = start(m, &desc);
     value = 0;
     memset(args, 0xff, sizeof args);
@@ -151,7 +151,7 @@ static void no_items_are_a_job_too(void)
 {
     struct muster *m = open_sim(NULL, SIM_UNEQUAL);
     struct muster_kernel *kernel = kernel_of(m, mix);
-    struct muster_report report = { .size = sizeof report };
+    struct muster_report report = full_report();
     const struct muster_run_options options = { .size = sizeof options }, few = {
         .size = sizeof few, .unit_items = 3, .window = 2, .depth = 1
     };
@@ -182,8 +182,9 @@ static void run_copy(struct muster *m, struct muster_kernel *kernel, uint64_t it
     for (size_t i = 0; i < total; i++)
         in[i] = (char)(i * 31 + (i >> 9));
     memset(out, 0xee, total);
-    const struct muster_arg args[] = { { .kind = MUSTER_ARG_IN, .in = in, .bytes = bytes },
-                                       { .kind = MUSTER_ARG_OUT, .out = out, .bytes = bytes },
+    const struct muster_arg args[] = { { MUSTER_ARG_OF(MUSTER_ARG_IN), .in = in, .bytes = bytes },
+                                       { MUSTER_ARG_OF(MUSTER_ARG_OUT), .out = out,
+                                         .bytes = bytes },
                                        MUSTER_VALUE(item_bytes) };
     MUST(muster_for(m, kernel, items, args, 3, NULL, NULL, &problem));
     CHECK(memcmp(in, out, total) == 0);
@@ -247,7 +248,9 @@ static void a_job_may_have_no_arrays(void)
                                     .items = 100000,
                                     .sink = add_up,
                                     .sink_user = &seen,
-                                    .options = { .size = sizeof desc.options, .unordered = 1 } };
+                                    .options = &(struct muster_run_options){
+                                        .size = sizeof(struct muster_run_options),
+                                        .unordered = 1 } };
     struct muster_job *job = start(m, &desc);
     MUST(muster_job_wait(job, NULL, &problem));
     muster_job_destroy(job);
@@ -297,10 +300,12 @@ static void the_window_is_kept(void)
         watched = &account;
         widest = 0;
         struct muster_job_desc desc = account_desc(&account, kernel);
-        desc.options.window = window;
-        desc.options.unit_items = units[u];
+        struct muster_run_options how = { .size = sizeof how };
+        desc.options = &how;
+        how.window = window;
+        how.unit_items = units[u];
         /* A copy that comes too late runs on items that have been delivered. */
-        desc.options.no_copies = 1;
+        how.no_copies = 1;
         struct muster_job *job = start(m, &desc);
         MUST(muster_job_wait(job, NULL, &problem));
         muster_job_destroy(job);
@@ -326,10 +331,12 @@ static void *call_jobs(void *argument)
     struct caller *caller = argument;
     for (unsigned i = 0; i < test_repetitions(6) && caller->status == MUSTER_OK; i++) {
         struct muster_job_desc desc = account_desc(&caller->account, caller->kernel);
+        struct muster_run_options how = { .size = sizeof how };
+        desc.options = &how;
         struct muster_job *job;
         atomic_store(&caller->account.next, 0);
         desc.items = 1 + draw(&caller->seed, caller->account.items);
-        desc.options.window = draw(&caller->seed, 2) * 512;
+        how.window = draw(&caller->seed, 2) * 512;
         caller->status = muster_start(caller->m, &desc, &job, NULL);
         if (caller->status != MUSTER_OK)
             break;
@@ -377,7 +384,9 @@ static void progress_is_told(void)
     account.act = stand_in_sink;
     account.user = &door;
     struct muster_job_desc desc = account_desc(&account, kernel_of(m, compute));
-    desc.options.unit_items = 100;
+    struct muster_run_options how = { .size = sizeof how };
+    desc.options = &how;
+    how.unit_items = 100;
     struct muster_job *job = start(m, &desc);
     door_wait_arrived(&door, 1);
     MUST(muster_job_progress(job, &progress, &problem));
@@ -402,7 +411,7 @@ static void a_report_can_be_had_at_any_time(void)
 {
     struct muster *m = open_sim(NULL, SIM_UNEQUAL);
     struct door door = DOOR_INIT;
-    struct muster_report now = { .size = sizeof now }, end = { .size = sizeof end };
+    struct muster_report now = full_report(), end = full_report();
     struct account account;
     uint64_t items = 0, busy_ns = 0;
     account_init(&account, 1000);
@@ -410,7 +419,9 @@ static void a_report_can_be_had_at_any_time(void)
     account.act = stand_in_sink;
     account.user = &door;
     struct muster_job_desc desc = account_desc(&account, kernel_of(m, compute));
-    desc.options.unit_items = 100;
+    struct muster_run_options how = { .size = sizeof how };
+    desc.options = &how;
+    how.unit_items = 100;
     struct muster_job *job = start(m, &desc);
     CHECK_STATUS(MUSTER_E_INVALID,
                  muster_job_report(job, &(struct muster_report){ .size = 0 }, &problem));
@@ -470,13 +481,15 @@ static void a_straggler_is_overtaken(void)
         "sim", "[{\"items_per_s\": 1e6, \"faults\": [{\"kind\": \"hang\", \"at_launch\": 1,"
                "  \"for_ms\": 1500}]}, {\"items_per_s\": 1e6}]");
     muster_device device = find(m, "sim:0");
-    struct muster_report report = { .size = sizeof report };
+    struct muster_report report = full_report();
     struct account account;
     account_init(&account, 80000);
     entrance = (struct door)DOOR_INIT;
     struct muster_job_desc desc = account_desc(&account, kernel_of(m, compute_behind_door));
-    desc.options.unit_items = 40000;
-    desc.options.depth = 1;
+    struct muster_run_options how = { .size = sizeof how };
+    desc.options = &how;
+    how.unit_items = 40000;
+    how.depth = 1;
     struct muster_job *job = start(m, &desc);
     while (load_of(m, device).dispatched == 0)
         sched_yield();
@@ -498,18 +511,20 @@ static void an_estimate_is_what_is_taken(void)
     struct account account;
     account_init(&account, 100000);
     struct muster_job_desc desc = account_desc(&account, kernel_of(m, compute));
+    struct muster_run_options how = { .size = sizeof how };
+    desc.options = &how;
     uint64_t bytes = 0, more = 0;
-    desc.options.devices = "sim:0";
-    desc.options.unit_items = 1000;
-    desc.options.depth = 1;
+    how.devices = "sim:0";
+    how.unit_items = 1000;
+    how.depth = 1;
     MUST(muster_job_memory_estimate(m, &desc, &bytes, &problem));
     CHECK(bytes >= 2 * 8000 && bytes <= 6 * 8064);
-    desc.options.depth = 8;
-    desc.options.devices = NULL;
+    how.depth = 8;
+    how.devices = NULL;
     MUST(muster_job_memory_estimate(m, &desc, &more, &problem));
     CHECK_EQUAL(24 * bytes, more);
     /* No unit is larger than the window. */
-    desc.options.window = 10;
+    how.window = 10;
     MUST(muster_job_memory_estimate(m, &desc, &more, &problem));
     CHECK(more < 100000);
     CHECK_EQUAL(0, load_of(m, find(m, "sim:0")).streams_acquired);
@@ -542,16 +557,16 @@ static void wrong_arguments_are_refused(void)
     struct muster_job_desc desc = right;
     char large[200] = "";
     const struct muster_arg wrong[] = {
-        { .kind = (enum muster_arg_kind)0 },
-        { .kind = (enum muster_arg_kind)7 },
-        { .kind = MUSTER_ARG_IN, .bytes = 8 },
-        { .kind = MUSTER_ARG_IN, .in = account.in },
-        { .kind = MUSTER_ARG_OUT, .out = account.out },
-        { .kind = MUSTER_ARG_INOUT, .out = account.out, .bytes = 8 },
-        { .kind = MUSTER_ARG_INOUT, .in = account.in },
-        { .kind = MUSTER_ARG_VALUE, .bytes = 8 },
-        { .kind = MUSTER_ARG_VALUE, .in = account.in },
-        { .kind = MUSTER_ARG_VALUE, .in = account.in, .bytes = MUSTER_ARG_BYTES_MAX + 1 },
+        { MUSTER_ARG_OF((enum muster_arg_kind)0) },
+        { MUSTER_ARG_OF((enum muster_arg_kind)7) },
+        { MUSTER_ARG_OF(MUSTER_ARG_IN), .bytes = 8 },
+        { MUSTER_ARG_OF(MUSTER_ARG_IN), .in = account.in },
+        { MUSTER_ARG_OF(MUSTER_ARG_OUT), .out = account.out },
+        { MUSTER_ARG_OF(MUSTER_ARG_INOUT), .out = account.out, .bytes = 8 },
+        { MUSTER_ARG_OF(MUSTER_ARG_INOUT), .in = account.in },
+        { MUSTER_ARG_OF(MUSTER_ARG_VALUE), .bytes = 8 },
+        { MUSTER_ARG_OF(MUSTER_ARG_VALUE), .in = account.in },
+        { MUSTER_ARG_OF(MUSTER_ARG_VALUE), .in = account.in, .bytes = MUSTER_ARG_BYTES_MAX + 1 },
     };
     desc.arg_count = 1;
     for (size_t i = 0; i < COUNT_OF(wrong); i++) {
@@ -563,9 +578,9 @@ static void wrong_arguments_are_refused(void)
     desc.arg_count = 2;
     refuse(m, MUSTER_E_TOO_LARGE, &desc, "values");
     const struct muster_arg huge[] = {
-        { .kind = MUSTER_ARG_OUT, .bytes = SIZE_MAX - 10 },
-        { .kind = MUSTER_ARG_OUT, .bytes = SIZE_MAX / 2 + 1 },
-        { .kind = MUSTER_ARG_OUT, .bytes = SIZE_MAX / 2 + 1 },
+        { MUSTER_ARG_OF(MUSTER_ARG_OUT), .bytes = SIZE_MAX - 10 },
+        { MUSTER_ARG_OF(MUSTER_ARG_OUT), .bytes = SIZE_MAX / 2 + 1 },
+        { MUSTER_ARG_OF(MUSTER_ARG_OUT), .bytes = SIZE_MAX / 2 + 1 },
     };
     desc.args = huge;
     desc.items = 1;
@@ -598,14 +613,17 @@ static void wrong_descriptions_are_refused(void)
     struct muster *m = open_sim(NULL, SIM_UNEQUAL), *other = open_sim("cpu", NULL);
     struct account account;
     account_init(&account, 10);
-    const struct muster_job_desc right = account_desc(&account, kernel_of(m, compute));
-    struct muster_job_desc desc = right;
+    struct muster_run_options how = { .size = sizeof how };
+    struct muster_job_desc right = account_desc(&account, kernel_of(m, compute)), desc;
+    right.options = &how;
+    desc = right;
     struct muster_job *job;
     desc.size = sizeof desc - 1;
     refuse(m, MUSTER_E_INVALID, &desc, "size");
     desc = right;
-    desc.options.size = 1;
+    how.size = 1;
     refuse(m, MUSTER_E_INVALID, &desc, "size");
+    how.size = sizeof how;
     desc = right;
     desc.kernel = NULL;
     refuse(m, MUSTER_E_INVALID, &desc, "no kernel");
@@ -618,12 +636,13 @@ static void wrong_descriptions_are_refused(void)
     desc.args = right.args;
     refuse(m, MUSTER_E_TOO_LARGE, &desc, "17 arguments");
     desc = right;
-    desc.options.depth = 65;
+    how.depth = 65;
     refuse(m, MUSTER_E_TOO_LARGE, &desc, "depth is 65");
+    how.depth = 0;
     desc = right;
-    desc.options.devices = "cpu:0,sim:9";
+    how.devices = "cpu:0,sim:9";
     refuse(m, MUSTER_E_NOT_FOUND, &desc, "sim:9");
-    desc.options.devices = "";
+    how.devices = "";
     refuse(m, MUSTER_E_NO_DEVICE, &desc, "no device");
     CHECK_STATUS(MUSTER_E_INVALID, muster_start(NULL, &right, &job, &problem));
     CHECK_STATUS(MUSTER_E_INVALID, muster_start(m, NULL, &job, &problem));

@@ -22,14 +22,16 @@ static void end_after(uint64_t delivered, enum ending ending, uint64_t *random)
     options.sim = SIM_THREE;
     options.allocator = counting_allocator(&counting);
     struct muster *m = open_with(options);
-    struct muster_report report = { .size = sizeof report };
+    struct muster_report report = full_report();
     struct account account;
     account_init(&account, 5000);
     struct muster_job_desc desc = account_desc(&account, kernel_of(m, compute));
-    desc.options.depth = 1 + (uint32_t)draw(random, 4);
-    desc.options.unit_items = draw(random, 2) * (1 + draw(random, 100));
-    desc.options.window = draw(random, 2) * (1 + draw(random, 1000));
-    desc.options.tries = 12;
+    struct muster_run_options how = { .size = sizeof how };
+    desc.options = &how;
+    how.depth = 1 + (uint32_t)draw(random, 4);
+    how.unit_items = draw(random, 2) * (1 + draw(random, 100));
+    how.window = draw(random, 2) * (1 + draw(random, 1000));
+    how.tries = 12;
     struct muster_job *job = start(m, &desc);
     while (atomic_load(&account.next) < delivered)
         sched_yield();
@@ -111,8 +113,10 @@ static void threads_may_cancel_and_wait_beside_each_other(void)
         struct account account;
         account_init(&account, 20000);
         struct muster_job_desc desc = account_desc(&account, kernel);
-        desc.options.window = 500;
-        desc.options.tries = 12;
+        struct muster_run_options how = { .size = sizeof how };
+        desc.options = &how;
+        how.window = 500;
+        how.tries = 12;
         struct muster_job *job = start(m, &desc);
         for (size_t i = 0; i < COUNT_OF(onlookers); i++) {
             onlookers[i] = (struct onlooker){ .job = job, .cancel_at = draw(&random, 25000) };
@@ -169,20 +173,24 @@ static bool run_short_of_memory(uint64_t fails_at, bool for_ever)
     struct muster_options options = MUSTER_OPTIONS_INIT;
     options.cpu_workers = 2;
     options.sim = "[{\"items_per_s\": 1e7}]";
-    options.allocator = (struct muster_allocator){ allocate_or_fail, release_of_failing, &failing };
+    options.allocator =
+        &(struct muster_allocator){ sizeof(struct muster_allocator), allocate_or_fail,
+                                    release_of_failing, &failing };
     struct muster *m = open_with(options);
     struct account account;
     account_init(&account, 300);
     struct muster_job_desc desc = account_desc(&account, kernel_of(m, compute));
-    desc.options.unit_items = 20;
-    desc.options.depth = 1;
+    struct muster_run_options how = { .size = sizeof how };
+    desc.options = &how;
+    how.unit_items = 20;
+    how.depth = 1;
     struct muster_job *job = NULL;
     uint64_t delivered = 0;
     atomic_store(&failing.is_armed, true);
     muster_status status = muster_start(m, &desc, &job, &problem);
     bool was_started = status == MUSTER_OK;
     if (was_started) {
-        struct muster_report report = { .size = sizeof report };
+        struct muster_report report = full_report();
         status = muster_job_wait(job, &report, &problem);
         delivered = report.delivered;
         muster_job_destroy(job);
@@ -268,17 +276,18 @@ static uint64_t grow_by(struct muster *m, uint64_t items, uint64_t grain, bool i
 {
     struct slow_sink sink = { .grain = grain };
     const struct muster_arg args[] = { MUSTER_FIRST,
-                                       { .kind = MUSTER_ARG_OUT, .bytes = RECORD_BYTES } };
-    struct muster_job_desc desc = {
-        .size = sizeof desc,
-        .kernel = kernel_of(m, fill_records),
-        .items = items,
-        .args = args,
-        .arg_count = 2,
-        .sink = take_slowly,
-        .sink_user = &sink,
-        .options = { .size = sizeof desc.options, .window = 4096, .unit_items = 256 }
-    };
+                                       { MUSTER_ARG_OF(MUSTER_ARG_OUT), .bytes = RECORD_BYTES } };
+    struct muster_job_desc desc = { .size = sizeof desc,
+                                    .kernel = kernel_of(m, fill_records),
+                                    .items = items,
+                                    .args = args,
+                                    .arg_count = 2,
+                                    .sink = take_slowly,
+                                    .sink_user = &sink,
+                                    .options = &(struct muster_run_options){
+                                        .size = sizeof(struct muster_run_options),
+                                        .window = 4096,
+                                        .unit_items = 256 } };
     uint64_t before = resident_bytes(), most = before, estimate;
     MUST(muster_job_memory_estimate(m, &desc, &estimate, &problem));
     struct muster_job *job = start(m, &desc);

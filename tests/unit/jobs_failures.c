@@ -35,16 +35,18 @@ static void run_with_loss(uint64_t repetition)
                        "  \"faults\": [{\"kind\": \"lost\", \"at_launch\": 3}]},"
                        " {\"items_per_s\": 2e6, \"launch_ns\": 2000, \"jitter\": 0.5}]");
     muster_device lost = find(m, "sim:1");
-    struct muster_report report = { .size = sizeof report };
+    struct muster_report report = full_report();
     struct account account;
     account_init(&account, 96 * UNIT);
     hold_second_half(account.items);
     struct muster_job_desc desc = account_desc(&account, kernel_of(m, compute_in_halves));
-    desc.options.unit_items = UNIT;
-    desc.options.depth = 4;
+    struct muster_run_options how = { .size = sizeof how };
+    desc.options = &how;
+    how.unit_items = UNIT;
+    how.depth = 4;
     /* A copy elsewhere would make the rerun needless, now and then. */
-    desc.options.no_copies = 1;
-    desc.options.window = repetition % 2 * 40 * UNIT;
+    how.no_copies = 1;
+    how.window = repetition % 2 * 40 * UNIT;
     struct muster_job *job = start(m, &desc);
     /* Given three, it will be lost, and there is work left for the others. */
     while (load_of(m, lost).dispatched < 3)
@@ -90,14 +92,16 @@ static void a_loss_at_any_launch_is_survived(void)
                  "  \"probability\": 0.1}]}, {\"items_per_s\": 1e6, \"launch_ns\": 3000}]",
                  1 + (unsigned)draw(&random, 12));
         struct muster *m = open_sim("sim", sim);
-        struct muster_report report = { .size = sizeof report };
+        struct muster_report report = full_report();
         struct account account;
         account_init(&account, 5000);
         struct muster_job_desc desc = account_desc(&account, kernel_of(m, compute));
-        desc.options.depth = 1 + (uint32_t)draw(&random, 4);
-        desc.options.unit_items = draw(&random, 2) * 50;
-        desc.options.window = draw(&random, 2) * 1000;
-        desc.options.tries = 9;
+        struct muster_run_options how = { .size = sizeof how };
+        desc.options = &how;
+        how.depth = 1 + (uint32_t)draw(&random, 4);
+        how.unit_items = draw(&random, 2) * 50;
+        how.window = draw(&random, 2) * 1000;
+        how.tries = 9;
         struct muster_job *job = start(m, &desc);
         MUST(muster_job_wait(job, &report, &problem));
         muster_job_destroy(job);
@@ -116,11 +120,13 @@ static void losing_every_device_leaves_a_prefix(void)
                                     "[{\"items_per_s\": 2e6, \"faults\": [{\"kind\": \"lost\","
                                     "  \"at_launch\": 9}]}, {\"items_per_s\": 1e6,"
                                     "  \"faults\": [{\"kind\": \"lost\", \"at_launch\": 5}]}]");
-        struct muster_report report = { .size = sizeof report };
+        struct muster_report report = full_report();
         struct account account;
         account_init(&account, 100 * UNIT);
         struct muster_job_desc desc = account_desc(&account, kernel_of(m, compute));
-        desc.options.unit_items = UNIT;
+        struct muster_run_options how = { .size = sizeof how };
+        desc.options = &how;
+        how.unit_items = UNIT;
         struct muster_job *job = start(m, &desc);
         CHECK_STATUS(MUSTER_E_DEVICE_LOST, muster_job_wait(job, &report, &problem));
         CHECK_CONTAINS("items", problem.text);
@@ -176,10 +182,12 @@ static muster_status run_with_sink(muster_status (*act)(struct account *account)
     account->special = 50 * UNIT;
     account->act = act;
     struct muster_job_desc desc = account_desc(account, kernel_of(m, compute));
-    desc.options.unit_items = UNIT;
-    desc.options.window = window;
+    struct muster_run_options how = { .size = sizeof how };
+    desc.options = &how;
+    how.unit_items = UNIT;
+    how.window = window;
     MUST(muster_start(m, &desc, &account->job, &problem));
-    *report = (struct muster_report){ .size = sizeof *report };
+    *report = full_report();
     muster_status status = muster_job_wait(account->job, report, &problem);
     muster_job_destroy(account->job);
     MUST(muster_close(m, &problem));
@@ -241,14 +249,16 @@ static void failed_units_are_run_elsewhere(void)
                        " {\"items_per_s\": 1e6, \"faults\": [{\"kind\": \"unit_error\","
                        "  \"probability\": 0.3}]}]");
     muster_device bad = find(m, "sim:0");
-    struct muster_report report = { .size = sizeof report };
+    struct muster_report report = full_report();
     struct account account;
     account_init(&account, 96 * UNIT);
     hold_second_half(account.items);
     struct muster_job_desc desc = account_desc(&account, kernel_of(m, compute_in_halves));
-    desc.options.unit_items = UNIT;
-    desc.options.tries = 12;
-    desc.options.no_copies = 1;
+    struct muster_run_options how = { .size = sizeof how };
+    desc.options = &how;
+    how.unit_items = UNIT;
+    how.tries = 12;
+    how.no_copies = 1;
     struct muster_job *job = start(m, &desc);
     while (load_of(m, bad).dispatched == 0)
         sched_yield();
@@ -270,11 +280,13 @@ static void a_unit_out_of_tries_fails_the_job(void)
 {
     struct muster *m = open_sim("sim", "[{\"count\": 2, \"items_per_s\": 4e6,"
                                        " \"faults\": [{\"kind\": \"unit_error\"}]}]");
-    struct muster_report report = { .size = sizeof report };
+    struct muster_report report = full_report();
     struct account account;
     account_init(&account, 100 * UNIT);
     struct muster_job_desc desc = account_desc(&account, kernel_of(m, compute));
-    desc.options.unit_items = UNIT;
+    struct muster_run_options how = { .size = sizeof how };
+    desc.options = &how;
+    how.unit_items = UNIT;
     struct muster_job *job = start(m, &desc);
     CHECK_STATUS(MUSTER_E_FAILED, muster_job_wait(job, &report, &problem));
     muster_job_destroy(job);
@@ -310,12 +322,14 @@ static void what_a_kernel_refuses_is_not_tried_again(void)
             i % 2 ? "cpu,sim" : "sim",
             "[{\"items_per_s\": 8e6}, {\"items_per_s\": 4e6, \"faults\": [{\"kind\":"
             " \"unit_error\", \"at_launch\": 1}, {\"kind\": \"unit_error\", \"at_launch\": 2}]}]");
-        struct muster_report report = { .size = sizeof report };
+        struct muster_report report = full_report();
         struct account account;
         account_init(&account, 100 * UNIT);
         struct muster_job_desc desc = account_desc(&account, kernel_of(m, compute_but_one));
-        desc.options.unit_items = UNIT;
-        desc.options.no_copies = 1;
+        struct muster_run_options how = { .size = sizeof how };
+        desc.options = &how;
+        how.unit_items = UNIT;
+        how.no_copies = 1;
         atomic_store(&refusals, 0);
         struct muster_job *job = start(m, &desc);
         CHECK_STATUS(MUSTER_E_PARSE, muster_job_wait(job, &report, &problem));
@@ -361,15 +375,17 @@ static void a_hung_device_is_left_behind(void)
         open_hanging(NULL, "[{\"items_per_s\": 4e6, \"faults\": [{\"kind\": \"hang\","
                            "  \"at_launch\": 3}]}, {\"items_per_s\": 1e6}]");
     muster_device hung = find(m, "sim:0");
-    struct muster_report report = { .size = sizeof report };
+    struct muster_report report = full_report();
     struct account account;
     account_init(&account, 96 * UNIT);
     hold_second_half(account.items);
     struct muster_job_desc desc = account_desc(&account, kernel_of(m, compute_in_halves));
-    desc.options.unit_items = UNIT;
-    desc.options.depth = 4;
-    desc.options.no_copies = 1;
-    desc.options.timeout_ns = 400 * MS;
+    struct muster_run_options how = { .size = sizeof how };
+    desc.options = &how;
+    how.unit_items = UNIT;
+    how.depth = 4;
+    how.no_copies = 1;
+    how.timeout_ns = 400 * MS;
     struct muster_job *job = start(m, &desc);
     while (load_of(m, hung).dispatched < 3)
         sched_yield();
@@ -409,12 +425,14 @@ static void check_before_hang(const struct account *account)
 static void with_only_hung_devices_the_job_ends(void)
 {
     struct muster *m = open_hanging("sim", SIM_HANGS);
-    struct muster_report report = { .size = sizeof report };
+    struct muster_report report = full_report();
     struct account account;
     account_init(&account, 100 * UNIT);
     struct muster_job_desc desc = account_desc(&account, kernel_of(m, compute));
-    desc.options.unit_items = UNIT;
-    desc.options.timeout_ns = 200 * MS;
+    struct muster_run_options how = { .size = sizeof how };
+    desc.options = &how;
+    how.unit_items = UNIT;
+    how.timeout_ns = 200 * MS;
     struct muster_job *job = start(m, &desc);
     CHECK_STATUS(MUSTER_E_DEVICE_HUNG, muster_job_wait(job, &report, &problem));
     CHECK_CONTAINS("still holds", problem.text);
@@ -436,8 +454,10 @@ static void a_cancelled_job_does_not_wait_for_a_hung_device(void)
     struct account account;
     account_init(&account, 100 * UNIT);
     struct muster_job_desc desc = account_desc(&account, kernel_of(m, compute));
-    desc.options.unit_items = UNIT;
-    desc.options.timeout_ns = 200 * MS;
+    struct muster_run_options how = { .size = sizeof how };
+    desc.options = &how;
+    how.unit_items = UNIT;
+    how.timeout_ns = 200 * MS;
     struct muster_job *job = start(m, &desc);
     wait_for_hang(m, &account);
     muster_job_cancel(job);
@@ -455,8 +475,10 @@ static void closing_does_not_wait_for_a_hung_job(void)
     struct account account;
     account_init(&account, 100 * UNIT);
     struct muster_job_desc desc = account_desc(&account, kernel_of(m, compute));
-    desc.options.unit_items = UNIT;
-    desc.options.timeout_ns = 100 * SECOND;
+    struct muster_run_options how = { .size = sizeof how };
+    desc.options = &how;
+    how.unit_items = UNIT;
+    how.timeout_ns = 100 * SECOND;
     start(m, &desc);
     wait_for_hang(m, &account);
     close_hanging(m);
@@ -479,16 +501,18 @@ static void a_device_that_comes_back_late_gives_all_back(void)
     struct account account;
     account_init(&account, 100 * UNIT);
     struct muster_job_desc desc = account_desc(&account, kernel_of(m, compute));
+    struct muster_run_options how = { .size = sizeof how };
+    desc.options = &how;
     struct muster_job *job;
-    desc.options.unit_items = UNIT;
-    desc.options.timeout_ns = 100 * MS;
+    how.unit_items = UNIT;
+    how.timeout_ns = 100 * MS;
     job = start(m, &desc);
     CHECK_STATUS(MUSTER_E_DEVICE_HUNG, muster_job_wait(job, NULL, &problem));
     muster_job_destroy(job);
     check_before_hang(&account);
     CHECK_EQUAL(3, load_of(m, device).streams_acquired);
     /* All streams can be had once the device is back; nobody has looked at them till then. */
-    desc.options.timeout_ns = 0;
+    how.timeout_ns = 0;
     for (;;) {
         atomic_store(&account.next, 0);
         muster_status status = muster_start(m, &desc, &job, &problem);
@@ -515,6 +539,8 @@ static void memory_that_does_not_suffice_is_told_at_the_start(void)
     struct account account;
     account_init(&account, 400000);
     struct muster_job_desc desc = account_desc(&account, kernel_of(m, compute));
+    struct muster_run_options how = { .size = sizeof how };
+    desc.options = &how;
     struct muster_job *job = NULL;
     CHECK_STATUS(MUSTER_E_TOO_LARGE, muster_start(m, &desc, &job, &problem));
     CHECK(!job);
@@ -522,7 +548,7 @@ static void memory_that_does_not_suffice_is_told_at_the_start(void)
     CHECK(*problem.text && *problem.fix);
     CHECK_EQUAL(0, load_of(m, find(m, "sim:0")).memory_used);
     CHECK_EQUAL(0, load_of(m, find(m, "sim:0")).streams_acquired);
-    desc.options.unit_items = 10000;
+    how.unit_items = 10000;
     job = start(m, &desc);
     MUST(muster_job_wait(job, NULL, &problem));
     muster_job_destroy(job);
@@ -581,12 +607,14 @@ static void failed_streams_are_replaced_when_all_are_out(void)
     options.streams_max = 2;
     struct muster *m = open_with(options);
     muster_device device = find(m, "brittle:0");
-    struct muster_report report = { .size = sizeof report };
+    struct muster_report report = full_report();
     struct account account;
     account_init(&account, 96 * UNIT);
     struct muster_job_desc desc = account_desc(&account, kernel_of(m, fail_some_times));
-    desc.options.unit_items = UNIT;
-    desc.options.depth = 2;
+    struct muster_run_options how = { .size = sizeof how };
+    desc.options = &how;
+    how.unit_items = UNIT;
+    how.depth = 2;
     atomic_store(&failures_left, 2);
     struct muster_job *job = start(m, &desc);
     MUST(muster_job_wait(job, &report, &problem));
@@ -613,7 +641,9 @@ static void a_backend_without_host_calls_will_do(void)
     struct account account;
     account_init(&account, 20 * UNIT);
     struct muster_job_desc desc = account_desc(&account, kernel_of(m, compute));
-    desc.options.unit_items = UNIT;
+    struct muster_run_options how = { .size = sizeof how };
+    desc.options = &how;
+    how.unit_items = UNIT;
     struct muster_job *job = start(m, &desc);
     MUST(muster_job_wait(job, NULL, &problem));
     muster_job_destroy(job);
@@ -640,12 +670,14 @@ static void a_launch_that_is_refused_is_tried_again(void)
     table.name = "moody";
     table.launch = launch_or_refuse;
     struct muster *m = open_backend(&table, "moody");
-    struct muster_report report = { .size = sizeof report };
+    struct muster_report report = full_report();
     struct account account;
     account_init(&account, 50 * UNIT);
     struct muster_job_desc desc = account_desc(&account, kernel_of(m, compute));
-    desc.options.unit_items = UNIT;
-    desc.options.no_copies = 1;
+    struct muster_run_options how = { .size = sizeof how };
+    desc.options = &how;
+    how.unit_items = UNIT;
+    how.no_copies = 1;
     atomic_store(&launches, 0);
     struct muster_job *job = start(m, &desc);
     MUST(muster_job_wait(job, &report, &problem));
@@ -653,7 +685,7 @@ static void a_launch_that_is_refused_is_tried_again(void)
     check_account(&account, account.items);
     CHECK(report.retries >= 7);
     /* With a single try the driver's own words are what the job ends with. */
-    desc.options.tries = 1;
+    how.tries = 1;
     atomic_store(&account.next, 0);
     job = start(m, &desc);
     CHECK_STATUS(MUSTER_E_DRIVER, muster_job_wait(job, &report, &problem));
@@ -708,8 +740,10 @@ static void memory_stays_known_to_a_device_that_hangs(void)
         struct account account;
         account_init(&account, 20 * UNIT);
         struct muster_job_desc desc = account_desc(&account, kernel_of(m, compute));
-        desc.options.unit_items = UNIT;
-        desc.options.timeout_ns = 50 * MS;
+        struct muster_run_options how = { .size = sizeof how };
+        desc.options = &how;
+        how.unit_items = UNIT;
+        how.timeout_ns = 50 * MS;
         atomic_store(&registered, 0);
         struct muster_job *job = start(m, &desc);
         CHECK(atomic_load(&registered) > 0);
@@ -718,7 +752,7 @@ static void memory_stays_known_to_a_device_that_hangs(void)
         CHECK(atomic_load(&registered) > 0);
         /* What it had is given back by the next job that comes by, or by close. */
         while (is_reused && atomic_load(&registered) > 0) {
-            desc.options.devices = "nobody";
+            how.devices = "nobody";
             CHECK_STATUS(MUSTER_E_NOT_FOUND, muster_start(m, &desc, &job, &problem));
             sched_yield();
         }

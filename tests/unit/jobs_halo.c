@@ -81,7 +81,7 @@ static void run(struct muster *m, struct muster_kernel *kernel, const char *devi
 {
     struct feed feed = { .items = items, .at_once = unit + 3 };
     struct muster_arg args[] = { MUSTER_SOURCE_HALO(uint32_t, HALO),
-                                 { .kind = MUSTER_ARG_OUT, .bytes = sizeof(uint32_t) } };
+                                 { MUSTER_ARG_OF(MUSTER_ARG_OUT), .bytes = sizeof(uint32_t) } };
     struct muster_job_desc desc = { .size = sizeof desc,
                                     .kernel = kernel,
                                     .items = is_known ? items : MUSTER_ITEMS_UNKNOWN,
@@ -91,10 +91,11 @@ static void run(struct muster *m, struct muster_kernel *kernel, const char *devi
                                     .sink_user = &feed,
                                     .source = give,
                                     .source_user = &feed,
-                                    .options = { .size = sizeof desc.options,
-                                                 .devices = devices,
-                                                 .unit_items = unit,
-                                                 .window = window } };
+                                    .options = &(struct muster_run_options){
+                                        .size = sizeof(struct muster_run_options),
+                                        .devices = devices,
+                                        .unit_items = unit,
+                                        .window = window } };
     struct muster_job *job;
     MUST(muster_start(m, &desc, &job, &problem));
     MUST(muster_job_wait(job, NULL, &problem));

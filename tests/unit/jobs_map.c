@@ -172,7 +172,7 @@ static void check_ranges(const struct map *map, const struct muster_report *repo
 static struct muster_report run_map(struct muster *m, struct map *map,
                                     const struct muster_job_desc *desc)
 {
-    struct muster_report report = { .size = sizeof report };
+    struct muster_report report = full_report();
     struct muster_job *job = start(m, desc);
     muster_status status = muster_job_wait(job, &report, &problem);
     muster_job_destroy(job);
@@ -215,10 +215,12 @@ static void exactly_the_refused_items_fail(void)
             struct map *map = make_map(items);
             refuse_items((enum pattern)(i % PATTERN_COUNT), items, &random);
             struct muster_job_desc desc = map_desc(map, kernel);
-            desc.options.unit_items = draw(&random, 2) * (1 + draw(&random, 100));
-            desc.options.window = draw(&random, 2) * (1 + draw(&random, 200));
-            desc.options.depth = 1 + (uint32_t)draw(&random, 3);
-            desc.options.unordered = (int)draw(&random, 2);
+            struct muster_run_options how = { .size = sizeof how };
+            desc.options = &how;
+            how.unit_items = draw(&random, 2) * (1 + draw(&random, 100));
+            how.window = draw(&random, 2) * (1 + draw(&random, 200));
+            how.depth = 1 + (uint32_t)draw(&random, 3);
+            how.unordered = (int)draw(&random, 2);
             run_map(m, map, &desc);
             free_map(map);
         }
@@ -232,7 +234,7 @@ static void the_first_failure_is_told(void)
     struct map *map = make_map(300);
     verdicts[123] = MUSTER_E_PARSE;
     verdicts[200] = MUSTER_E_IO;
-    struct muster_report report = { .size = sizeof report };
+    struct muster_report report = full_report();
     CHECK_STATUS(MUSTER_E_FAILED,
                  muster_map(m, kernel_of(m, compute_or_refuse), 300, map->account.args, 3,
                             map->each, NULL, &report, &problem));
@@ -281,8 +283,10 @@ static void bad_luck_is_tried_again_and_then_isolated(void)
     for (unsigned r = 0; r < test_repetitions(5); r++) {
         struct map *map = make_map(320);
         struct muster_job_desc desc = map_desc(map, kernel);
-        desc.options.unit_items = 32;
-        desc.options.no_copies = 1;
+        struct muster_run_options how = { .size = sizeof how };
+        desc.options = &how;
+        how.unit_items = 32;
+        how.no_copies = 1;
         /* Twice is within three tries, also of a unit in which something else is being looked for. */
         atomic_store(&bad_luck[70], 2);
         verdicts[130] = MUSTER_E_PARSE;
@@ -302,8 +306,10 @@ static void with_a_single_try_bad_luck_is_isolated_at_once(void)
     struct muster *m = open_sim("sim", SIM_MIXED);
     struct map *map = make_map(100);
     struct muster_job_desc desc = map_desc(map, kernel_of(m, compute_or_refuse));
-    desc.options.tries = 1;
-    desc.options.no_copies = 1;
+    struct muster_run_options how = { .size = sizeof how };
+    desc.options = &how;
+    how.tries = 1;
+    how.no_copies = 1;
     atomic_store(&bad_luck[0], LUCK_ALWAYS);
     atomic_store(&bad_luck[99], LUCK_ALWAYS);
     CHECK_EQUAL(2, run_map(m, map, &desc).failed_items);
@@ -336,9 +342,11 @@ static void a_unit_that_cannot_be_run_fails_as_a_whole(void)
     options.devices = "moody";
     struct muster *m = open_with(options);
     struct map *map = make_map(400);
-    struct muster_report report = { .size = sizeof report };
+    struct muster_report report = full_report();
     struct muster_job_desc desc = map_desc(map, kernel_of(m, compute_or_refuse));
-    desc.options.unit_items = 40;
+    struct muster_run_options how = { .size = sizeof how };
+    desc.options = &how;
+    how.unit_items = 40;
     atomic_store(&unwanted, 120);
     struct muster_job *job = start(m, &desc);
     CHECK_STATUS(MUSTER_E_FAILED, muster_job_wait(job, &report, &problem));
@@ -367,10 +375,12 @@ static void ranges_are_merged_whatever_the_order(void)
         struct map *map = make_map(600);
         refuse_items(ALL, 600, &random);
         struct muster_job_desc desc = map_desc(map, kernel);
+        struct muster_run_options how = { .size = sizeof how };
+        desc.options = &how;
         atomic_store(&seen_so_far, &map->seen);
-        desc.options.unit_items = 7;
-        desc.options.unordered = 1;
-        desc.options.depth = 4;
+        how.unit_items = 7;
+        how.unordered = 1;
+        how.depth = 4;
         struct muster_report report = run_map(m, map, &desc);
         CHECK_EQUAL(1, report.failed_count);
         CHECK_EQUAL(600, report.failed[0].end);
@@ -388,7 +398,9 @@ static void more_ranges_than_there_is_room_for_are_joined(void)
         for (uint64_t i = 0; i < 900; i += 3)
             verdicts[i] = MUSTER_E_PARSE;
         struct muster_job_desc desc = map_desc(map, kernel);
-        desc.options.unordered = unordered;
+        struct muster_run_options how = { .size = sizeof how };
+        desc.options = &how;
+        how.unordered = unordered;
         struct muster_report report = run_map(m, map, &desc);
         CHECK_EQUAL(MUSTER_JOB_FAILED_MAX, report.failed_count);
         CHECK_EQUAL(300, report.failed_items);
@@ -404,7 +416,9 @@ static void what_does_not_start_leaves_statuses_alone(void)
     struct muster_job *job = NULL;
     struct muster_kernel *kernel = kernel_of(m, compute_or_refuse);
     struct muster_job_desc desc = map_desc(map, kernel);
-    desc.options.devices = "sim:9";
+    struct muster_run_options how = { .size = sizeof how };
+    desc.options = &how;
+    how.devices = "sim:9";
     CHECK_STATUS(MUSTER_E_NOT_FOUND, muster_start(m, &desc, &job, &problem));
     CHECK_EQUAL(4711, map->each[0]);
     CHECK_STATUS(MUSTER_E_INVALID,
@@ -430,8 +444,10 @@ static void a_device_lost_at_any_launch_changes_no_status(void)
         struct map *map = make_map(300);
         refuse_items(r % 2 ? MANY : SOME, 300, &random);
         struct muster_job_desc desc = map_desc(map, kernel_of(m, compute_or_refuse));
-        desc.options.unit_items = 50;
-        desc.options.no_copies = (int)draw(&random, 2);
+        struct muster_run_options how = { .size = sizeof how };
+        desc.options = &how;
+        how.unit_items = 50;
+        how.no_copies = (int)draw(&random, 2);
         run_map(m, map, &desc);
         MUST(muster_close(m, &problem));
         free_map(map);
@@ -448,12 +464,14 @@ static void losing_every_device_leaves_exact_statuses(void)
                  " [{\"kind\": \"lost\", \"at_launch\": %u}]}]",
                  2 + r);
         struct muster *m = open_sim("sim", sim);
-        struct muster_report report = { .size = sizeof report };
+        struct muster_report report = full_report();
         struct map *map = make_map(1000);
         refuse_items(SOME, 1000, &random);
         verdicts[3] = MUSTER_E_PARSE;
         struct muster_job_desc desc = map_desc(map, kernel_of(m, compute_or_refuse));
-        desc.options.unit_items = 50;
+        struct muster_run_options how = { .size = sizeof how };
+        desc.options = &how;
+        how.unit_items = 50;
         struct muster_job *job = start(m, &desc);
         CHECK_STATUS(MUSTER_E_DEVICE_LOST, muster_job_wait(job, &report, &problem));
         muster_job_destroy(job);
@@ -480,15 +498,17 @@ static void cancelling_while_items_are_told_apart_delivers_nothing_of_them(void)
         verdicts[40] = MUSTER_E_PARSE;
         atomic_store(&parts_door_first, 32);
         struct muster_job_desc desc = map_desc(map, kernel_of(m, compute_or_refuse));
-        desc.options.unit_items = 32;
-        desc.options.depth = 1;
-        desc.options.no_copies = 1;
+        struct muster_run_options how = { .size = sizeof how };
+        desc.options = &how;
+        how.unit_items = 32;
+        how.depth = 1;
+        how.no_copies = 1;
         atomic_store(&parts_door, &door);
         struct muster_job *job = start(m, &desc);
         door_wait_arrived(&door, 1);
         muster_job_cancel(job);
         door_open(&door);
-        struct muster_report report = { .size = sizeof report };
+        struct muster_report report = full_report();
         CHECK_STATUS(MUSTER_E_CANCELLED, muster_job_wait(job, &report, &problem));
         muster_job_destroy(job);
         CHECK(report.delivered <= 32);
@@ -515,7 +535,7 @@ static void destroying_at_any_moment_leaves_exact_statuses(void)
         struct muster_job_desc desc = map_desc(map, kernel_of(m, compute_or_refuse));
         struct muster_job *job = start(m, &desc);
         struct muster_progress progress = { .size = sizeof progress };
-        struct muster_report report = { .size = sizeof report };
+        struct muster_report report = full_report();
         uint64_t until = draw(&random, 2000);
         do {
             MUST(muster_job_progress(job, &progress, &problem));

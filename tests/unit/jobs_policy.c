@@ -23,15 +23,17 @@ static muster_status compute_and_sign(uint64_t begin, uint64_t end, void *const 
 static struct muster_report run_placed(struct muster *m, const char *policy, uint64_t units,
                                        uint64_t window, uint32_t depth)
 {
-    struct muster_report report = { .size = sizeof report };
+    struct muster_report report = full_report();
     struct account account;
     account_init(&account, units * UNIT);
     struct muster_job_desc desc = account_desc(&account, kernel_of(m, compute_and_sign));
-    desc.options.policy = policy;
-    desc.options.unit_items = UNIT;
-    desc.options.window = window;
-    desc.options.depth = depth;
-    desc.options.tries = 9;
+    struct muster_run_options how = { .size = sizeof how };
+    desc.options = &how;
+    how.policy = policy;
+    how.unit_items = UNIT;
+    how.window = window;
+    how.depth = depth;
+    how.tries = 9;
     struct muster_job *job = start(m, &desc);
     MUST(muster_job_wait(job, &report, &problem));
     muster_job_destroy(job);
@@ -112,10 +114,12 @@ static void a_hung_device_is_passed_over(void)
         struct account account;
         account_init(&account, 100 * UNIT);
         struct muster_job_desc desc = account_desc(&account, kernel_of(m, compute));
-        desc.options.policy = policies[i];
-        desc.options.unit_items = UNIT;
+        struct muster_run_options how = { .size = sizeof how };
+        desc.options = &how;
+        how.policy = policies[i];
+        how.unit_items = UNIT;
         /* Longer than a busy machine keeps the other one waiting. */
-        desc.options.timeout_ns = 400 * MS;
+        how.timeout_ns = 400 * MS;
         struct muster_job *job = start(m, &desc);
         CHECK_STATUS(MUSTER_E_DEVICE_HUNG, muster_job_wait(job, NULL, &problem));
         muster_job_destroy(job);
@@ -133,7 +137,9 @@ static void adaptive_units_are_placed_too(void)
         struct account account;
         account_init(&account, 20000);
         struct muster_job_desc desc = account_desc(&account, kernel_of(m, compute));
-        desc.options.policy = policies[i];
+        struct muster_run_options how = { .size = sizeof how };
+        desc.options = &how;
+        how.policy = policies[i];
         struct muster_job *job = start(m, &desc);
         MUST(muster_job_wait(job, NULL, &problem));
         muster_job_destroy(job);
@@ -150,17 +156,19 @@ static void names_that_are_no_policies_are_refused(void)
     struct account account;
     account_init(&account, 100);
     struct muster_job_desc desc = account_desc(&account, kernel_of(m, compute));
+    struct muster_run_options how = { .size = sizeof how };
+    desc.options = &how;
     for (size_t i = 0; i < COUNT_OF(wrong); i++) {
         struct muster_job *job = NULL;
         uint64_t bytes;
-        desc.options.policy = wrong[i];
+        how.policy = wrong[i];
         CHECK_STATUS(MUSTER_E_INVALID, muster_start(m, &desc, &job, &problem));
         CHECK_CONTAINS(wrong[i], problem.text);
         CHECK_CONTAINS("earliest-finish", problem.fix);
         CHECK_STATUS(MUSTER_E_INVALID, muster_job_memory_estimate(m, &desc, &bytes, &problem));
     }
     CHECK_CONTAINS("key", problem.text);
-    desc.options.policy = "claim";
+    how.policy = "claim";
     struct muster_job *job = start(m, &desc);
     MUST(muster_job_wait(job, NULL, &problem));
     muster_job_destroy(job);

@@ -23,6 +23,7 @@ struct feed {
     size_t item_bytes;
     uint64_t at_once; /* items it gives at most; 0: what is asked for */
     struct muster_job_desc desc;
+    struct muster_run_options how;
     struct muster_arg args[4];
     _Atomic uint64_t given, delivered;
     uint64_t calls;
@@ -91,7 +92,7 @@ static muster_status check_digests(void *user, const struct muster_result *resul
     struct feed *feed = user;
     static unsigned char bytes[1 << 16];
     struct muster_range range = result->range;
-    bool is_unordered = feed->desc.options.unordered;
+    bool is_unordered = feed->how.unordered;
     feed->wrong += !is_unordered && range.begin != atomic_load(&feed->delivered);
     feed->wrong += range.end > atomic_load(&feed->given);
     feed->wrong +=
@@ -121,9 +122,9 @@ static struct feed *make_feed(struct muster *m, uint64_t items, size_t item_byte
     feed->items = items;
     feed->item_bytes = item_bytes;
     feed->special = UINT64_MAX;
-    const struct muster_arg args[] = { { .kind = MUSTER_ARG_SOURCE, .bytes = item_bytes },
+    const struct muster_arg args[] = { { MUSTER_ARG_OF(MUSTER_ARG_SOURCE), .bytes = item_bytes },
                                        MUSTER_VALUE(feed->item_bytes),
-                                       { .kind = MUSTER_ARG_OUT, .bytes = sizeof(uint64_t) },
+                                       { MUSTER_ARG_OF(MUSTER_ARG_OUT), .bytes = sizeof(uint64_t) },
                                        MUSTER_FIRST };
     memcpy(feed->args, args, sizeof args);
     feed->desc = (struct muster_job_desc){ .size = sizeof feed->desc,
@@ -135,7 +136,8 @@ static struct feed *make_feed(struct muster *m, uint64_t items, size_t item_byte
                                            .sink_user = feed,
                                            .source = give_items,
                                            .source_user = feed,
-                                           .options = { .size = sizeof feed->desc.options } };
+                                           .options = &feed->how };
+    feed->how.size = sizeof feed->how;
     return feed;
 }
 
@@ -143,12 +145,12 @@ static struct feed *make_feed(struct muster *m, uint64_t items, size_t item_byte
 static muster_status run_feed(struct muster *m, struct feed *feed, struct muster_report *report)
 {
     MUST(muster_start(m, &feed->desc, &feed->job, &problem));
-    *report = (struct muster_report){ .size = sizeof *report };
+    *report = full_report();
     muster_status status = muster_job_wait(feed->job, report, &problem);
     muster_job_destroy(feed->job);
     CHECK_EQUAL(0, feed->wrong);
     CHECK_EQUAL(feed->delivered, report->delivered);
-    CHECK(feed->desc.options.window == 0 || feed->ahead_max <= feed->desc.options.window);
+    CHECK(feed->how.window == 0 || feed->ahead_max <= feed->how.window);
     return status;
 }
 
@@ -182,10 +184,10 @@ static void items_come_through_whatever_their_size_and_number(void)
             if (draw(&random, 2))
                 feed->desc.items = MUSTER_ITEMS_UNKNOWN;
             feed->at_once = draw(&random, 2) * (1 + draw(&random, 20));
-            feed->desc.options.unit_items = draw(&random, 2) * (1 + draw(&random, 60));
-            feed->desc.options.window = draw(&random, 2) * (1 + draw(&random, 100));
-            feed->desc.options.depth = 1 + (uint32_t)draw(&random, 3);
-            feed->desc.options.unordered = (int)draw(&random, 2);
+            feed->how.unit_items = draw(&random, 2) * (1 + draw(&random, 60));
+            feed->how.window = draw(&random, 2) * (1 + draw(&random, 100));
+            feed->how.depth = 1 + (uint32_t)draw(&random, 3);
+            feed->how.unordered = (int)draw(&random, 2);
             run_through(m, feed);
             free(feed);
         }
@@ -203,18 +205,18 @@ static void units_are_of_whole_multiples(void)
         if (draw(&random, 2))
             feed->desc.items = MUSTER_ITEMS_UNKNOWN;
         feed->at_once = draw(&random, 2) * (1 + draw(&random, 20));
-        feed->multiple = feed->desc.options.unit_multiple = multiple;
-        feed->desc.options.unit_items = draw(&random, 2) * multiple * (1 + draw(&random, 3));
-        feed->desc.options.window = draw(&random, 2) * (multiple + draw(&random, 1000));
+        feed->multiple = feed->how.unit_multiple = multiple;
+        feed->how.unit_items = draw(&random, 2) * multiple * (1 + draw(&random, 3));
+        feed->how.window = draw(&random, 2) * (multiple + draw(&random, 1000));
         run_through(m, feed);
         free(feed);
     }
     struct feed *feed = make_feed(m, 100, 8);
-    feed->desc.options.unit_multiple = 10;
-    feed->desc.options.unit_items = 15;
+    feed->how.unit_multiple = 10;
+    feed->how.unit_items = 15;
     CHECK_STATUS(MUSTER_E_INVALID, muster_start(m, &feed->desc, &feed->job, &problem));
-    feed->desc.options.unit_items = 0;
-    feed->desc.options.window = 9;
+    feed->how.unit_items = 0;
+    feed->how.window = 9;
     CHECK_STATUS(MUSTER_E_INVALID, muster_start(m, &feed->desc, &feed->job, &problem));
     free(feed);
     MUST(muster_close(m, &problem));
@@ -237,7 +239,7 @@ static void fixed_units_wait_until_they_are_full(void)
     struct feed *feed = make_feed(m, 1000, 16);
     struct muster_report report;
     feed->at_once = 7;
-    feed->desc.options.unit_items = 64;
+    feed->how.unit_items = 64;
     feed->desc.items = MUSTER_ITEMS_UNKNOWN;
     MUST(run_feed(m, feed, &report));
     CHECK_EQUAL(1000, feed->delivered);
@@ -245,8 +247,8 @@ static void fixed_units_wait_until_they_are_full(void)
     free(feed);
     /* Of units larger than the window the window is what there is. */
     feed = make_feed(m, 1000, 16);
-    feed->desc.options.unit_items = 64;
-    feed->desc.options.window = 10;
+    feed->how.unit_items = 64;
+    feed->how.window = 10;
     MUST(run_feed(m, feed, &report));
     CHECK_EQUAL(100, report.units);
     free(feed);
@@ -302,7 +304,7 @@ static void run_to_failure(int64_t (*act)(struct feed *feed), bool is_known, mus
         struct feed *feed = make_feed(m, 4000, 8);
         struct muster_report report;
         feed->desc.items = is_known ? 4000 : MUSTER_ITEMS_UNKNOWN;
-        feed->desc.options.window = i % 2 * 500;
+        feed->how.window = i % 2 * 500;
         feed->special = i < 2 ? 0 : 1234;
         feed->act = act;
         CHECK_STATUS(status, run_feed(m, feed, &report));
@@ -395,8 +397,8 @@ static void a_source_faster_than_the_sink_is_held_back(void)
 {
     struct muster *m = open_sim("cpu,sim", SIM_MIXED);
     struct feed *feed = make_feed(m, TEST_BY_SANITIZER(100000, 100000, 40000), 1000);
-    feed->desc.options.window = 4096;
-    feed->desc.options.unit_items = 256;
+    feed->how.window = 4096;
+    feed->how.unit_items = 256;
     feed->sink_act = dawdle_and_measure;
     run_through(m, feed);
     CHECK(feed->ahead_max > 0);
@@ -421,9 +423,9 @@ static void a_lost_device_costs_a_run_from_the_ring(void)
         struct muster *m = open_sim("sim", sim);
         struct feed *feed = make_feed(m, 3000, 24);
         feed->desc.items = i % 2 ? 3000 : MUSTER_ITEMS_UNKNOWN;
-        feed->desc.options.window = 200;
-        feed->desc.options.tries = 9;
-        feed->desc.options.unit_items = draw(&random, 2) * 20;
+        feed->how.window = 200;
+        feed->how.tries = 9;
+        feed->how.unit_items = draw(&random, 2) * 20;
         run_through(m, feed);
         free(feed);
         MUST(muster_close(m, &problem));
@@ -439,7 +441,7 @@ static void losing_every_device_leaves_a_prefix(void)
         struct feed *feed = make_feed(m, 3000, 24);
         struct muster_report report;
         feed->desc.items = i % 2 ? 3000 : MUSTER_ITEMS_UNKNOWN;
-        feed->desc.options.unit_items = 50;
+        feed->how.unit_items = 50;
         CHECK_STATUS(MUSTER_E_DEVICE_LOST, run_feed(m, feed, &report));
         CHECK(report.delivered <= 9 * 50);
         CHECK_EQUAL(feed->desc.items, report.failed[report.failed_count - 1].end);
@@ -500,9 +502,9 @@ static void what_a_straggler_reads_stays(void)
     struct muster *m = open_with(options);
     struct feed *feed = make_feed(m, 2000, 8);
     feed->desc.kernel = kernel_of(m, digest_at_door);
-    feed->desc.options.window = STRAGGLER_WINDOW;
-    feed->desc.options.unit_items = 8;
-    feed->desc.options.depth = 1;
+    feed->how.window = STRAGGLER_WINDOW;
+    feed->how.unit_items = 8;
+    feed->how.depth = 1;
     feed->door = &door;
     atomic_store(&straggler_door, &door);
     atomic_store(&straggler_runs, 0);
@@ -537,7 +539,7 @@ static void *open_door_half_way(void *argument)
 static muster_status check_late(void *user, const struct muster_result *result)
 {
     struct feed *feed = user;
-    uint64_t last = result->range.begin + feed->desc.options.window, until = now_ns() + 20 * MS;
+    uint64_t last = result->range.begin + feed->how.window, until = now_ns() + 20 * MS;
     while (atomic_load(&feed->given) < (last < feed->items ? last : feed->items) &&
            now_ns() < until)
         sched_yield();
@@ -561,11 +563,11 @@ static bool reads_while_hung(unsigned depth, uint64_t timeout_ns)
     struct feed *feed = make_feed(m, 4000, 8);
     feed->desc.kernel = kernel_of(m, digest_at_door);
     feed->desc.sink = check_late;
-    feed->desc.options.window = STRAGGLER_WINDOW;
-    feed->desc.options.unit_items = 8;
-    feed->desc.options.depth = depth;
-    feed->desc.options.no_copies = 1;
-    feed->desc.options.timeout_ns = timeout_ns;
+    feed->how.window = STRAGGLER_WINDOW;
+    feed->how.unit_items = 8;
+    feed->how.depth = depth;
+    feed->how.no_copies = 1;
+    feed->how.timeout_ns = timeout_ns;
     feed->door = &door;
     atomic_store(&straggler_door, &door);
     atomic_store(&straggler_runs, 0);
@@ -609,9 +611,9 @@ static bool feeds_beside_hung(uint64_t timeout_ns)
     struct muster *m = open_with(options);
     struct feed *feed = make_feed(m, 4000, 8);
     struct muster_report report;
-    feed->desc.options.unit_items = 10;
-    feed->desc.options.window = 100;
-    feed->desc.options.timeout_ns = timeout_ns;
+    feed->how.unit_items = 10;
+    feed->how.window = 100;
+    feed->how.timeout_ns = timeout_ns;
     CHECK_STATUS(MUSTER_E_DEVICE_HUNG, run_feed(m, feed, &report));
     bool is_valid = report.delivered == feed->items;
     CHECK_STATUS(MUSTER_E_DEVICE_HUNG, muster_close(m, &problem));
@@ -746,7 +748,7 @@ static void what_was_half_told_apart_is_not_delivered(void)
     struct muster_report report;
     feed->desc.kernel = kernel_of(m, digest_but_one);
     feed->desc.each_status = each;
-    feed->desc.options.unit_items = 32;
+    feed->how.unit_items = 32;
     feed->door = &door;
     feed->special = 64;
     feed->act = fail_behind_door;
@@ -785,10 +787,10 @@ static void wrong_descriptions_are_refused(void)
     /* Units and windows of any size are refused, or found to need too much memory. */
     desc = feed->desc;
     desc.items = MUSTER_ITEMS_UNKNOWN;
-    desc.options.unit_items = UINT64_MAX / 4;
+    feed->how.unit_items = UINT64_MAX / 4;
     CHECK_STATUS(MUSTER_E_TOO_LARGE, muster_start(m, &desc, &job, &problem));
-    desc.options.unit_items = 0;
-    desc.options.window = UINT64_MAX / 2;
+    feed->how.unit_items = 0;
+    feed->how.window = UINT64_MAX / 2;
     CHECK_STATUS(MUSTER_E_NO_MEMORY, muster_start(m, &desc, &job, &problem));
     /* No more is needed than there are items. */
     desc.items = 100;

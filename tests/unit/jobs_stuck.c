@@ -107,14 +107,14 @@ static muster_status stand_in_stage(struct muster_unit *unit, void *user)
 static struct muster_pipeline *make_pipeline(struct muster *m)
 {
     static const struct muster_buffer buffers[] = {
-        { "in", MUSTER_HOST, 1, 0, 0, MUSTER_INPUT },
-        { "dev", MUSTER_DEVICE, 1, 0, 0, 0 },
-        { "out", MUSTER_HOST, 1, 0, 0, MUSTER_OUTPUT },
+        { sizeof *buffers, "in", MUSTER_HOST, 1, 0, 0, MUSTER_INPUT },
+        { sizeof *buffers, "dev", MUSTER_DEVICE, 1, 0, 0, 0 },
+        { sizeof *buffers, "out", MUSTER_HOST, 1, 0, 0, MUSTER_OUTPUT },
     };
     static const struct muster_stage stages[] = {
-        { .name = "up", .stream = "h2d", .reads = 1, .writes = 2, .flags = MUSTER_COPY },
-        { .name = "down", .stream = "d2h", .reads = 2, .writes = 4, .flags = MUSTER_COPY },
-        { .name = "stand", .stream = "host", .reads = 4, .writes = 4, .run = stand_in_stage },
+        { sizeof *stages, "up", "h2d", .reads = 1, .writes = 2, .flags = MUSTER_COPY },
+        { sizeof *stages, "down", "d2h", .reads = 2, .writes = 4, .flags = MUSTER_COPY },
+        { sizeof *stages, "stand", "host", .reads = 4, .writes = 4, .run = stand_in_stage },
     };
     struct muster_pipeline *pipeline = NULL;
     MUST(muster_pipeline_create(m, buffers, COUNT_OF(buffers), stages, COUNT_OF(stages), NULL,
@@ -128,10 +128,12 @@ static struct muster_job *start_stuck(struct muster *m, struct stuck *stuck, enu
     stuck->kernel = kernel_of(m, part == PART_SOURCE ? see_source : compute_and_stand);
     stuck->pipeline = NULL;
     struct muster_job_desc desc = account_desc(&stuck->account, stuck->kernel);
-    desc.options.unit_items = UNIT;
-    desc.options.no_copies = 1;
+    struct muster_run_options how = { .size = sizeof how };
+    desc.options = &how;
+    how.unit_items = UNIT;
+    how.no_copies = 1;
     if (part == PART_KERNEL)
-        desc.options.devices = "cpu:0";
+        how.devices = "cpu:0";
     if (part == PART_SINK) {
         /* Nobody stands in the kernel. */
         desc.kernel = kernel_of(m, compute);
@@ -140,14 +142,14 @@ static struct muster_job *start_stuck(struct muster *m, struct stuck *stuck, enu
     }
     if (part == PART_SOURCE) {
         const struct muster_arg args[] = { MUSTER_SOURCE(uint8_t),
-                                           { .kind = MUSTER_ARG_OUT, .bytes = 1 } };
+                                           { MUSTER_ARG_OF(MUSTER_ARG_OUT), .bytes = 1 } };
         memcpy(stuck->args, args, sizeof args);
         desc.args = stuck->args;
         desc.arg_count = COUNT_OF(args);
         desc.items = MUSTER_ITEMS_UNKNOWN;
         desc.source = supply;
         desc.sink = NULL;
-        desc.options.window = ITEMS;
+        how.window = ITEMS;
     }
     if (part == PART_STAGE) {
         stuck->pipeline = make_pipeline(m);
@@ -185,7 +187,7 @@ static void a_cancelled_job_ends_without_user_code(void)
         stand_once(&door);
         struct muster *m = open_stuck(&counting);
         struct stuck stuck;
-        struct muster_report report = { .size = sizeof report }, later = report;
+        struct muster_report report = full_report(), later = report;
         struct muster_job *job = start_stuck(m, &stuck, (enum part)part);
         muster_job_cancel(job);
         CHECK_STATUS(MUSTER_E_DEVICE_HUNG, muster_job_wait(job, &report, &problem));
@@ -249,11 +251,13 @@ static void what_others_have_done_is_delivered(void)
     stand_once(&door);
     struct muster *m = open_patient(&counting, 1000 * SECOND);
     struct account account;
-    struct muster_report report = { .size = sizeof report };
+    struct muster_report report = full_report();
     account_init(&account, ITEMS);
     struct muster_job_desc desc = account_desc(&account, kernel_of(m, compute_and_stand));
-    desc.options.unit_items = UNIT;
-    desc.options.timeout_ns = 30 * MS;
+    struct muster_run_options how = { .size = sizeof how };
+    desc.options = &how;
+    how.unit_items = UNIT;
+    how.timeout_ns = 30 * MS;
     struct muster_job *job = start(m, &desc);
     CHECK_STATUS(MUSTER_E_DEVICE_HUNG, muster_job_wait(job, &report, &problem));
     CHECK_EQUAL(ITEMS, report.delivered);
@@ -309,10 +313,9 @@ static void a_kernel_stays_loaded_while_it_runs(void)
     static _Atomic uint32_t in[64];
     static uint32_t out[64];
     MUST(muster_kernel_from(m, "await", &form, 1, &kernel, &problem));
-    const struct muster_arg args[] = {
-        { .kind = MUSTER_ARG_IN, .in = (const void *)(uintptr_t)in, .bytes = sizeof *in },
-        MUSTER_OUT(out)
-    };
+    const struct muster_arg args[] = { { MUSTER_ARG_OF(MUSTER_ARG_IN),
+                                         .in = (const void *)(uintptr_t)in, .bytes = sizeof *in },
+                                       MUSTER_OUT(out) };
     struct muster_run_options options = { .size = sizeof options,
                                           .devices = "cpu:0",
                                           .timeout_ns = 100 * MS };

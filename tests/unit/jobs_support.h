@@ -94,8 +94,7 @@ static inline struct muster_job_desc account_desc(struct account *account,
                                      .args = account->args,
                                      .arg_count = COUNT_OF(account->args),
                                      .sink = keep_account,
-                                     .sink_user = account,
-                                     .options = { .size = sizeof(struct muster_run_options) } };
+                                     .sink_user = account };
 }
 
 static inline struct muster_job *start(struct muster *m, const struct muster_job_desc *desc)

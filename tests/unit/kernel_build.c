@@ -497,7 +497,8 @@ static bool build_failing(const struct muster_kernel_form *form, const struct ke
     struct failing failing = { .counting = COUNTING_INIT,
                                .countdown = n,
                                .is_lasting = is_lasting };
-    const struct muster_allocator allocator = { failing_allocate, failing_release, &failing };
+    const struct muster_allocator allocator = { sizeof allocator, failing_allocate, failing_release,
+                                                &failing };
     struct kernel_image image;
     muster_status status = kernel_build(form, target, &allocator, &image, &problem);
     CHECK(status == MUSTER_OK || (failing.has_failed && status == MUSTER_E_NO_MEMORY));

@@ -52,9 +52,7 @@ static void begin(void)
 {
     bundle = NULL;
     MUST(muster_bundle_create(&bundle, &problem));
-    size_t count = 99;
-    CHECK(muster_bundle_forms(bundle, &count) == NULL || count == 0);
-    CHECK_EQUAL(0, count);
+    CHECK(muster_bundle_form(bundle, 0) == NULL);
 }
 
 static void end(void)
@@ -69,16 +67,15 @@ static void end(void)
 static const char *forms_of(const struct muster_bundle *of)
 {
     static char text[4096];
-    size_t count = 99, used = 0;
-    const struct muster_kernel_form *forms = muster_bundle_forms(of, &count);
+    size_t used = 0;
+    const struct muster_kernel_form *form;
     text[0] = '\0';
-    for (size_t i = 0; i < count; i++) {
-        CHECK_EQUAL(sizeof *forms, forms[i].size);
-        CHECK(forms[i].code != NULL && forms[i].code_bytes > 0);
+    for (size_t i = 0; (form = muster_bundle_form(of, i)); i++) {
+        CHECK_EQUAL(sizeof *form, form->size);
+        CHECK(form->code != NULL && form->code_bytes > 0);
         used += (size_t)snprintf(text + used, sizeof text - used, "%s %s %u.%u %s;",
-                                 muster_kernel_kind_name(forms[i].kind), forms[i].entry,
-                                 forms[i].compute[0], forms[i].compute[1],
-                                 forms[i].file ? forms[i].file : "-");
+                                 muster_kernel_kind_name(form->kind), form->entry, form->compute[0],
+                                 form->compute[1], form->file ? form->file : "-");
     }
     return text;
 }
@@ -235,9 +232,7 @@ static void arguments_are_checked(void)
     CHECK_STATUS(MUSTER_E_INVALID, muster_bundle_write(bundle, NULL, &problem));
     CHECK_STATUS(MUSTER_E_INVALID, muster_bundle_write(bundle, "/nonexistent/x", &problem));
     CHECK_TEXT("", forms_of(bundle));
-    size_t count = 7;
-    CHECK(muster_bundle_forms(NULL, &count) == NULL && count == 0);
-    CHECK(muster_bundle_forms(NULL, NULL) == NULL);
+    CHECK(muster_bundle_form(NULL, 0) == NULL);
     end();
     muster_bundle_destroy(NULL);
 }
@@ -257,7 +252,7 @@ static void what_is_added_is_copied(void)
     memset(code, 'x', strlen(code));
     memset(entry, 'x', strlen(entry));
     memset(name, 'x', strlen(name));
-    const struct muster_kernel_form *kept = muster_bundle_forms(bundle, NULL);
+    const struct muster_kernel_form *kept = muster_bundle_form(bundle, 0);
     CHECK(memcmp(kept->code, "the code", 9) == 0 && kept->threads == 77 && kept->compute[0] == 3);
     CHECK_TEXT("entry", kept->entry);
     CHECK(strlen(kept->file) == strspn(kept->file, "n") && strlen(kept->file) > 0);
@@ -265,16 +260,15 @@ static void what_is_added_is_copied(void)
     path_in(path, "copied.bundle");
     MUST(muster_bundle_write(bundle, path, &problem));
     MUST(muster_bundle_add_file(bundle, path, NULL, &problem));
-    kept = muster_bundle_forms(bundle, NULL);
-    CHECK(kept[1].threads == 77 && kept[1].compute[0] == 3);
-    CHECK_TEXT(kept[0].file, kept[1].file);
+    kept = muster_bundle_form(bundle, 1);
+    CHECK(kept->threads == 77 && kept->compute[0] == 3);
+    CHECK_TEXT(muster_bundle_form(bundle, 0)->file, kept->file);
     end();
 }
 
 static void a_bundle_has_at_most_4096_forms(void)
 {
     struct muster_kernel_form form = portable_form("x", "f");
-    size_t count;
     begin();
     for (size_t i = 0; i < FORMAT_FORMS_MAX; i++) {
         form.threads = (uint32_t)i;
@@ -290,10 +284,9 @@ static void a_bundle_has_at_most_4096_forms(void)
     CHECK_STATUS(MUSTER_E_TOO_LARGE,
                  muster_bundle_add_file(bundle, put_file("a.c", two, strlen(two)), NULL, &problem));
     CHECK_STATUS(MUSTER_E_PARSE, muster_bundle_build(bundle, MUSTER_KERNEL_OPENCL, NULL, &problem));
-    const struct muster_kernel_form *forms = muster_bundle_forms(bundle, &count);
-    CHECK_EQUAL(FORMAT_FORMS_MAX, count);
-    for (size_t i = 0; i < count; i++)
-        CHECK_EQUAL(i, forms[i].threads);
+    for (size_t i = 0; i < FORMAT_FORMS_MAX; i++)
+        CHECK_EQUAL(i, muster_bundle_form(bundle, i)->threads);
+    CHECK(!muster_bundle_form(bundle, FORMAT_FORMS_MAX));
     path_in(path, "full.bundle");
     MUST(muster_bundle_write(bundle, path, &problem));
     end();
@@ -308,8 +301,8 @@ static void a_bundle_has_at_most_4096_forms(void)
     CHECK_STATUS(MUSTER_E_TOO_LARGE,
                  muster_bundle_add_file(bundle, put_file("a.c", two, strlen(two)), NULL, &problem));
     CHECK_STATUS(MUSTER_E_TOO_LARGE, muster_bundle_add_file(bundle, path, NULL, &problem));
-    muster_bundle_forms(bundle, &count);
-    CHECK_EQUAL(FORMAT_FORMS_MAX - 1, count);
+    CHECK(muster_bundle_form(bundle, FORMAT_FORMS_MAX - 2));
+    CHECK(!muster_bundle_form(bundle, FORMAT_FORMS_MAX - 1));
     MUST(muster_bundle_add_form(bundle, &form, &problem));
     end();
 }
@@ -361,9 +354,10 @@ static void what_is_built_goes_to_the_front(void)
         "portable one 0.0 one.c;",
         forms_of(bundle));
     CHECK_EQUAL(2, times_asked());
-    const struct muster_kernel_form *forms = muster_bundle_forms(bundle, NULL);
-    CHECK(forms[0].code == forms[1].code && forms[0].code != forms[2].code);
-    CHECK_EQUAL(ELF_OURS, elf_look(forms[2].code, forms[2].code_bytes));
+    const struct muster_kernel_form *third = muster_bundle_form(bundle, 2);
+    CHECK(muster_bundle_form(bundle, 0)->code == muster_bundle_form(bundle, 1)->code &&
+          muster_bundle_form(bundle, 0)->code != third->code);
+    CHECK_EQUAL(ELF_OURS, elf_look(third->code, third->code_bytes));
     MUST(muster_bundle_build(bundle, MUSTER_KERNEL_OPENCL, NULL, &problem));
     CHECK_TEXT(
         "OpenCL C one 0.0 two.c;OpenCL C two 0.0 two.c;OpenCL C one 0.0 one.c;"
@@ -372,8 +366,7 @@ static void what_is_built_goes_to_the_front(void)
         "portable one 0.0 one.c;",
         forms_of(bundle));
     CHECK_EQUAL(2, times_asked());
-    forms = muster_bundle_forms(bundle, NULL);
-    CHECK_CONTAINS("kernel void two(", (const char *)forms[0].code);
+    CHECK_CONTAINS("kernel void two(", (const char *)muster_bundle_form(bundle, 0)->code);
     /* Each keeps the threads that its source was given. */
     end();
     struct muster_kernel_form form = portable_form(one, "one");
@@ -381,7 +374,7 @@ static void what_is_built_goes_to_the_front(void)
     begin();
     MUST(muster_bundle_add_form(bundle, &form, &problem));
     MUST(muster_bundle_build(bundle, MUSTER_KERNEL_OPENCL, NULL, &problem));
-    CHECK_EQUAL(96, muster_bundle_forms(bundle, NULL)[0].threads);
+    CHECK_EQUAL(96, muster_bundle_form(bundle, 0)->threads);
     end();
 }
 

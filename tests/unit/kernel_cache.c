@@ -14,7 +14,8 @@
 #define HEAD_BYTES 72
 
 static struct counting counting;
-static const struct muster_allocator counted = { counting_allocate, counting_release, &counting };
+static const struct muster_allocator counted = { sizeof counted, counting_allocate,
+                                                 counting_release, &counting };
 
 static void make_key(uint8_t key[SHA256_BYTES], uint8_t first)
 {

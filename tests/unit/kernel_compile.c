@@ -17,7 +17,8 @@ static const char twice[] =
     "MUSTER_KERNEL void twice(uint64_t i, MUSTER_GLOBAL uint32_t *x) { x[i] += x[i]; }\n";
 
 static struct counting counting;
-static const struct muster_allocator counted = { counting_allocate, counting_release, &counting };
+static const struct muster_allocator counted = { sizeof counted, counting_allocate,
+                                                 counting_release, &counting };
 
 /* Memory is counted, outputs are written only on success, and nothing is left in TMPDIR. */
 static muster_status build_logged(const struct muster_kernel_form *form,

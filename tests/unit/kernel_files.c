@@ -394,13 +394,13 @@ static void check_bundle(const struct muster_bundle *bundle)
     } expected[] = { { MUSTER_KERNEL_SHARED_OBJECT, "one" }, { MUSTER_KERNEL_SHARED_OBJECT, "two" },
                      { MUSTER_KERNEL_OPENCL, "one" },        { MUSTER_KERNEL_OPENCL, "two" },
                      { MUSTER_KERNEL_PORTABLE, "one" },      { MUSTER_KERNEL_PORTABLE, "two" } };
-    size_t count;
-    const struct muster_kernel_form *forms = muster_bundle_forms(bundle, &count);
-    CHECK_EQUAL(COUNT_OF(expected), count);
-    for (size_t i = 0; i < count; i++) {
-        CHECK_EQUAL(expected[i].kind, forms[i].kind);
-        CHECK_TEXT(expected[i].entry, forms[i].entry);
+    for (size_t i = 0; i < COUNT_OF(expected); i++) {
+        const struct muster_kernel_form *form = muster_bundle_form(bundle, i);
+        CHECK(form);
+        CHECK_EQUAL(expected[i].kind, form->kind);
+        CHECK_TEXT(expected[i].entry, form->entry);
     }
+    CHECK(!muster_bundle_form(bundle, COUNT_OF(expected)));
 }
 
 static void a_bundle_comes_back_as_it_was_and_needs_no_compiler(void)
@@ -466,8 +466,10 @@ static void a_bundle_refuses_what_cannot_be_in_it(void)
 static uint8_t *bundle_bytes(size_t *bytes)
 {
     struct muster_bundle *bundle = make_bundle();
-    size_t count;
-    const struct muster_kernel_form *forms = muster_bundle_forms(bundle, &count);
+    size_t count = 0;
+    while (muster_bundle_form(bundle, count))
+        count++;
+    const struct muster_kernel_form *forms = muster_bundle_form(bundle, 0);
     *bytes = format_bytes(forms, count);
     uint8_t *out = malloc(*bytes);
     CHECK(out != NULL);
@@ -557,9 +559,8 @@ static void several_files_make_one_kernel(void)
     snprintf(source, sizeof source, "%s", write_text("saxpy.c", saxpy));
     MUST(muster_bundle_add_file(bundle, source, NULL, &problem));
     MUST(muster_bundle_build(bundle, MUSTER_KERNEL_SHARED_OBJECT, NULL, &problem));
-    const struct muster_kernel_form *forms = muster_bundle_forms(bundle, NULL);
-    snprintf(object, sizeof object, "%s",
-             write_file("saxpy.so", forms[0].code, forms[0].code_bytes));
+    const struct muster_kernel_form *form = muster_bundle_form(bundle, 0);
+    snprintf(object, sizeof object, "%s", write_file("saxpy.so", form->code, form->code_bytes));
     muster_bundle_destroy(bundle);
     /* A shared object does not tell its kernel's name, the source before it does. */
     const char *const files[] = { source, object }, *const reversed[] = { object, source };

@@ -288,7 +288,8 @@ static void one_that_lacks_something_is_not_used(void)
 }
 
 static struct counting counting;
-static const struct muster_allocator counted = { counting_allocate, counting_release, &counting };
+static const struct muster_allocator counted = { sizeof counted, counting_allocate,
+                                                 counting_release, &counting };
 static const char cuda[] = "extern \"C\" __global__ void f() { }";
 
 static muster_status compile(const char *source, uint16_t major, uint16_t minor, bool is_ptx,
@@ -522,8 +523,8 @@ static void *failing_allocate(void *user, size_t bytes, size_t alignment)
 
 static void memory_may_end(void)
 {
-    static const struct muster_allocator failing = { failing_allocate, counting_release,
-                                                     &counting };
+    static const struct muster_allocator failing = { sizeof failing, failing_allocate,
+                                                     counting_release, &counting };
     const uint16_t compute[2] = { 9, 0 };
     uint16_t made_for[2];
     struct kernel_blob blob;

@@ -101,11 +101,13 @@ static void arguments_arrive_as_they_were_at_the_call(void)
     char letter = 'c';
     uint64_t number = UINT64_C(0x1234567890abcdef);
     MUST(muster_fill(m, stream, block, 0, 5, 64, &problem));
-    struct muster_operand args[] = { MUSTER_BLOCK_READ(block),
-                                     MUSTER_SCALAR(packed),
-                                     MUSTER_SCALAR(letter),
-                                     { .block = block, .access = MUSTER_READS, .offset = 10 },
-                                     MUSTER_SCALAR(number) };
+    struct muster_operand args[] = {
+        MUSTER_BLOCK_READ(block),
+        MUSTER_SCALAR(packed),
+        MUSTER_SCALAR(letter),
+        { .size = sizeof *args, .block = block, .access = MUSTER_READS, .offset = 10 },
+        MUSTER_SCALAR(number)
+    };
     muster_status result = MUSTER_E_CANCELLED;
     hold_stream(m, stream, stand, &door);
     MUST(muster_launch(m, stream, check, 0, 1, args, 5, &result, &problem));
@@ -136,7 +138,7 @@ static void arguments_have_limits(void)
         CHECK_STATUS(MUSTER_E_TOO_LARGE, muster_launch(m, stream, nothing, 0, 1, args,
                                                        MUSTER_ARGS_MAX + 1, NULL, &problem));
         for (size_t i = 0; i < COUNT_OF(args); i++)
-            args[i] = (struct muster_operand){ .value = value, .bytes = 16 };
+            args[i] = (struct muster_operand){ .size = sizeof *args, .value = value, .bytes = 16 };
         MUST(muster_launch(m, stream, nothing, 0, 1, args, MUSTER_ARGS_MAX, NULL, &problem));
         args[0].bytes = 17;
         CHECK_STATUS(MUSTER_E_TOO_LARGE, muster_launch(m, stream, nothing, 0, 1, args,
@@ -152,13 +154,16 @@ static void arguments_have_limits(void)
             CHECK_STATUS(MUSTER_E_TOO_LARGE,
                          muster_launch(m, stream, nothing, 0, 1, args, 2, NULL, &problem));
         }
-        args[0] = (struct muster_operand){ .value = value };
+        args[0] = (struct muster_operand){ .size = sizeof(struct muster_operand), .value = value };
         CHECK_STATUS(MUSTER_E_INVALID,
                      muster_launch(m, stream, nothing, 0, 1, args, 1, NULL, &problem));
-        args[0] = (struct muster_operand){ .bytes = 4 };
+        args[0] = (struct muster_operand){ .size = sizeof(struct muster_operand), .bytes = 4 };
         CHECK_STATUS(MUSTER_E_INVALID,
                      muster_launch(m, stream, nothing, 0, 1, args, 1, NULL, &problem));
-        args[0] = (struct muster_operand){ .block = block, .access = MUSTER_READS, .offset = 64 };
+        args[0] = (struct muster_operand){ .size = sizeof(struct muster_operand),
+                                           .block = block,
+                                           .access = MUSTER_READS,
+                                           .offset = 64 };
         CHECK_STATUS(MUSTER_E_INVALID,
                      muster_launch(m, stream, nothing, 0, 1, args, 1, NULL, &problem));
         args[0].offset = 63;

@@ -16,8 +16,10 @@ static void run_job(const char *devices, const char *sim, uint32_t depth,
     struct account account;
     account_init(&account, UNITS * UNIT);
     struct muster_job_desc desc = account_desc(&account, kernel_of(m, compute));
-    desc.options.unit_items = UNIT;
-    desc.options.depth = depth;
+    struct muster_run_options how = { .size = sizeof how };
+    desc.options = &how;
+    how.unit_items = UNIT;
+    how.depth = depth;
     struct muster_job *job = start(m, &desc);
     *report = (struct muster_report){ .size = sizeof *report };
     MUST(muster_job_wait(job, report, &problem));
@@ -109,14 +111,16 @@ static muster_status pass_on(uint64_t begin, uint64_t end, void *const *args)
 static void a_pipeline_is_work_from_its_first_unit_on(void)
 {
     struct muster *m = open_sim("sim", SIM_LINKS);
-    const struct muster_buffer buffers[] = { { "in", MUSTER_HOST, 8, 0, 2, MUSTER_INPUT },
-                                             { "d_in", MUSTER_DEVICE, 8, 0, 2, 0 },
-                                             { "d_out", MUSTER_DEVICE, 8, 0, 2, 0 },
-                                             { "out", MUSTER_HOST, 8, 0, 2, MUSTER_OUTPUT } };
+    const struct muster_buffer buffers[] = {
+        { sizeof *buffers, "in", MUSTER_HOST, 8, 0, 2, MUSTER_INPUT },
+        { sizeof *buffers, "d_in", MUSTER_DEVICE, 8, 0, 2, 0 },
+        { sizeof *buffers, "d_out", MUSTER_DEVICE, 8, 0, 2, 0 },
+        { sizeof *buffers, "out", MUSTER_HOST, 8, 0, 2, MUSTER_OUTPUT }
+    };
     const struct muster_stage stages[] = {
-        { .name = "up", .stream = "up", .reads = 1, .writes = 2, .flags = MUSTER_COPY },
-        { .name = "on", .stream = "on", .reads = 2, .writes = 4, .kernel = kernel_of(m, pass_on) },
-        { .name = "down", .stream = "down", .reads = 4, .writes = 8, .flags = MUSTER_COPY },
+        { sizeof *stages, "up", "up", .reads = 1, .writes = 2, .flags = MUSTER_COPY },
+        { sizeof *stages, "on", "on", .reads = 2, .writes = 4, .kernel = kernel_of(m, pass_on) },
+        { sizeof *stages, "down", "down", .reads = 4, .writes = 8, .flags = MUSTER_COPY },
     };
     struct muster_pipeline *pipeline;
     struct account account;
@@ -125,13 +129,14 @@ static void a_pipeline_is_work_from_its_first_unit_on(void)
     MUST(muster_pipeline_create(m, buffers, COUNT_OF(buffers), stages, COUNT_OF(stages), NULL,
                                 &pipeline, &problem));
     struct muster_job *job =
-        start(m, &(struct muster_job_desc){ .size = sizeof(struct muster_job_desc),
-                                            .items = account.items,
-                                            .pipeline = pipeline,
-                                            .input = account.in,
-                                            .output = account.out,
-                                            .options = { .size = sizeof(struct muster_run_options),
-                                                         .unit_items = UNIT } });
+        start(m, &(struct muster_job_desc){
+                     .size = sizeof(struct muster_job_desc),
+                     .items = account.items,
+                     .pipeline = pipeline,
+                     .input = account.in,
+                     .output = account.out,
+                     .options = &(struct muster_run_options){
+                         .size = sizeof(struct muster_run_options), .unit_items = UNIT } });
     MUST(muster_job_wait(job, &report, &problem));
     muster_job_destroy(job);
     CHECK(memcmp(account.in, account.out, account.items * sizeof *account.in) == 0);

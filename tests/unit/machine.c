@@ -50,7 +50,7 @@ static void check_nodes(const struct platform_node *nodes, uint32_t count)
 
 static void every_core_we_may_use_is_on_one_node(void)
 {
-    struct muster_allocator allocator = counting_allocator(&counting);
+    struct muster_allocator allocator = *counting_allocator(&counting);
     struct platform_node *nodes;
     uint32_t count;
     MUST(platform_nodes_find(&allocator, &nodes, &count, &problem));
@@ -91,7 +91,7 @@ static void a_machine_of_two_nodes_is_two_devices(void)
     setenv("HWLOC_SYNTHETIC", machine, 1);
     for (unsigned thissystem = 0; thissystem < 2; thissystem++) {
         setenv("HWLOC_THISSYSTEM", thissystem ? "1" : "0", 1);
-        struct muster_allocator allocator = counting_allocator(&counting);
+        struct muster_allocator allocator = *counting_allocator(&counting);
         struct platform_node *nodes;
         uint32_t count;
         MUST(platform_nodes_find(&allocator, &nodes, &count, &problem));
@@ -137,7 +137,7 @@ static void cores_are_not_counted_twice(void)
 {
     static const char *const machines[] = { "pack:1 [numa] [numa] core:64 pu:1",
                                             "pack:2 [numa] l3:2 [numa] core:16 pu:1" };
-    struct muster_allocator allocator = counting_allocator(&counting);
+    struct muster_allocator allocator = *counting_allocator(&counting);
     for (size_t i = 0; i < COUNT_OF(machines); i++) {
         struct platform_node *nodes;
         uint32_t count;
@@ -156,7 +156,7 @@ static void cores_are_not_counted_twice(void)
 
 static void a_description_hwloc_does_not_understand_is_survived(void)
 {
-    struct muster_allocator allocator = counting_allocator(&counting);
+    struct muster_allocator allocator = *counting_allocator(&counting);
     struct platform_node *nodes;
     uint32_t count;
     setenv("HWLOC_SYNTHETIC", "nonsense", 1);
@@ -278,7 +278,7 @@ static void the_environment_is_read(void)
 
 static void files_are_read_whole_or_refused(void)
 {
-    struct muster_allocator allocator = counting_allocator(&counting);
+    struct muster_allocator allocator = *counting_allocator(&counting);
     char path[] = "/tmp/muster-test-XXXXXX";
     int file = mkstemp(path);
     CHECK(file >= 0);
@@ -323,7 +323,7 @@ static void files_are_read_whole_or_refused(void)
 /* A file like those of the kernel, that must not hold the reader up for ever. */
 static void a_pipe_is_refused_and_not_waited_for(void)
 {
-    struct muster_allocator allocator = counting_allocator(&counting);
+    struct muster_allocator allocator = *counting_allocator(&counting);
     char folder[] = "/tmp/muster-test-XXXXXX", path[64];
     char *text;
     size_t bytes;

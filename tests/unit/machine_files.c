@@ -34,7 +34,8 @@ static void *scarce_allocate(void *user, size_t bytes, size_t alignment)
     return counting_allocate(user, bytes, alignment);
 }
 
-static const struct muster_allocator allocator = { scarce_allocate, counting_release, &counting };
+static const struct muster_allocator allocator = { sizeof allocator, scarce_allocate,
+                                                   counting_release, &counting };
 
 static const char *shown(const char *path, char out[256])
 {

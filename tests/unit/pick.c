@@ -128,15 +128,16 @@ static void the_ring_of_decisions_wraps(void)
 }
 
 static int choose_last(void *state, const struct muster_hints *hints,
-                       const struct muster_candidate *candidates, size_t count)
+                       const struct muster_candidate *const *candidates, size_t count)
 {
-    CHECK(hints->size == sizeof *hints && candidates[count - 1].load.size > 0);
+    CHECK(hints->size == sizeof *hints && candidates[count - 1]->size == sizeof **candidates &&
+          candidates[count - 1]->load->size == sizeof *candidates[0]->load);
     ++*(int *)state;
     return (int)count - 1;
 }
 
 static int choose_none(void *state, const struct muster_hints *hints,
-                       const struct muster_candidate *candidates, size_t count)
+                       const struct muster_candidate *const *candidates, size_t count)
 {
     (void)hints, (void)candidates, (void)count;
     return *(int *)state;
@@ -146,8 +147,8 @@ static void a_users_policy_is_asked_on_what_the_hints_left(void)
 {
     struct muster *m = open_machine(unequal);
     int asked = 0, answer = -1;
-    const struct muster_policy last = { "last", &asked, choose_last };
-    const struct muster_policy none = { "none", &answer, choose_none };
+    const struct muster_policy last = { sizeof last, "last", &asked, choose_last };
+    const struct muster_policy none = { sizeof none, "none", &answer, choose_none };
     const struct muster_hints hints = { .size = sizeof hints, .devices = "sim:0" };
     muster_lease lease;
     muster_device device;
@@ -171,7 +172,7 @@ struct thief {
 };
 
 static int choose_what_is_taken(void *state, const struct muster_hints *hints,
-                                const struct muster_candidate *candidates, size_t count)
+                                const struct muster_candidate *const *candidates, size_t count)
 {
     struct thief *thief = state;
     muster_lease lease;
@@ -187,7 +188,8 @@ static void a_policy_that_is_overtaken_is_asked_three_times(void)
 {
     struct muster *m = open_machine(four_equal);
     struct thief thief = { m, 2 };
-    const struct muster_policy policy = { "overtaken", &thief, choose_what_is_taken };
+    const struct muster_policy policy = { sizeof policy, "overtaken", &thief,
+                                          choose_what_is_taken };
     const struct muster_hints hints = { .size = sizeof hints, .devices = "sim:0" };
     muster_lease lease;
     muster_device device;
@@ -261,7 +263,7 @@ struct lonely {
 };
 
 static int choose_alone(void *state, const struct muster_hints *hints,
-                        const struct muster_candidate *candidates, size_t count)
+                        const struct muster_candidate *const *candidates, size_t count)
 {
     struct lonely *lonely = state;
     (void)hints, (void)candidates;
@@ -296,7 +298,7 @@ static void threads_take_turns_at_a_users_policy(void)
     enum { PICKERS = 4 };
     struct lonely lonely = { .m = open_machine(four_equal) };
     pthread_t threads[PICKERS];
-    lonely.policy = (struct muster_policy){ "lonely", &lonely, choose_alone };
+    lonely.policy = (struct muster_policy){ sizeof lonely.policy, "lonely", &lonely, choose_alone };
     for (int i = 0; i < PICKERS; i++)
         CHECK_EQUAL(0, pthread_create(&threads[i], NULL, pick_alone, &lonely));
     for (int i = 0; i < PICKERS; i++)

@@ -205,7 +205,8 @@ static void a_circle_of_added_edges_is_refused(void)
 {
     struct shape shape;
     shape_init(&shape, EXAMPLE);
-    struct muster_edge back[] = { { 2, 0, 0 } }, self[] = { { 1, 1, 0 } };
+    struct muster_edge back[] = { { sizeof *back, 2, 0, 0 } },
+                       self[] = { { sizeof *self, 1, 1, 0 } };
     shape.declaration.added = back;
     shape.declaration.added_count = 1;
     CHECK_STATUS(MUSTER_E_ORDER, pipe_derive(&shape.declaration, MUSTER_SCHEDULE_AUTO, false, &plan,
@@ -223,8 +224,8 @@ static void a_circle_of_added_edges_is_refused(void)
     /* It is what is said, also where there would be no room for the derived ones. */
     static struct muster_edge many[MUSTER_EDGES_MAX];
     for (uint32_t i = 0; i < COUNT_OF(many); i++)
-        many[i] = (struct muster_edge){ 0, 1, 0 };
-    many[COUNT_OF(many) - 1] = (struct muster_edge){ 2, 0, 0 };
+        many[i] = (struct muster_edge){ sizeof(struct muster_edge), 0, 1, 0 };
+    many[COUNT_OF(many) - 1] = (struct muster_edge){ sizeof(struct muster_edge), 2, 0, 0 };
     shape.declaration.added = many;
     shape.declaration.added_count = COUNT_OF(many);
     CHECK_STATUS(MUSTER_E_ORDER, pipe_derive(&shape.declaration, MUSTER_SCHEDULE_AUTO, false, &plan,
@@ -238,7 +239,9 @@ static void added_edges_are_kept_and_used(void)
     struct shape shape;
     shape_init(&shape, EXAMPLE);
     /* Nearer than the slots, so that they make up for an edge; and one that was there anyway. */
-    static const struct muster_edge added[] = { { 1, 0, 1 }, { 0, 1, 0 }, { 0, 0, 1000 } };
+    static const struct muster_edge added[] = { { sizeof *added, 1, 0, 1 },
+                                                { sizeof *added, 0, 1, 0 },
+                                                { sizeof *added, 0, 0, 1000 } };
     shape.declaration.added = added;
     shape.declaration.added_count = 3;
     derive(&shape, MUSTER_SCHEDULE_AUTO, false);
@@ -301,7 +304,7 @@ static void a_lane_that_is_full_cannot_get_stuck_farther_on(void)
     struct shape shape;
     shape_init(&shape, "table:1c y:1 z:1 | apply@c table> | a@q z>z | plan@host > | b@q y>y | "
                        "finish@host y>table");
-    static const struct muster_edge added[] = { { 0, 1, 2 } };
+    static const struct muster_edge added[] = { { sizeof *added, 0, 1, 2 } };
     shape.declaration.added = added;
     shape.declaration.added_count = 1;
     derive(&shape, MUSTER_SCHEDULE_AUTO, true);
@@ -353,7 +356,7 @@ static void too_many_edges_are_refused(void)
         shape_init(&shape, EXAMPLE);
         struct pipe_declaration *declaration = &shape.declaration;
         for (uint32_t i = 0; i < COUNT_OF(added); i++)
-            added[i] = (struct muster_edge){ 0, 1, distances[d] };
+            added[i] = (struct muster_edge){ sizeof(struct muster_edge), 0, 1, distances[d] };
         declaration->added = added;
         declaration->added_count = 1;
         derive(&shape, MUSTER_SCHEDULE_AUTO, false);
@@ -376,7 +379,7 @@ static void what_leads_outside_is_refused(void)
     struct shape shape;
     shape_init(&shape, EXAMPLE);
     struct pipe_declaration *declaration = &shape.declaration;
-    static const struct muster_edge outside[] = { { 0, 3, 1 } };
+    static const struct muster_edge outside[] = { { sizeof *outside, 0, 3, 1 } };
     declaration->added = outside;
     declaration->added_count = 1;
     CHECK_STATUS(MUSTER_E_INVALID, pipe_derive(declaration, MUSTER_SCHEDULE_AUTO, false, &plan,
@@ -494,7 +497,8 @@ static void without_any_edge_the_proof_names_it(void)
 /* What stands in a declaration after the last buffer, stage, stream or edge is not part of it. */
 static void only_what_is_counted_counts(void)
 {
-    static const struct muster_edge added[] = { { 0, 1, 3 }, { 0, 0, 1 } };
+    static const struct muster_edge added[] = { { sizeof *added, 0, 1, 3 },
+                                                { sizeof *added, 0, 0, 1 } };
     for (size_t i = 0; i < COUNT_OF(shapes); i++) {
         struct shape shape;
         shape_init(&shape, shapes[i]);

@@ -43,18 +43,18 @@ static void a_depth_beyond_the_proof_is_not_used(void)
     enum { TABLE = 1, Y = 2, Z = 4 };
     struct muster *m = open_plain();
     const struct muster_buffer buffers[] = {
-        { "table", MUSTER_HOST, 0, 8, 1, MUSTER_CARRIED },
-        { "y", MUSTER_HOST, 8, 0, 1, 0 },
-        { "z", MUSTER_DEVICE, 8, 0, 1, 0 },
+        { sizeof *buffers, "table", MUSTER_HOST, 0, 8, 1, MUSTER_CARRIED },
+        { sizeof *buffers, "y", MUSTER_HOST, 8, 0, 1, 0 },
+        { sizeof *buffers, "z", MUSTER_DEVICE, 8, 0, 1, 0 },
     };
     const struct muster_stage stages[] = {
-        { .name = "apply", .stream = "c", .reads = TABLE, .run = nothing },
-        { .name = "early", .stream = "q", .reads = Z, .writes = Z, .run = count },
-        { .name = "plan", .stream = "host", .run = let_others_in },
-        { .name = "late", .stream = "q", .reads = Y, .writes = Y, .run = nothing },
-        { .name = "finish", .stream = "host", .reads = Y, .writes = TABLE, .run = nothing },
+        { sizeof *stages, "apply", "c", .reads = TABLE, .run = nothing },
+        { sizeof *stages, "early", "q", .reads = Z, .writes = Z, .run = count },
+        { sizeof *stages, "plan", "host", .run = let_others_in },
+        { sizeof *stages, "late", "q", .reads = Y, .writes = Y, .run = nothing },
+        { sizeof *stages, "finish", "host", .reads = Y, .writes = TABLE, .run = nothing },
     };
-    const struct muster_edge edges[] = { { 0, 1, 2 } };
+    const struct muster_edge edges[] = { { sizeof *edges, 0, 1, 2 } };
     const struct muster_pipeline_options options = {
         .size = sizeof options, .edges = edges, .edge_count = 1, .schedule = MUSTER_SCHEDULE_GATED
     };
@@ -62,12 +62,13 @@ static void a_depth_beyond_the_proof_is_not_used(void)
     struct muster_job *job;
     MUST(muster_pipeline_create(m, buffers, COUNT_OF(buffers), stages, COUNT_OF(stages), &options,
                                 &pipeline, &problem));
-    struct muster_job_desc desc = {
-        .size = sizeof desc,
-        .items = UNITS,
-        .pipeline = pipeline,
-        .options = { .size = sizeof desc.options, .unit_items = 1, .depth = UNITS }
-    };
+    struct muster_job_desc desc = { .size = sizeof desc,
+                                    .items = UNITS,
+                                    .pipeline = pipeline,
+                                    .options = &(struct muster_run_options){
+                                        .size = sizeof(struct muster_run_options),
+                                        .unit_items = 1,
+                                        .depth = UNITS } };
     MUST(muster_start(m, &desc, &job, &problem));
     MUST(muster_job_wait(job, NULL, &problem));
     muster_job_destroy(job);

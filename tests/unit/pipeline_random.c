@@ -322,7 +322,8 @@ static void make_random(struct random *random, struct pipe_declaration *declarat
             from + 1 + (uint32_t)random_below(random, declaration->stage_count - 1 - from);
         uint32_t distance = (uint32_t)random_below(random, 4);
         bool turned = distance > 0 && random_below(random, 2) > 0;
-        added[i] = (struct muster_edge){ turned ? to : from, turned ? from : to, distance };
+        added[i] = (struct muster_edge){ sizeof(struct muster_edge), turned ? to : from,
+                                         turned ? from : to, distance };
     }
 }
 

@@ -24,7 +24,7 @@ static void give(void *user, void *memory, size_t bytes)
     free(memory);
 }
 
-static const struct muster_allocator allocator = { take, give, NULL };
+static const struct muster_allocator allocator = { sizeof allocator, take, give, NULL };
 static struct recording recording;
 
 /* Each field says the same, so that a torn event shows. */
@@ -166,7 +166,8 @@ static void give_counted(void *user, void *memory, size_t bytes)
 
 static void it_takes_its_memory_at_the_start(void)
 {
-    static const struct muster_allocator counted = { take_counted, give_counted, NULL };
+    static const struct muster_allocator counted = { sizeof counted, take_counted, give_counted,
+                                                     NULL };
     const struct muster_trace_event event = { .kind = MUSTER_TRACE_JOB, .begin_ns = 7 };
     struct seen seen = { .count = 0 };
     struct recording own = { .places = NULL };

@@ -238,7 +238,6 @@ static muster_status waiting_stage(struct muster_unit *unit, void *user)
 static void start_known(struct muster *m, struct muster_job_desc desc)
 {
     desc.size = sizeof desc;
-    desc.options.size = sizeof desc.options;
     know_job = (struct door)DOOR_INIT;
     atomic_store(&has_tried, false);
     MUST(muster_start(m, &desc, &the_job, &problem));
@@ -285,14 +284,15 @@ static void check_stage(const char *stream)
 {
     struct muster *m = open_cpu(2);
     static uint64_t in[100], out[100];
-    const struct muster_buffer buffers[] = { { "in", MUSTER_HOST, 8, 0, 0, 0 },
-                                             { "d", MUSTER_DEVICE, 8, 0, 0, 0 },
-                                             { "out", MUSTER_HOST, 8, 0, 0, MUSTER_OUTPUT } };
+    const struct muster_buffer buffers[] = { { sizeof *buffers, "in", MUSTER_HOST, 8, 0, 0, 0 },
+                                             { sizeof *buffers, "d", MUSTER_DEVICE, 8, 0, 0, 0 },
+                                             { sizeof *buffers, "out", MUSTER_HOST, 8, 0, 0,
+                                               MUSTER_OUTPUT } };
     const bool is_host = strcmp(stream, "host") == 0;
     const struct muster_stage stages[] = {
-        { .name = "up", .stream = "h2d", 1 << 0, 1 << 1, .flags = MUSTER_COPY },
-        { .name = "down", .stream = "d2h", 1 << 1, 1 << 2, .flags = MUSTER_COPY },
-        { .name = "look", .stream = stream, is_host ? 1 << 2 : 1 << 1, 0, .run = waiting_stage },
+        { sizeof *stages, "up", "h2d", 1 << 0, 1 << 1, .flags = MUSTER_COPY },
+        { sizeof *stages, "down", "d2h", 1 << 1, 1 << 2, .flags = MUSTER_COPY },
+        { sizeof *stages, "look", stream, is_host ? 1 << 2 : 1 << 1, 0, .run = waiting_stage },
     };
     struct muster_pipeline *pipeline;
     MUST(muster_pipeline_create(m, buffers, 3, stages, 3, NULL, &pipeline, &problem));
@@ -321,14 +321,16 @@ static void a_sink_may_destroy_its_job(void)
     struct account account;
     account_init(&account, 100);
     struct short_lived jobs[3];
-    const struct muster_job_desc desc = { .size = sizeof desc,
-                                          .kernel = kernel,
-                                          .items = 100,
-                                          .args = account.args,
-                                          .arg_count = 3,
-                                          .options = { .size = sizeof desc.options,
-                                                       .unit_items = 10 },
-                                          .sink = destroying_sink };
+    const struct muster_job_desc desc = {
+        .size = sizeof desc,
+        .kernel = kernel,
+        .items = 100,
+        .args = account.args,
+        .arg_count = 3,
+        .options = &(struct muster_run_options){ .size = sizeof(struct muster_run_options),
+                                                 .unit_items = 10 },
+        .sink = destroying_sink
+    };
     for (size_t i = 0; i < COUNT_OF(jobs); i++) {
         struct muster_job_desc mine = desc;
         mine.sink_user = &jobs[i];
@@ -379,7 +381,7 @@ static void a_kernel_cannot_wait_for_its_device(void)
 /* Policies. */
 
 static int pick_within(void *state, const struct muster_hints *hints,
-                       const struct muster_candidate *candidates, size_t count)
+                       const struct muster_candidate *const *candidates, size_t count)
 {
     (void)hints, (void)candidates, (void)count;
     muster_lease lease;
@@ -391,7 +393,9 @@ static int pick_within(void *state, const struct muster_hints *hints,
 static void a_policy_cannot_pick_by_a_users_policy(void)
 {
     struct muster *m = open_cpu(1);
-    struct muster_policy policy = { .name = "mine", .choose = pick_within, .state = &policy };
+    struct muster_policy policy = {
+        .size = sizeof policy, .name = "mine", .choose = pick_within, .state = &policy
+    };
     muster_lease lease;
     muster_device device;
     MUST(muster_pick(m, &policy, NULL, &lease, &device, &problem));

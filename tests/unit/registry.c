@@ -101,13 +101,6 @@ static void tables_of_other_versions_are_told_apart(void)
     given = backend_cpu;
     given.size = 8;
     CHECK_STATUS(MUSTER_E_VERSION, registry_complete(&given, &table, &problem));
-    /* An older one that ends before the last slots: what it has not got is not read. */
-    given = backend_cpu;
-    given.size = offsetof(struct muster_backend, kernel_init);
-    MUST(registry_complete(&given, &table, &problem));
-    CHECK_EQUAL(sizeof table, table.size);
-    CHECK_STATUS(MUSTER_E_NOT_SUPPORTED, table.launch(NULL, NULL, NULL, 0, NULL));
-    CHECK(table.copy == backend_cpu.copy);
     given.size = offsetof(struct muster_backend, fill);
     CHECK_STATUS(MUSTER_E_INVALID, registry_complete(&given, &table, &problem));
     /* A newer one, with more at the end. */
@@ -116,6 +109,8 @@ static void tables_of_other_versions_are_told_apart(void)
         void *later[4];
     } newer = { .known = backend_cpu, .later = { &given } };
     newer.known.size = sizeof newer;
+    CHECK_STATUS(MUSTER_E_VERSION, registry_complete(&newer.known, &table, &problem));
+    newer.later[0] = NULL;
     MUST(registry_complete(&newer.known, &table, &problem));
     CHECK_EQUAL(sizeof table, table.size);
 }

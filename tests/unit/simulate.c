@@ -49,7 +49,10 @@ static void memory_may_end_anywhere(void)
 {
     struct ending ending = { .counting = COUNTING_INIT };
     const struct muster_simulation_options options = {
-        .size = sizeof options, .seed = 1, .allocator = { take_some, give_back, &ending }
+        .size = sizeof options,
+        .seed = 1,
+        .allocator = &(const struct muster_allocator){ sizeof(struct muster_allocator), take_some,
+                                                       give_back, &ending }
     };
     for (size_t i = 0; i < 2 * COUNT_OF(scenarios); i++) {
         const char *text = scenarios[i / 2];
@@ -81,7 +84,10 @@ static size_t bytes_for(const char *format, unsigned long long items)
 {
     struct ending ending = { .counting = COUNTING_INIT, .left = 1000 };
     const struct muster_simulation_options options = {
-        .size = sizeof options, .seed = 1, .allocator = { take_some, give_back, &ending }
+        .size = sizeof options,
+        .seed = 1,
+        .allocator = &(const struct muster_allocator){ sizeof(struct muster_allocator), take_some,
+                                                       give_back, &ending }
     };
     struct muster_simulation *result = NULL;
     char text[256];
@@ -192,11 +198,11 @@ static void links_and_engine_work_beside_each_other(void)
     CHECK_EQUAL(20, result->items_delivered);
     CHECK_EQUAL(20, result->window_max);
     CHECK_EQUAL(0, result->lost + result->duplicated + result->out_of_order + result->retries);
-    CHECK_EQUAL(60000, result->devices[0].busy_ns);
-    CHECK_EQUAL(20, result->devices[0].items);
-    CHECK_EQUAL(2, result->devices[0].units);
-    CHECK_TEXT("ok", result->devices[0].health);
-    CHECK_TEXT("sim:0", result->devices[0].id);
+    CHECK_EQUAL(60000, result->devices[0]->busy_ns);
+    CHECK_EQUAL(20, result->devices[0]->items);
+    CHECK_EQUAL(2, result->devices[0]->units);
+    CHECK_TEXT("ok", result->devices[0]->health);
+    CHECK_TEXT("sim:0", result->devices[0]->id);
     muster_simulation_destroy(result);
 }
 
@@ -225,8 +231,8 @@ static void a_unit_that_fails_is_tried_again(void)
     CHECK_EQUAL(40000, result->makespan_ns);
     CHECK_EQUAL(30000, result->bound_ns);
     CHECK_EQUAL(1, result->retries);
-    CHECK_EQUAL(1, result->devices[0].retries);
-    CHECK_EQUAL(40000, result->devices[0].busy_ns);
+    CHECK_EQUAL(1, result->devices[0]->retries);
+    CHECK_EQUAL(40000, result->devices[0]->busy_ns);
     muster_simulation_destroy(result);
 }
 
@@ -256,8 +262,8 @@ static void a_device_that_is_lost_ends_its_job(void)
     CHECK(result->ratio == 0);
     CHECK_EQUAL(10, result->items_delivered);
     CHECK_EQUAL(20, result->lost);
-    CHECK_EQUAL(15000, result->devices[0].busy_ns);
-    CHECK_TEXT("lost", result->devices[0].health);
+    CHECK_EQUAL(15000, result->devices[0]->busy_ns);
+    CHECK_TEXT("lost", result->devices[0]->health);
     uint64_t failed = 0;
     for (size_t i = 0; i < result->failed_count; i++)
         failed += result->failed[i].end - result->failed[i].begin;
@@ -276,13 +282,13 @@ static void refused_devices_take_no_part(void)
         "\"min_compute\":[8,0]}}}",
         &told);
     CHECK_EQUAL(3, result->device_count);
-    CHECK_TEXT("small", result->devices[0].name);
-    CHECK_TEXT("min_free", result->devices[0].refused);
-    CHECK_TEXT("min_compute", result->devices[1].refused);
-    CHECK(!result->devices[2].refused);
-    CHECK_TEXT("sim:2", result->devices[2].id);
-    CHECK_EQUAL(10, result->devices[2].items);
-    CHECK_EQUAL(0, result->devices[0].items + result->devices[1].items);
+    CHECK_TEXT("small", result->devices[0]->name);
+    CHECK_TEXT("min_free", result->devices[0]->refused);
+    CHECK_TEXT("min_compute", result->devices[1]->refused);
+    CHECK(!result->devices[2]->refused);
+    CHECK_TEXT("sim:2", result->devices[2]->id);
+    CHECK_EQUAL(10, result->devices[2]->items);
+    CHECK_EQUAL(0, result->devices[0]->items + result->devices[1]->items);
     CHECK_EQUAL(10000, result->bound_ns);
     CHECK_EQUAL(2, told.events[0].device);
     muster_simulation_destroy(result);
@@ -300,21 +306,20 @@ static void refused_devices_take_no_part(void)
 static void wrong_arguments_are_refused(void)
 {
     static const char text[] = "{\"devices\":[{\"items_per_s\":1}],\"job\":{\"items\":1}}";
+    struct muster_allocator half = { sizeof half, take_some, NULL, NULL };
     struct muster_simulation_options options = { .size = sizeof options - 1 };
     struct muster_simulation *result = NULL;
     CHECK_STATUS(MUSTER_E_INVALID, muster_simulate(NULL, 0, NULL, &result, &problem));
     CHECK_STATUS(MUSTER_E_INVALID, muster_simulate(text, strlen(text), NULL, NULL, &problem));
     CHECK_STATUS(MUSTER_E_INVALID, muster_simulate(text, strlen(text), &options, &result, NULL));
     CHECK(!result);
-    /* One function without the other is neither. */
+    /* One function without the other is no allocator. */
     options.size = sizeof options;
-    options.allocator.allocate = take_some;
-    MUST(muster_simulate(text, strlen(text), &options, &result, &problem));
-    muster_simulation_destroy(result);
-    options.allocator = (struct muster_allocator){ .release = give_back };
-    MUST(muster_simulate(text, strlen(text), &options, &result, &problem));
-    CHECK_EQUAL(1000 * MS, result->makespan_ns);
-    muster_simulation_destroy(result);
+    options.allocator = &half;
+    CHECK_STATUS(MUSTER_E_INVALID, muster_simulate(text, strlen(text), &options, &result, NULL));
+    half = (struct muster_allocator){ sizeof half, NULL, give_back, NULL };
+    CHECK_STATUS(MUSTER_E_INVALID, muster_simulate(text, strlen(text), &options, &result, NULL));
+    CHECK(!result);
 }
 
 int main(int argc, char **argv)

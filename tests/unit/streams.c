@@ -382,7 +382,7 @@ static void a_stream_with_an_open_begin_is_not_released(void)
 {
     struct muster *m = open_plain();
     muster_stream stream = acquire(m, find(m, "cpu:0"));
-    const struct muster_use use = { allocate(m, stream, 64), MUSTER_WRITES };
+    const struct muster_use use = { sizeof use, allocate(m, stream, 64), MUSTER_WRITES };
     MUST(muster_block_begin(m, stream, &use, 1, &problem));
     CHECK_STATUS(MUSTER_E_BUSY, muster_stream_release(m, stream, &problem));
     MUST(muster_block_end(m, stream, &use, 1, &problem));

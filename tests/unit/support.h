@@ -5,6 +5,7 @@
 #ifndef UNIT_SUPPORT_H
 #define UNIT_SUPPORT_H
 
+#include "full_report.h"
 #include "harness.h"
 
 #include <muster/backend.h>
@@ -214,6 +215,7 @@ struct counting {
     uint64_t wrong; /* came back with another size, or were written beyond their end */
     uint64_t late;  /* calls after muster_close */
     bool is_closed;
+    struct muster_allocator hook;
 };
 /* clang-format off */
 #define COUNTING_INIT { .mutex = PTHREAD_MUTEX_INITIALIZER }
@@ -297,9 +299,12 @@ static inline uint64_t counting_late(struct counting *counting)
     return late;
 }
 
-static inline struct muster_allocator counting_allocator(struct counting *counting)
+/* As muster_options wants it; borrowed of `counting`. */
+static inline const struct muster_allocator *counting_allocator(struct counting *counting)
 {
-    return (struct muster_allocator){ counting_allocate, counting_release, counting };
+    counting->hook = (struct muster_allocator){ sizeof counting->hook, counting_allocate,
+                                                counting_release, counting };
+    return &counting->hook;
 }
 
 #endif

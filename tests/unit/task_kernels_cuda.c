@@ -55,6 +55,7 @@ struct marks {
     uint64_t address;
     uint32_t numbers[MANY];
     struct muster_arg args[MANY][2];
+    struct muster_hints hints;
     struct muster_task_desc descs[MANY];
     muster_task tasks[MANY];
 };
@@ -63,6 +64,7 @@ static void prepare(struct marks *marks, struct muster_kernel *kernel, const cha
 {
     memset(marks, 0, sizeof *marks);
     marks->address = (uintptr_t)marks->counts;
+    marks->hints = (struct muster_hints){ .size = sizeof marks->hints, .devices = devices };
     for (uint32_t i = 0; i < MANY; i++) {
         marks->numbers[i] = i;
         marks->args[i][0] = (struct muster_arg)MUSTER_VALUE(marks->address);
@@ -73,7 +75,7 @@ static void prepare(struct marks *marks, struct muster_kernel *kernel, const cha
             .args = marks->args[i],
             .arg_count = 2,
             .items = 1,
-            .hints = { .size = sizeof(struct muster_hints), .devices = devices },
+            .hints = &marks->hints,
         };
     }
 }
@@ -126,12 +128,14 @@ static void arrays_and_data(void)
     MUST(muster_data_create(m, in, sizeof in, 0, &data, &problem));
     struct muster_arg args[] = { MUSTER_IN(&in[0]), MUSTER_OUT(&out[0]) };
     struct muster_arg data_args[] = { MUSTER_ALL(data), MUSTER_OUT(&from_data[0]) };
-    struct muster_task_desc desc = { .size = sizeof desc,
-                                     .kernel = build(m, "twice"),
-                                     .args = args,
-                                     .arg_count = 2,
-                                     .items = ITEMS,
-                                     .hints = { .size = sizeof desc.hints, .devices = "cuda:0" } };
+    struct muster_task_desc desc = {
+        .size = sizeof desc,
+        .kernel = build(m, "twice"),
+        .args = args,
+        .arg_count = 2,
+        .items = ITEMS,
+        .hints = &(struct muster_hints){ .size = sizeof(struct muster_hints), .devices = "cuda:0" }
+    };
     MUST(muster_submit(m, &desc, 1, NULL, &problem));
     desc.args = data_args;
     MUST(muster_submit(m, &desc, 1, NULL, &problem));

@@ -1164,7 +1164,8 @@ static void the_first_submit_survives_a_lack_of_memory(void)
         struct muster_task_desc desc = plain(count_one, &tally);
         options.devices = "cpu";
         options.allocator =
-            (struct muster_allocator){ failing_allocate, failing_release, &failing };
+            &(struct muster_allocator){ sizeof(struct muster_allocator), failing_allocate,
+                                        failing_release, &failing };
         struct muster *m = open_with(options);
         atomic_store(&failing.left, number);
         status = muster_submit(m, &desc, 1, NULL, &problem);

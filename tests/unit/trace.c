@@ -35,9 +35,11 @@ static void run_job(struct muster *m, uint64_t units, struct muster_report *repo
     struct account account;
     account_init(&account, units * UNIT);
     struct muster_job_desc desc = account_desc(&account, kernel_of(m, compute));
-    desc.options.unit_items = UNIT;
+    struct muster_run_options how = { .size = sizeof how };
+    desc.options = &how;
+    how.unit_items = UNIT;
     /* A copy that fails is no retry, and the two are compared. */
-    desc.options.no_copies = 1;
+    how.no_copies = 1;
     struct muster_job *job = start(m, &desc);
     *report = (struct muster_report){ .size = sizeof *report };
     MUST(muster_job_wait(job, report, &problem));
@@ -109,7 +111,9 @@ static void two_jobs_at_once_are_told_apart(void)
     for (int i = 0; i < 2; i++) {
         account_init(&accounts[i], (uint64_t)(60 + 20 * i) * UNIT);
         struct muster_job_desc desc = account_desc(&accounts[i], kernel);
-        desc.options.unit_items = UNIT;
+        struct muster_run_options how = { .size = sizeof how };
+        desc.options = &how;
+        how.unit_items = UNIT;
         jobs[i] = start(m, &desc);
     }
     for (int i = 0; i < 2; i++)
@@ -184,9 +188,11 @@ static void a_device_that_hangs_and_comes_back_is_in_the_trace(void)
     /* The other has work for 1.5 s: some is left when the device comes back. */
     account_init(&account, 1500000);
     struct muster_job_desc desc = account_desc(&account, kernel_of(m, compute));
-    desc.options.unit_items = 2000;
-    desc.options.timeout_ns = 400 * MS;
-    desc.options.no_copies = 1;
+    struct muster_run_options how = { .size = sizeof how };
+    desc.options = &how;
+    how.unit_items = 2000;
+    how.timeout_ns = 400 * MS;
+    how.no_copies = 1;
     begin(m, 0);
     struct muster_job *job = start(m, &desc);
     MUST(muster_job_wait(job, &report, &problem));

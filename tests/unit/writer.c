@@ -31,11 +31,13 @@ static struct shown_trace end(struct muster_trace_writer *writer, struct text *t
 static void add_unit(struct muster_trace_writer *writer, uint32_t device, uint64_t begin_ns,
                      uint64_t end_ns)
 {
-    muster_trace_writer_add(writer, &(struct muster_trace_event){ .kind = MUSTER_TRACE_UNIT,
-                                                                  .begin_ns = begin_ns,
-                                                                  .end_ns = end_ns,
-                                                                  .range = { begin_ns, end_ns },
-                                                                  .device = device });
+    muster_trace_writer_add(writer,
+                            &(struct muster_trace_event){ .size = sizeof(struct muster_trace_event),
+                                                          .kind = MUSTER_TRACE_UNIT,
+                                                          .begin_ns = begin_ns,
+                                                          .end_ns = end_ns,
+                                                          .range = { begin_ns, end_ns },
+                                                          .device = device });
 }
 
 #define REPLACED "\xef\xbf\xbd"
@@ -117,14 +119,16 @@ static void what_began_before_the_origin_is_cut(void)
 static void add_stage(struct muster_trace_writer *writer, uint32_t job, uint32_t stream,
                       uint64_t begin_ns, uint64_t end_ns)
 {
-    muster_trace_writer_add(writer, &(struct muster_trace_event){ .kind = MUSTER_TRACE_STAGE,
-                                                                  .begin_ns = begin_ns,
-                                                                  .end_ns = end_ns,
-                                                                  .range = { begin_ns, end_ns },
-                                                                  .device = 2,
-                                                                  .job = job,
-                                                                  .thread = stream,
-                                                                  .name = "a \"b\" \xe2\x82" });
+    muster_trace_writer_add(writer,
+                            &(struct muster_trace_event){ .size = sizeof(struct muster_trace_event),
+                                                          .kind = MUSTER_TRACE_STAGE,
+                                                          .begin_ns = begin_ns,
+                                                          .end_ns = end_ns,
+                                                          .range = { begin_ns, end_ns },
+                                                          .device = 2,
+                                                          .job = job,
+                                                          .thread = stream,
+                                                          .name = "a \"b\" \xe2\x82" });
 }
 
 static size_t count_tracks(const struct shown_trace *trace, const char *label)
@@ -148,8 +152,11 @@ static void streams_of_a_job_have_tracks_of_their_own(void)
         /* Host stages run at the same time. */
         add_stage(writer, 1, 0, 100 * i, 100 * i + 150);
     }
-    muster_trace_writer_add(writer, &(struct muster_trace_event){
-                                        .kind = MUSTER_TRACE_JOB, .end_ns = 10200, .job = 1 });
+    muster_trace_writer_add(writer,
+                            &(struct muster_trace_event){ .size = sizeof(struct muster_trace_event),
+                                                          .kind = MUSTER_TRACE_JOB,
+                                                          .end_ns = 10200,
+                                                          .job = 1 });
     add_stage(writer, 3, 1, 10300, 10400);
     add_stage(writer, 3, 2, 10300, 10400);
     muster_trace_writer_name(writer, 2, "x", "y");
@@ -199,11 +206,13 @@ static void the_first_failure_sticks(void)
 
     struct text text = { NULL, 0 };
     const struct muster_trace_event wrong[] = {
-        { .kind = 0 },
-        { .kind = 77 },
-        { .kind = MUSTER_TRACE_UNIT, .outcome = 9 },
-        { .kind = MUSTER_TRACE_UNIT, .begin_ns = 2, .end_ns = 1 },
-        { .kind = MUSTER_TRACE_STAGE, .name = "no zero byte, so that it would be read beyond --" },
+        { .size = sizeof *wrong, .kind = 0 },
+        { .size = sizeof *wrong, .kind = 77 },
+        { .size = sizeof *wrong, .kind = MUSTER_TRACE_UNIT, .outcome = 9 },
+        { .size = sizeof *wrong, .kind = MUSTER_TRACE_UNIT, .begin_ns = 2, .end_ns = 1 },
+        { .size = sizeof *wrong,
+          .kind = MUSTER_TRACE_STAGE,
+          .name = "no zero byte, so that it would be read beyond --" },
     };
     CHECK(wrong[4].name[sizeof wrong[4].name - 1] == '-');
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -273,7 +282,8 @@ static void all_memory_is_given_back(void)
     const struct muster_trace_writer_options options = {
         .size = sizeof options,
         .write = drop_text,
-        .allocator = { take_some, give_back, &ending },
+        .allocator = &(const struct muster_allocator){ sizeof(struct muster_allocator), take_some,
+                                                       give_back, &ending },
     };
     muster_status status = MUSTER_E_NO_MEMORY;
     for (unsigned n = 0; status != MUSTER_OK; n++) {
@@ -311,7 +321,8 @@ static void devices_have_a_limit(void)
         const struct muster_trace_writer_options options = {
             .size = sizeof options,
             .write = drop_text,
-            .allocator = { take_little, give_back, &ending },
+            .allocator = &(const struct muster_allocator){ sizeof(struct muster_allocator),
+                                                           take_little, give_back, &ending },
         };
         struct muster_trace_writer *writer = NULL;
         CHECK_STATUS(MUSTER_OK, muster_trace_writer_create(&options, &writer, &problem));
@@ -326,7 +337,9 @@ static void devices_have_a_limit(void)
 static void an_event_shows_what_it_has(void)
 {
     struct text text = { NULL, 0 };
-    struct muster_trace_event event = { .kind = MUSTER_TRACE_UNIT, .end_ns = 5 };
+    struct muster_trace_event event = { .size = sizeof event,
+                                        .kind = MUSTER_TRACE_UNIT,
+                                        .end_ns = 5 };
     struct muster_trace_writer *writer = make(&text, 0);
     muster_trace_writer_add(NULL, &event);
     muster_trace_writer_add(writer, NULL);
@@ -434,14 +447,16 @@ static void the_text_is_as_it_was(void)
         "index\":4480}}\n"
         "],\"otherData\":{\"writer\":\"muster " MUSTER_VERSION_STRING "\",\"dropped\":3}}\n";
     static const struct muster_trace_event events[] = {
-        { .kind = MUSTER_TRACE_UNIT,
+        { .size = sizeof *events,
+          .kind = MUSTER_TRACE_UNIT,
           .begin_ns = 1000,
           .end_ns = 2999,
           .range = { 0, 8 },
           .bytes = 64,
           .device = 1,
           .job = 1 },
-        { .kind = MUSTER_TRACE_UNIT,
+        { .size = sizeof *events,
+          .kind = MUSTER_TRACE_UNIT,
           .outcome = MUSTER_TRACE_LATE,
           .begin_ns = 2000,
           .end_ns = 4001,
@@ -449,28 +464,53 @@ static void the_text_is_as_it_was(void)
           .device = 1,
           .job = 1,
           .is_copy = true },
-        { .kind = MUSTER_TRACE_DELIVERY,
+        { .size = sizeof *events,
+          .kind = MUSTER_TRACE_DELIVERY,
           .begin_ns = 3000,
           .end_ns = 3500,
           .range = { 0, 8 },
           .job = 1 },
-        { .kind = MUSTER_TRACE_TASK,
+        { .size = sizeof *events,
+          .kind = MUSTER_TRACE_TASK,
           .outcome = MUSTER_TRACE_FAILED,
           .begin_ns = 3000,
           .end_ns = 3100,
           .thread = 5,
           .status = MUSTER_E_FAILED },
-        { .kind = MUSTER_TRACE_TASK, .begin_ns = 2999, .end_ns = 3100, .device = 1 },
-        { .kind = MUSTER_TRACE_DATA, .begin_ns = 3000, .end_ns = 3000, .bytes = 5, .device = 1 },
-        { .kind = MUSTER_TRACE_PICK, .begin_ns = 3000, .end_ns = 3000, .device = 70 },
-        { .kind = MUSTER_TRACE_DEVICE_LOST,
+        { .size = sizeof *events,
+          .kind = MUSTER_TRACE_TASK,
+          .begin_ns = 2999,
+          .end_ns = 3100,
+          .device = 1 },
+        { .size = sizeof *events,
+          .kind = MUSTER_TRACE_DATA,
+          .begin_ns = 3000,
+          .end_ns = 3000,
+          .bytes = 5,
+          .device = 1 },
+        { .size = sizeof *events,
+          .kind = MUSTER_TRACE_PICK,
+          .begin_ns = 3000,
+          .end_ns = 3000,
+          .device = 70 },
+        { .size = sizeof *events,
+          .kind = MUSTER_TRACE_DEVICE_LOST,
           .begin_ns = 3000,
           .end_ns = 3000,
           .device = 1,
           .job = 1 },
-        { .kind = MUSTER_TRACE_DEVICE_HUNG, .begin_ns = 3000, .end_ns = 3000, .device = 1 },
-        { .kind = MUSTER_TRACE_DEVICE_BACK, .begin_ns = 3000, .end_ns = 3000, .device = 1 },
-        { .kind = MUSTER_TRACE_STAGE,
+        { .size = sizeof *events,
+          .kind = MUSTER_TRACE_DEVICE_HUNG,
+          .begin_ns = 3000,
+          .end_ns = 3000,
+          .device = 1 },
+        { .size = sizeof *events,
+          .kind = MUSTER_TRACE_DEVICE_BACK,
+          .begin_ns = 3000,
+          .end_ns = 3000,
+          .device = 1 },
+        { .size = sizeof *events,
+          .kind = MUSTER_TRACE_STAGE,
           .begin_ns = 3000,
           .end_ns = 3200,
           .range = { 0, 8 },
@@ -478,21 +518,24 @@ static void the_text_is_as_it_was(void)
           .job = 2,
           .thread = 1,
           .name = "up" },
-        { .kind = MUSTER_TRACE_STALL,
+        { .size = sizeof *events,
+          .kind = MUSTER_TRACE_STALL,
           .begin_ns = 3200,
           .end_ns = 3300,
           .device = 1,
           .job = 2,
           .thread = 1,
           .name = "wait" },
-        { .kind = MUSTER_TRACE_STAGE,
+        { .size = sizeof *events,
+          .kind = MUSTER_TRACE_STAGE,
           .begin_ns = 3000,
           .end_ns = 3200,
           .range = { 0, 8 },
           .device = 1,
           .job = 2,
           .name = "host" },
-        { .kind = MUSTER_TRACE_JOB,
+        { .size = sizeof *events,
+          .kind = MUSTER_TRACE_JOB,
           .outcome = MUSTER_TRACE_LOST,
           .begin_ns = 0,
           .end_ns = 5000,

@@ -34,7 +34,7 @@ static muster_status cpu_open(void *state, const struct muster_services *service
     struct cpu *cpu = state;
     cpu->services = services;
     muster_status status =
-        platform_nodes_find(&services->allocator, &cpu->nodes, &cpu->node_count, err);
+        platform_nodes_find(services->allocator, &cpu->nodes, &cpu->node_count, err);
     if (status == MUSTER_OK)
         *device_count = cpu->node_count;
     return status;
@@ -43,7 +43,7 @@ static muster_status cpu_open(void *state, const struct muster_services *service
 static void cpu_close(void *state)
 {
     struct cpu *cpu = state;
-    platform_nodes_free(&cpu->services->allocator, cpu->nodes, cpu->node_count);
+    platform_nodes_free(cpu->services->allocator, cpu->nodes, cpu->node_count);
 }
 
 /* A machine with one node is asked as a whole, which knows of control groups. */
@@ -67,7 +67,7 @@ static muster_status cpu_device_open(void *state, uint32_t index, void *device_s
     device->node = &cpu->nodes[index];
     uint32_t workers =
         cpu->services->cpu_workers > 0 ? cpu->services->cpu_workers : device->node->core_count;
-    const struct queue_options options = { .allocator = &cpu->services->allocator,
+    const struct queue_options options = { .allocator = cpu->services->allocator,
                                            .thread_name = "muster-cpu",
                                            .worker_count = workers,
                                            .priority_greatest = PRIORITY_GREATEST,

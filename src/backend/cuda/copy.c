@@ -74,7 +74,7 @@ static void pass(void *user, muster_status status)
 static muster_status give_passage(struct cuda_queue *queue, void *to, const void *from,
                                   size_t bytes, struct muster_error *err)
 {
-    const struct muster_allocator *allocator = &queue->device->domain->backend->services->allocator;
+    const struct muster_allocator *allocator = queue->device->domain->backend->services->allocator;
     struct passage *passage = allocator_take(allocator, 1, sizeof *passage);
     if (!passage)
         return muster_error_fill(err, MUSTER_E_NO_MEMORY, 0, NULL, "no memory for a copy");

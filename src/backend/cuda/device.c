@@ -56,7 +56,7 @@ static int attribute(const struct cuda_domain *domain, cuda_attribute which, int
 
 static int32_t node_of(const struct cuda_domain *domain)
 {
-    const struct muster_allocator *allocator = &domain->backend->services->allocator;
+    const struct muster_allocator *allocator = domain->backend->services->allocator;
     int node = attribute(domain, CUDA_ATTRIBUTE_HOST_NUMA, -1);
     if (node >= 0)
         return node;

@@ -34,7 +34,7 @@ static struct cuda_domain *table[SLOT_COUNT];
 
 static const struct muster_allocator *allocator_of(const struct cuda_domain *domain)
 {
-    return &domain->backend->services->allocator;
+    return domain->backend->services->allocator;
 }
 
 muster_status cuda_check(struct cuda_domain *domain, struct muster_error *err)

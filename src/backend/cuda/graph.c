@@ -39,7 +39,7 @@ void cuda_graphs_free(struct cuda_domain *domain, struct cuda_queue *queue)
         return;
     for (size_t i = 0; i < CUDA_GRAPHS_OF_QUEUE; i++)
         dismantle(&domain->backend->driver, &queue->graphs[i]);
-    allocator_give(&domain->backend->services->allocator, queue->graphs, CUDA_GRAPHS_OF_QUEUE,
+    allocator_give(domain->backend->services->allocator, queue->graphs, CUDA_GRAPHS_OF_QUEUE,
                    sizeof *queue->graphs);
     queue->graphs = NULL;
 }
@@ -50,7 +50,7 @@ static struct cuda_graph *find(struct cuda_queue *queue, const struct cuda_kerne
 {
     const struct cuda_backend *backend = queue->device->domain->backend;
     if (!queue->graphs)
-        queue->graphs = allocator_take(&backend->services->allocator, CUDA_GRAPHS_OF_QUEUE,
+        queue->graphs = allocator_take(backend->services->allocator, CUDA_GRAPHS_OF_QUEUE,
                                        sizeof *queue->graphs);
     if (!queue->graphs)
         return NULL;

@@ -52,7 +52,7 @@ static muster_status add(struct cuda_domain *domain, void *memory, size_t bytes,
                          struct muster_error *err)
 {
     struct cuda_backend *backend = domain->backend;
-    const struct muster_allocator *allocator = &backend->services->allocator;
+    const struct muster_allocator *allocator = backend->services->allocator;
     struct cuda_registration *made = allocator_take(allocator, 1, sizeof *made);
     if (!made)
         return muster_error_fill(err, MUSTER_E_NO_MEMORY, 0, NULL, "no memory for pinned memory");
@@ -94,7 +94,7 @@ void cuda_host_unregister(void *state, void *memory)
         *at = known->next;
         if (cuda_enter(&scope, known->domain, NULL) == MUSTER_OK)
             cuda_leave(&scope, backend->driver.host_unregister(memory), "unpinning", NULL);
-        allocator_give(&backend->services->allocator, known, 1, sizeof *known);
+        allocator_give(backend->services->allocator, known, 1, sizeof *known);
     }
     platform_mutex_unlock(&backend->registering);
 }

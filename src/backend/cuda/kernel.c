@@ -130,7 +130,7 @@ muster_status cuda_kernel_init(void *state, const struct muster_kernel_form *for
 {
     struct cuda_kernel *kernel = kernel_state;
     struct cuda_domain *domain = ((struct cuda_device *)state)->domain;
-    const struct muster_allocator *allocator = &domain->backend->services->allocator;
+    const struct muster_allocator *allocator = domain->backend->services->allocator;
     struct cuda_scope scope;
     kernel->device = state;
     kernel->number = 1 + atomic_fetch_add_explicit(&domain->kernels_made, 1, memory_order_relaxed);

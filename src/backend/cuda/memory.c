@@ -27,7 +27,7 @@ static struct cuda_pinned *make_pinned(struct cuda_domain *domain, size_t bytes,
                                        struct muster_error *err)
 {
     const struct cuda_driver *driver = &domain->backend->driver;
-    const struct muster_allocator *allocator = &domain->backend->services->allocator;
+    const struct muster_allocator *allocator = domain->backend->services->allocator;
     struct cuda_pinned *pinned = allocator_take(allocator, 1, sizeof *pinned);
     if (!pinned) {
         muster_error_fill(err, MUSTER_E_NO_MEMORY, 0, NULL, "no memory for pinned memory");
@@ -78,7 +78,7 @@ void cuda_pinned_free_all(struct cuda_domain *domain)
             /* A lost context keeps it: nobody can know what still looks at it. */
             if (!atomic_load_explicit(&domain->lost, memory_order_acquire))
                 domain->backend->driver.host_free(pinned->host);
-            allocator_give(&domain->backend->services->allocator, pinned, 1, sizeof *pinned);
+            allocator_give(domain->backend->services->allocator, pinned, 1, sizeof *pinned);
         }
 }
 

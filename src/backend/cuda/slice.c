@@ -14,7 +14,7 @@
 
 static const struct muster_allocator *allocator_of(const struct cuda_device *device)
 {
-    return &device->domain->backend->services->allocator;
+    return device->domain->backend->services->allocator;
 }
 
 void cuda_slice_unplan(void *state)

@@ -40,7 +40,7 @@ muster_status cuda_stream_open(void *state, int32_t priority, int is_default, vo
     struct cuda_device *device = state;
     struct cuda_domain *domain = device->domain;
     struct cuda_stream *stream = stream_state;
-    const struct muster_allocator *allocator = &domain->backend->services->allocator;
+    const struct muster_allocator *allocator = domain->backend->services->allocator;
     struct cuda_scope scope;
     muster_status status = check_priority(domain, priority, is_default, err);
     if (status == MUSTER_OK)

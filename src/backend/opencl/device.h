@@ -171,7 +171,7 @@ static inline const struct opencl_driver *opencl_of(const struct opencl_device *
 
 static inline const struct muster_allocator *opencl_allocator(const struct opencl_device *device)
 {
-    return &device->opencl->services->allocator;
+    return device->opencl->services->allocator;
 }
 
 /* device.c */

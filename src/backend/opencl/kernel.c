@@ -23,7 +23,7 @@ static muster_status say_build_failed(struct opencl_device *device, opencl_progr
     const struct muster_services *services = device->opencl->services;
     size_t bytes = 0;
     driver->clGetProgramBuildInfo(program, device->id, OPENCL_PROGRAM_BUILD_LOG, 0, NULL, &bytes);
-    char *text = bytes > 1 ? allocator_take(&services->allocator, bytes + 1, 1) : NULL;
+    char *text = bytes > 1 ? allocator_take(services->allocator, bytes + 1, 1) : NULL;
     const char *words = "the driver does not say why";
     if (text && driver->clGetProgramBuildInfo(program, device->id, OPENCL_PROGRAM_BUILD_LOG, bytes,
                                               text, NULL) == OPENCL_SUCCESS) {
@@ -34,7 +34,7 @@ static muster_status say_build_failed(struct opencl_device *device, opencl_progr
         err, MUSTER_E_INVALID, code, "correct the source; the log has all of the driver's words",
         "kernel %.32s does not build: %.*s", entry, MESSAGE_BYTES, words);
     if (text)
-        allocator_give(&services->allocator, text, bytes + 1, 1);
+        allocator_give(services->allocator, text, bytes + 1, 1);
     return status;
 }
 

@@ -27,7 +27,7 @@ static muster_status add(struct opencl *opencl, opencl_device_id id, struct must
 {
     if (opencl->count == opencl->capacity) {
         uint32_t capacity = opencl->capacity > 0 ? 2 * opencl->capacity : 8;
-        const struct muster_allocator *allocator = &opencl->services->allocator;
+        const struct muster_allocator *allocator = opencl->services->allocator;
         opencl_device_id *ids = allocator_take(allocator, capacity, sizeof(opencl_device_id));
         if (!ids)
             return muster_error_fill(err, MUSTER_E_NO_MEMORY, 0, NULL,
@@ -73,7 +73,7 @@ static muster_status add_platform(struct opencl *opencl, opencl_platform platfor
 static void opencl_close(void *state)
 {
     struct opencl *opencl = state;
-    allocator_give(&opencl->services->allocator, opencl->ids, opencl->capacity,
+    allocator_give(opencl->services->allocator, opencl->ids, opencl->capacity,
                    sizeof(opencl_device_id));
 }
 

@@ -124,7 +124,7 @@ static muster_status sim_open(void *state, const struct muster_services *service
                                  "set MUSTER_SIM to a description (docs/simulation.md)",
                                  "no simulated devices are described");
     muster_status status =
-        describe(&services->allocator, services->sim, &sim->models, &sim->model_count, err);
+        describe(services->allocator, services->sim, &sim->models, &sim->model_count, err);
     if (status == MUSTER_OK)
         *device_count = (uint32_t)sim->model_count;
     return status;
@@ -133,7 +133,7 @@ static muster_status sim_open(void *state, const struct muster_services *service
 static void sim_close(void *state)
 {
     struct sim *sim = state;
-    allocator_give(&sim->services->allocator, sim->models, SIM_DEVICES_MAX, sizeof *sim->models);
+    allocator_give(sim->services->allocator, sim->models, SIM_DEVICES_MAX, sizeof *sim->models);
 }
 
 static uint64_t model_now(struct sim_device *device, uint64_t now_ns)
@@ -198,7 +198,7 @@ static muster_status start_device(struct sim_device *device, struct muster_devic
                                   struct muster_error *err)
 {
     model_state_init(&device->state, SIM_SEED, device->index);
-    const struct queue_options options = { .allocator = &device->sim->services->allocator,
+    const struct queue_options options = { .allocator = device->sim->services->allocator,
                                            .thread_name = "muster-sim",
                                            .worker_count = 1,
                                            .timing = &timing,

@@ -1,6 +1,5 @@
 /*
- * How the runtime tells what is wrong: its log, the errors that many functions have, and what their
- * arguments are checked for.
+ * The log, the errors that many functions return, and checks of arguments that many functions make.
  */
 #include "run/base/runtime.h"
 
@@ -54,20 +53,4 @@ bool run_list_names(const char *list, const char *name)
         at += entry + (at[entry] == ',');
     }
     return false;
-}
-
-muster_status run_check_size(const void *given, size_t size, size_t known, size_t least,
-                             const char *what, struct muster_error *err)
-{
-    const unsigned char *bytes = given;
-    if (size < least || size > STRUCT_BYTES_MAX)
-        return muster_error_fill(
-            err, MUSTER_E_INVALID, 0, "set `size` to sizeof the struct",
-            "the size of %s is set to %zu; this library's struct has %zu bytes", what, size, known);
-    for (size_t i = known; i < size; i++)
-        if (bytes[i] != 0)
-            return muster_error_fill(
-                err, MUSTER_E_VERSION, 0, "use a newer libmuster, or do not set the field",
-                "%s has a field set that is unknown to version %s", what, MUSTER_VERSION_STRING);
-    return MUSTER_OK;
 }

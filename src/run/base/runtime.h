@@ -12,6 +12,7 @@
 #define RUN_RUNTIME_H
 
 #include "base/handle.h"
+#include "base/layout.h"
 #include "observe/recording.h"
 #include "platform/fork.h"
 #include "platform/frame.h"
@@ -57,9 +58,10 @@ struct run_table {
 };
 
 struct muster {
-    /* Asks options.allocator; nothing any more once the runtime is abandoned. */
+    /* Asks given_allocator; nothing any more once the runtime is abandoned. */
     struct muster_allocator allocator;
-    _Atomic bool is_abandoned;     /* closed, though threads may still come back to it */
+    struct muster_allocator given_allocator; /* the options' */
+    _Atomic bool is_abandoned;               /* closed, though threads may still come back to it */
     struct muster *next_abandoned; /* on a list of the process's, so that leaks can be told apart */
     struct muster_options options; /* strings are copies */
     struct muster_services services;
@@ -173,14 +175,6 @@ muster_status run_bad_argument(struct muster_error *err, const char *function, c
 muster_status run_say_forked(struct muster_error *err);
 /* MUSTER_E_ORDER: the call could only wait for the user code that makes it. */
 muster_status run_say_stuck(struct muster_error *err, const char *function);
-/* Structs of newer callers are larger, but never so large: `size` was not set. */
-#define STRUCT_BYTES_MAX 65536u
-/*
- * A struct of `size` bytes as its caller says, of which this library knows `known`, and needs
- * `least`: MUSTER_E_INVALID, or MUSTER_E_VERSION if a field is set that it does not know.
- */
-muster_status run_check_size(const void *given, size_t size, size_t known, size_t least,
-                             const char *what, struct muster_error *err);
 /* Is `name` one of a list's entries, which are separated by commas? */
 bool run_list_names(const char *list, const char *name);
 

@@ -331,18 +331,19 @@ muster_status muster_backend_list(struct muster *m, struct muster_backend_report
         return muster_error_fill(err, MUSTER_E_CAPACITY, 0, "give room for *count reports",
                                  "there are %u backends, and there is room for %zu",
                                  m->backend_count, capacity);
+    muster_status status = layout_check_rooms(LAYOUT(muster_backend_report), out, capacity, err);
+    if (status != MUSTER_OK)
+        return status;
     for (uint32_t i = 0; i < m->backend_count; i++) {
         struct run_backend *backend = m->backends[i];
         struct muster_backend_report report = { .size = sizeof report };
-        if (out[i].size < sizeof report)
-            return run_bad_argument(err, "muster_backend_list", "set the size of each report");
         report.error.status = backends_probe(m, backend, &report.error);
         snprintf(report.name, sizeof report.name, "%s", backend->table.name);
         snprintf(report.path, sizeof report.path, "%s", backend->path);
         report.device_count = backend->device_count;
         report.hidden_count = backend->hidden_count;
         snprintf(report.hidden, sizeof report.hidden, "%s", backend->hidden);
-        out[i] = report;
+        layout_write_at(LAYOUT(muster_backend_report), out, i, &report);
     }
     return MUSTER_OK;
 }

@@ -495,17 +495,19 @@ muster_status muster_device_find(struct muster *m, const char *id, muster_device
 muster_status muster_device_info(struct muster *m, muster_device handle,
                                  struct muster_device_info *info, struct muster_error *err)
 {
-    if (!m || !info || info->size < sizeof *info)
-        return run_bad_argument(err, "muster_device_info",
-                                "an argument is NULL, or info->size is not set");
+    if (!m || !info)
+        return run_bad_argument(err, "muster_device_info", "an argument is NULL");
+    muster_status status = layout_check_room(LAYOUT(muster_device_info), info, err);
+    if (status != MUSTER_OK)
+        return status;
     if (run_is_forked(m))
         return run_say_forked(err);
     struct run_device *device;
     run_lock(m);
-    muster_status status = device_resolve_locked(m, handle, &device, err);
+    status = device_resolve_locked(m, handle, &device, err);
     run_unlock(m);
     if (status == MUSTER_OK)
-        *info = device->info;
+        layout_write(LAYOUT(muster_device_info), info, &device->info);
     return status;
 }
 
@@ -535,14 +537,17 @@ void device_load_locked(const struct run_device *device, struct muster_device_lo
 muster_status muster_device_load(struct muster *m, muster_device handle,
                                  struct muster_device_load *load, struct muster_error *err)
 {
-    if (!m || !load || load->size < sizeof *load)
-        return run_bad_argument(err, "muster_device_load",
-                                "an argument is NULL, or load->size is not set");
+    if (!m || !load)
+        return run_bad_argument(err, "muster_device_load", "an argument is NULL");
+    muster_status status = layout_check_room(LAYOUT(muster_device_load), load, err);
+    if (status != MUSTER_OK)
+        return status;
     if (run_is_forked(m))
         return run_say_forked(err);
     struct run_device *device;
+    struct muster_device_load now;
     run_lock(m);
-    muster_status status = device_resolve_locked(m, handle, &device, err);
+    status = device_resolve_locked(m, handle, &device, err);
     if (status == MUSTER_OK)
         device->pins++;
     run_unlock(m);
@@ -553,10 +558,12 @@ muster_status muster_device_load(struct muster *m, muster_device handle,
     status = poller_ask(device, err);
     run_lock(m);
     if (status == MUSTER_OK)
-        device_load_locked(device, load);
+        device_load_locked(device, &now);
     device->pins--;
     platform_condition_wake_all(&m->changed);
     run_unlock(m);
+    if (status == MUSTER_OK)
+        layout_write(LAYOUT(muster_device_load), load, &now);
     return status;
 }
 

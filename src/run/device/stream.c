@@ -329,20 +329,24 @@ muster_status muster_stream_resolve(struct muster *m, muster_stream handle,
                                     struct muster_stream_info *info, struct muster_error *err)
 {
     struct run_stream *stream;
-    if (!m || !info || info->size < sizeof *info)
-        return run_bad_argument(err, "muster_stream_resolve",
-                                "an argument is NULL, or info->size is not set");
+    struct muster_stream_info found;
+    if (!m || !info)
+        return run_bad_argument(err, "muster_stream_resolve", "an argument is NULL");
+    muster_status status = layout_check_room(LAYOUT(muster_stream_info), info, err);
+    if (status != MUSTER_OK)
+        return status;
     if (run_is_forked(m))
         return run_say_forked(err);
     run_lock(m);
-    muster_status status = resolve_locked(m, handle, &stream, err);
+    status = resolve_locked(m, handle, &stream, err);
     if (status == MUSTER_OK)
-        *info = (struct muster_stream_info){ .size = sizeof *info,
-                                             .device = device_handle_locked(stream->device),
+        found = (struct muster_stream_info){ .device = device_handle_locked(stream->device),
                                              .slot = (uint32_t)(stream - stream->device->streams),
                                              .priority = stream->priority,
                                              .planned_bytes = m->stream_bytes };
     run_unlock(m);
+    if (status == MUSTER_OK)
+        layout_write(LAYOUT(muster_stream_info), info, &found);
     return status;
 }
 

@@ -123,7 +123,7 @@ muster_status stream_drain(struct run_stream *stream, uint64_t deadline_ns,
                            struct muster_error *err);
 
 /* timing.c */
-/* NULL where time cannot be had: whoever wants it does without. */
+/* NULL if the device cannot time: the caller works without it. */
 struct timing_mark *timing_mark_take(struct run_device *device);
 void timing_mark_give_locked(struct timing_mark *mark);
 void timing_marks_destroy(struct run_device *device);

@@ -1,5 +1,5 @@
 /*
- * Timing events, which stay with their device for the next who wants to know how long something took.
+ * Timing events. A device keeps them, so that later lanes use them again.
  */
 #include "run/device/stream.h"
 

@@ -52,6 +52,33 @@ static size_t value_bytes(const struct muster_arg *arg)
                                            : 0;
 }
 
+/* What the caller gave, as this library has it; then `desc` points into the job alone. */
+static muster_status read_desc(struct muster_job *job, const struct muster_job_desc *given,
+                               struct muster_error *err)
+{
+    struct muster_job_desc *desc = &job->desc;
+    muster_status status = layout_read(LAYOUT(muster_job_desc), given, desc, err);
+    if (status != MUSTER_OK)
+        return status;
+    if ((!desc->kernel && !desc->pipeline) || (!desc->args && desc->arg_count > 0))
+        return run_bad_argument(err, "a job", "it has no kernel or no arguments");
+    if (desc->arg_count > MUSTER_ARGS_MAX)
+        return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, "pack values into a struct",
+                                 "%zu arguments; at most %d", desc->arg_count, MUSTER_ARGS_MAX);
+    if (desc->options)
+        status = layout_read(LAYOUT(muster_run_options), desc->options, &job->options, err);
+    if (status == MUSTER_OK)
+        status = layout_check_all(LAYOUT(muster_arg), desc->args, desc->arg_count, err);
+    if (status != MUSTER_OK)
+        return status;
+    for (size_t i = 0; i < desc->arg_count; i++)
+        layout_complete(LAYOUT(muster_arg), (const char *)desc->args + i * desc->args->size,
+                        &job->args[i]);
+    desc->options = &job->options;
+    desc->args = job->args;
+    return MUSTER_OK;
+}
+
 /* A source belongs to one argument; without the number of items there can be no array of them. */
 static muster_status check_source(const struct muster_job_desc *desc, struct muster_error *err)
 {
@@ -75,14 +102,7 @@ static muster_status check_source(const struct muster_job_desc *desc, struct mus
 
 static muster_status check_fields(const struct muster_job_desc *desc, struct muster_error *err)
 {
-    const struct muster_run_options *options = &desc->options;
-    if (desc->size < sizeof *desc || (options->size != 0 && options->size < sizeof *options))
-        return run_bad_argument(err, "a job", "desc->size or desc->options.size is not set");
-    if ((!desc->kernel && !desc->pipeline) || (!desc->args && desc->arg_count > 0))
-        return run_bad_argument(err, "a job", "it has no kernel or no arguments");
-    if (desc->arg_count > MUSTER_ARGS_MAX)
-        return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, "pack values into a struct",
-                                 "%zu arguments; at most %d", desc->arg_count, MUSTER_ARGS_MAX);
+    const struct muster_run_options *options = desc->options;
     if (options->kept_max > KEPT_MAX)
         return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, NULL, "kept_max is %u; at most %u",
                                  options->kept_max, KEPT_MAX);
@@ -129,7 +149,7 @@ muster_status job_find_policy(struct muster_job *job, struct muster_error *err)
                                          [JOB_WEIGHTED] = "weighted",
                                          [JOB_ADAPTIVE] = "adaptive",
                                          [JOB_EARLIEST_FINISH] = "earliest-finish" };
-    const char *name = job->desc.options.policy;
+    const char *name = job->options.policy;
     job->places = name && strcmp(name, "claim") != 0;
     if (!job->places)
         return MUSTER_OK;
@@ -177,9 +197,11 @@ static muster_status check_owners(struct muster *m, const struct muster_job_desc
     return status;
 }
 
-muster_status job_check_desc(struct muster *m, const struct muster_job_desc *desc,
-                             struct muster_error *err)
+muster_status job_read_desc(struct muster_job *job, const struct muster_job_desc *given,
+                            struct muster_error *err)
 {
-    muster_status status = check_fields(desc, err);
-    return status == MUSTER_OK ? check_owners(m, desc, err) : status;
+    muster_status status = read_desc(job, given, err);
+    if (status == MUSTER_OK)
+        status = check_fields(&job->desc, err);
+    return status == MUSTER_OK ? check_owners(job->m, &job->desc, err) : status;
 }

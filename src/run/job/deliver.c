@@ -41,7 +41,7 @@ static muster_status deliver_part(struct muster_job *job, uint32_t buffer, uint3
     const muster_status *statuses = job_statuses(job, buffer);
     statuses = statuses ? statuses + before : NULL;
     for (uint32_t i = 0; i < job->output_count; i++) {
-        const struct job_output *output = &job->outputs[i];
+        const struct job_result_place *output = &job->outputs[i];
         const char *from = job_buffer(job, buffer) + output->offset + part * output->stride;
         if (output->array)
             write_array(job->m, output->array + range.begin * output->item_bytes, from,
@@ -54,6 +54,7 @@ static muster_status deliver_part(struct muster_job *job, uint32_t buffer, uint3
     if (statuses)
         memcpy(job->desc.each_status + range.begin, statuses, items * sizeof *statuses);
     const struct muster_result result = {
+        .size = sizeof result,
         .range = range,
         .outputs = outputs,
         .output_count = job->output_count,

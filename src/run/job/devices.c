@@ -24,12 +24,12 @@ static bool is_able(const struct muster_job *job, const struct run_device *devic
     if (find_without_form(job, device))
         return false;
     return !job->pipeline ||
-           pipeline_plan(job->pipeline, device, job->desc.options.depth == 1, NULL);
+           pipeline_plan(job->pipeline, device, job->options.depth == 1, NULL);
 }
 
 static bool takes_part_locked(const struct muster_job *job, const struct run_device *device)
 {
-    const char *devices = job->desc.options.devices;
+    const char *devices = job->options.devices;
     if (device_check_locked(device, NULL) != MUSTER_OK || !is_able(job, device))
         return false;
     return !devices || run_list_names(devices, device->info.id);
@@ -38,7 +38,7 @@ static bool takes_part_locked(const struct muster_job *job, const struct run_dev
 /* A device that would take part if it could run the job; NULL if there is none. */
 static const struct run_device *find_unable_locked(const struct muster_job *job)
 {
-    const char *devices = job->desc.options.devices;
+    const char *devices = job->options.devices;
     for (uint32_t i = 0; i < job->m->device_count; i++) {
         const struct run_device *device = job->m->devices[i];
         if (device_check_locked(device, NULL) == MUSTER_OK && !is_able(job, device) &&
@@ -52,7 +52,7 @@ static const struct run_device *find_unable_locked(const struct muster_job *job)
 static muster_status check_devices_locked(const struct muster_job *job, struct muster_error *err)
 {
     const struct muster *m = job->m;
-    for (const char *at = job->desc.options.devices; at && *at;) {
+    for (const char *at = job->options.devices; at && *at;) {
         size_t length = strcspn(at, ",");
         uint32_t i = 0;
         while (i < m->device_count && (strlen(m->devices[i]->info.id) != length ||
@@ -88,6 +88,20 @@ static const struct run_device *find_heaviest_locked(const struct muster_job *jo
     return best;
 }
 
+/* Room for a lane on each device there is. */
+static muster_status allocate_lanes(struct muster_job *job, struct muster_error *err)
+{
+    struct muster *m = job->m;
+    run_lock(m);
+    job->lanes_max = m->device_count;
+    run_unlock(m);
+    job->lanes = allocator_take(&m->allocator, job->lanes_max, sizeof *job->lanes);
+    job->lane_ids = allocator_take(&m->allocator, job->lanes_max, sizeof *job->lane_ids);
+    job->lane_reports = allocator_take(&m->allocator, job->lanes_max, sizeof *job->lane_reports);
+    return job->lanes && job->lane_ids && job->lane_reports ? MUSTER_OK
+                                                            : run_no_memory(err, "lanes");
+}
+
 /* Pins the devices of the job; each has a lane. */
 muster_status job_find_devices(struct muster_job *job, struct muster_error *err)
 {
@@ -96,22 +110,17 @@ muster_status job_find_devices(struct muster_job *job, struct muster_error *err)
     muster_status status = device_probe_all(m, err);
     if (status != MUSTER_OK)
         return status;
-    run_lock(m);
-    job->lane_room = (uint32_t)least(m->device_count, MUSTER_JOB_DEVICES_MAX);
-    run_unlock(m);
-    job->lanes = allocator_take(&m->allocator, job->lane_room + 1, sizeof *job->lanes);
-    if (!job->lanes)
-        return run_no_memory(err, "lanes");
+    if ((status = allocate_lanes(job, err)) != MUSTER_OK)
+        return status;
     find_compilers(job);
     run_lock(m);
     status = check_devices_locked(job, err);
-    uint32_t lanes_max = job->lane_room;
-    if (job->pipeline)
-        lanes_max = (uint32_t)least(lanes_max, pipeline_lanes_max(job->pipeline));
+    uint32_t lanes_max = job->pipeline ? pipeline_lanes_max(job->pipeline) : job->lanes_max;
     /* Host stages alone have no use for a device. */
     bool is_one = job->pipeline && lanes_max == 1 && job->pipeline->declaration.stream_count > 0;
     const struct run_device *only = is_one ? find_heaviest_locked(job) : NULL;
-    for (uint32_t i = 0; status == MUSTER_OK && i < m->device_count && job->lane_count < lanes_max;
+    /* Devices that came after the room was made are for the next job. */
+    for (uint32_t i = 0; status == MUSTER_OK && i < job->lanes_max && job->lane_count < lanes_max;
          i++) {
         struct run_device *device = m->devices[i];
         if ((only && device != only) || !takes_part_locked(job, device))
@@ -142,7 +151,7 @@ muster_status job_find_devices(struct muster_job *job, struct muster_error *err)
         if (without)
             kernel_explain_no_form(without, unable, &problem);
         else
-            pipeline_plan(job->pipeline, unable, job->desc.options.depth == 1, &problem);
+            pipeline_plan(job->pipeline, unable, job->options.depth == 1, &problem);
         return muster_error_fill(err, MUSTER_E_NO_DEVICE, 0, problem.fix,
                                  "no device can run the job: %s", problem.text);
     }
@@ -152,5 +161,5 @@ muster_status job_find_devices(struct muster_job *job, struct muster_error *err)
             "no device can run the job: the driver of %s does not answer", stuck);
     return muster_error_fill(
         err, MUSTER_E_NO_DEVICE, 0, "look at `muster devices`", "no device can run the job: %s",
-        job->desc.options.devices ? job->desc.options.devices : "all were asked");
+        job->options.devices ? job->options.devices : "all were asked");
 }

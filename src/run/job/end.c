@@ -243,8 +243,11 @@ bool job_is_within(const struct muster_job *job)
 muster_status muster_job_wait(struct muster_job *job, struct muster_report *report,
                               struct muster_error *err)
 {
-    if (!job || (report && report->size < sizeof *report))
-        return run_bad_argument(err, "muster_job_wait", "job is NULL, or report->size is not set");
+    if (!job)
+        return run_bad_argument(err, "muster_job_wait", "job is NULL");
+    muster_status status = job_check_report(report, err);
+    if (status != MUSTER_OK)
+        return status;
     if (run_is_forked(job->m))
         return run_say_forked(err);
     run_lock(job->m);
@@ -253,9 +256,9 @@ muster_status muster_job_wait(struct muster_job *job, struct muster_report *repo
         return run_say_stuck(err, "muster_job_wait");
     }
     job_wait_until_over_locked(job);
-    muster_status status = job->status;
+    status = job->status;
     if (report)
-        job_report_locked(job, report);
+        job_write_report_locked(job, report);
     if (err && status != MUSTER_OK)
         *err = job->error;
     run_unlock(job->m);

@@ -36,14 +36,10 @@ static muster_status read_options(const struct muster_file_options *given,
                                   struct muster_file_options *out, struct muster_error *err)
 {
     *out = (struct muster_file_options){ .size = sizeof *out };
-    if (given) {
-        muster_status status = run_check_size(given, given->size, sizeof *out, sizeof given->size,
-                                              "struct muster_file_options", err);
-        if (status != MUSTER_OK)
-            return status;
-        memcpy(out, given, given->size < sizeof *out ? given->size : sizeof *out);
-        out->size = sizeof *out;
-    }
+    muster_status status =
+        given ? layout_read(LAYOUT(muster_file_options), given, out, err) : MUSTER_OK;
+    if (status != MUSTER_OK)
+        return status;
     if (out->depth == 0)
         out->depth = DEPTH_DEFAULT;
     if (out->piece_bytes == 0)
@@ -322,12 +318,16 @@ void muster_file_cancel(struct muster_file *file)
 muster_status muster_file_report(struct muster_file *file, struct muster_file_report *report,
                                  struct muster_error *err)
 {
-    if (!file || !report || report->size < sizeof *report)
-        return run_bad_argument(err, "muster_file_report",
-                                "an argument is NULL, or report->size is not set");
+    struct muster_file_report found = { .size = sizeof found };
+    if (!file || !report)
+        return run_bad_argument(err, "muster_file_report", "an argument is NULL");
+    muster_status status = layout_check_room(LAYOUT(muster_file_report), report, err);
+    if (status != MUSTER_OK)
+        return status;
     if (run_is_forked(file->m))
         return run_say_forked(err);
-    io_report(file->io, report);
+    io_report(file->io, &found);
+    layout_write(LAYOUT(muster_file_report), report, &found);
     return MUSTER_OK;
 }
 

@@ -39,7 +39,7 @@ struct run_source {
 struct kernel_plan;
 
 /* A written argument, or an output of the pipeline. */
-struct job_output {
+struct job_result_place {
     size_t offset;     /* within a buffer */
     size_t stride;     /* from one of the caller's units to the next */
     size_t item_bytes; /* for the array */
@@ -50,10 +50,11 @@ struct muster_job {
     struct lane_work work; /* what its lanes share */
     struct muster *m;
     struct muster_job *next; /* on one of the runtime's lists */
-    struct muster_job_desc desc;
+    struct muster_job_desc desc;       /* its pointers are to what follows */
+    struct muster_run_options options; /* as this library has them */
     struct muster_arg args[MUSTER_ARGS_MAX];
     unsigned char values[MUSTER_ARG_BYTES_MAX]; /* of scalars */
-    struct job_output outputs[MUSTER_ARGS_MAX];
+    struct job_result_place outputs[MUSTER_ARGS_MAX];
     uint32_t output_count;
     size_t status_offset;                       /* of the items' statuses, likewise */
     enum job_policy policy;
@@ -63,8 +64,10 @@ struct muster_job {
     struct platform_condition changed;
     struct job_thread conductor;
     struct run_lane *lanes; /* owns */
-    uint32_t lane_room, lane_count;
-    char lane_ids[MUSTER_JOB_DEVICES_MAX][24]; /* for the report, when the lanes are gone */
+    uint32_t lane_count;
+    uint32_t lanes_max;                     /* that there is room for, here and below */
+    char (*lane_ids)[24];                   /* owns: for the report, when the lanes are gone */
+    struct muster_job_device *lane_reports; /* owns: as they were last, and when the job was over */
     uint64_t unit_max; /* items a buffer holds; 0: any number, nothing is written */
     size_t buffer_bytes;
     char *memory; /* owns: pages of all buffers, NULL if nothing is written */
@@ -154,8 +157,9 @@ static inline size_t *job_result_bytes(const struct muster_job *job, uint32_t bu
 }
 
 /* check.c */
-muster_status job_check_desc(struct muster *m, const struct muster_job_desc *desc,
-                             struct muster_error *err);
+/* Reads and checks what the caller gave: then `desc` points into the job alone. */
+muster_status job_read_desc(struct muster_job *job, const struct muster_job_desc *given,
+                            struct muster_error *err);
 /* Which policy is meant. */
 muster_status job_find_policy(struct muster_job *job, struct muster_error *err);
 
@@ -170,7 +174,7 @@ uint64_t job_find_merge(const struct muster_job *job, size_t item_bytes);
 /* How many items a unit has that is so many of the caller's, each of so many items at most. */
 void job_set_units(struct muster_job *job, uint64_t part_items, uint64_t parts);
 /* Adds an output to the buffers; false if no memory is that large. */
-bool job_add_output(struct muster_job *job, const struct job_output *output);
+bool job_add_output(struct muster_job *job, const struct job_result_place *output);
 /* How large units are, and where each written argument lies in a buffer. */
 muster_status job_lay_out(struct muster_job *job, struct muster_error *err);
 void job_set_core_options(struct muster_job *job);
@@ -180,7 +184,7 @@ void job_set_core_options(struct muster_job *job);
 muster_status job_find_devices(struct muster_job *job, struct muster_error *err);
 
 /* memory.c */
-void job_copy_args(struct muster_job *job, const struct muster_job_desc *desc);
+void job_copy_values(struct muster_job *job);
 muster_status job_allocate_buffers(struct muster_job *job, struct muster_error *err);
 muster_status job_make_core(struct muster_job *job, struct muster_error *err);
 /* The kernel stays loaded as long as the job's memory. */
@@ -236,7 +240,9 @@ void job_leave(struct muster_job *job);
 /* report.c */
 void job_make_report_locked(const struct muster_job *job, uint64_t end_ns,
                             struct muster_report *report);
-void job_report_locked(const struct muster_job *job, struct muster_report *report);
+/* Before anything is waited for: what the caller has room for. NULL is allowed. */
+muster_status job_check_report(const struct muster_report *report, struct muster_error *err);
+void job_write_report_locked(struct muster_job *job, struct muster_report *report);
 
 /* kept.c */
 muster_status kept_set_up(struct muster_job *job, struct muster_error *err);

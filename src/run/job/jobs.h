@@ -1,5 +1,5 @@
 /*
- * All jobs and files of a runtime, for who closes it or waits for them.
+ * All jobs and files of a runtime, for closing it.
  */
 #ifndef RUN_JOBS_H
 #define RUN_JOBS_H

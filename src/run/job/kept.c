@@ -16,7 +16,7 @@ struct muster_kept {
 
 muster_status kept_set_up(struct muster_job *job, struct muster_error *err)
 {
-    uint32_t count = job->desc.options.kept_max;
+    uint32_t count = job->options.kept_max;
     if (count == 0)
         return MUSTER_OK;
     job->kept = allocator_take(&job->m->allocator, count, sizeof *job->kept);
@@ -33,8 +33,7 @@ muster_status kept_set_up(struct muster_job *job, struct muster_error *err)
 void kept_free(struct muster_job *job)
 {
     if (job->kept)
-        allocator_give(&job->m->allocator, job->kept, job->desc.options.kept_max,
-                       sizeof *job->kept);
+        allocator_give(&job->m->allocator, job->kept, job->options.kept_max, sizeof *job->kept);
     job->kept = NULL;
 }
 
@@ -60,7 +59,7 @@ muster_status muster_result_retain(const struct muster_result *result, struct mu
         return muster_error_fill(err, MUSTER_E_CAPACITY, 0,
                                  "release some, or set a larger kept_max in the job's options",
                                  "%u results of the job are kept, and no more may be",
-                                 job->desc.options.kept_max);
+                                 job->options.kept_max);
     kept->result = *result;
     for (size_t i = 0; i < result->output_count; i++) {
         kept->outputs[i] = result->outputs[i];

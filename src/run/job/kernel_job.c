@@ -107,7 +107,7 @@ static void declare(const struct muster_job *job, struct kernel_plan *plan, bool
 static uint32_t slots_of(const struct muster_job *job)
 {
     uint32_t slots = job_has_gpu(job) ? SLOTS_GPU : SLOTS;
-    uint32_t depth = job->desc.options.depth;
+    uint32_t depth = job->options.depth;
     return depth > 0 && depth < slots ? depth : slots;
 }
 
@@ -255,7 +255,7 @@ muster_status kernel_job_compile(struct muster_job *job, const struct run_device
     plan->counts_giving = true;
     /* On the host units have nothing to do with each other. */
     plan->depth =
-        on_host && job->desc.options.depth == 0 ? JOB_DEPTH_DEFAULT : job->core_options.depth;
+        on_host && job->options.depth == 0 ? JOB_DEPTH_DEFAULT : job->core_options.depth;
     plan->width = on_host ? (uint32_t)least(plan->depth, MUSTER_ROLES_MAX) : 1;
     return MUSTER_OK;
 }
@@ -275,7 +275,7 @@ size_t kernel_job_item_bytes(const struct muster_job *job)
 
 uint32_t kernel_job_depth(const struct muster_job *job)
 {
-    uint32_t asked = job->desc.options.depth;
+    uint32_t asked = job->options.depth;
     if (asked > 0 || !job_has_gpu(job))
         return asked > 0 ? asked : JOB_DEPTH_DEFAULT;
     /* From this size on a unit more than there are slots keeps the device busy. */

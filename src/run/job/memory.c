@@ -63,18 +63,17 @@ muster_status job_make_core(struct muster_job *job, struct muster_error *err)
     return MUSTER_OK;
 }
 
-void job_copy_args(struct muster_job *job, const struct muster_job_desc *desc)
+void job_copy_values(struct muster_job *job)
 {
     size_t filled = 0;
-    for (size_t i = 0; i < desc->arg_count; i++) {
-        job->args[i] = desc->args[i];
-        if (desc->args[i].kind != MUSTER_ARG_VALUE)
+    for (size_t i = 0; i < job->desc.arg_count; i++) {
+        struct muster_arg *arg = &job->args[i];
+        if (arg->kind != MUSTER_ARG_VALUE)
             continue;
-        memcpy(job->values + filled, desc->args[i].in, desc->args[i].bytes);
-        job->args[i].in = job->values + filled;
-        filled += desc->args[i].bytes;
+        memcpy(job->values + filled, arg->in, arg->bytes);
+        arg->in = job->values + filled;
+        filled += arg->bytes;
     }
-    job->desc.args = job->args;
 }
 
 /* Kernels that stay as long as the job, also when their user has destroyed them. */
@@ -135,7 +134,9 @@ void job_free(struct muster_job *job)
     for (uint32_t i = 0; job->lanes && i < job->lane_count; i++)
         lane_free(&job->lanes[i]);
     kernel_job_free(job);
-    allocator_give(&m->allocator, job->lanes, job->lane_room + 1, sizeof *job->lanes);
+    allocator_give(&m->allocator, job->lane_reports, job->lanes_max, sizeof *job->lane_reports);
+    allocator_give(&m->allocator, job->lane_ids, job->lanes_max, sizeof *job->lane_ids);
+    allocator_give(&m->allocator, job->lanes, job->lanes_max, sizeof *job->lanes);
     if (job->memory)
         platform_pages_unmap(job->memory, job->memory_bytes);
     kept_free(job);

@@ -9,6 +9,8 @@
 
 #define SLOTS_DEFAULT 2
 #define HOST_STREAM "host"
+/* Most edges that the user may add. */
+#define ADDED_MAX (MUSTER_EDGES_MAX / 4)
 
 /* Checking what is declared. */
 
@@ -178,13 +180,6 @@ static muster_status check(const struct muster *m, const struct muster_buffer *b
                            size_t stage_count, const struct muster_pipeline_options *options,
                            struct muster_error *err)
 {
-    if (buffer_count > MUSTER_BUFFERS_MAX || stage_count > MUSTER_STAGES_MAX ||
-        options->edge_count > MUSTER_EDGES_MAX / 4)
-        return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, NULL,
-                                 "%zu buffers, %zu stages and %zu added edges; at most %d, %d "
-                                 "and %d",
-                                 buffer_count, stage_count, options->edge_count, MUSTER_BUFFERS_MAX,
-                                 MUSTER_STAGES_MAX, MUSTER_EDGES_MAX / 4);
     if (stage_count == 0)
         return run_bad_argument(err, "muster_pipeline_create", "there are no stages");
     muster_status status = MUSTER_OK;
@@ -402,24 +397,67 @@ static muster_status keep_edges(struct muster_pipeline *pipeline,
     return MUSTER_OK;
 }
 
+/* What the caller gave, as this library has it. */
+struct given {
+    struct muster_pipeline_options options;
+    const struct muster_buffer *buffers;
+    const struct muster_stage *stages;
+    struct muster_buffer buffer_copies[MUSTER_BUFFERS_MAX];
+    struct muster_stage stage_copies[MUSTER_STAGES_MAX];
+    struct muster_edge edge_copies[ADDED_MAX];
+};
+
+static muster_status read_given(struct given *given, const struct muster_buffer *buffers,
+                                size_t buffer_count, const struct muster_stage *stages,
+                                size_t stage_count, const struct muster_pipeline_options *options,
+                                struct muster_error *err)
+{
+    muster_status status = MUSTER_OK;
+    given->options = (struct muster_pipeline_options){ .size = sizeof given->options };
+    if (options)
+        status = layout_read(LAYOUT(muster_pipeline_options), options, &given->options, err);
+    if (status != MUSTER_OK)
+        return status;
+    if (!given->options.edges && given->options.edge_count > 0)
+        return run_bad_argument(err, "muster_pipeline_create", "there are no edges");
+    if (buffer_count > MUSTER_BUFFERS_MAX || stage_count > MUSTER_STAGES_MAX ||
+        given->options.edge_count > ADDED_MAX)
+        return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, NULL,
+                                 "%zu buffers, %zu stages and %zu added edges; at most %d, %d "
+                                 "and %d",
+                                 buffer_count, stage_count, given->options.edge_count,
+                                 MUSTER_BUFFERS_MAX, MUSTER_STAGES_MAX, ADDED_MAX);
+    given->buffers = layout_read_all(LAYOUT(muster_buffer), buffers, buffer_count,
+                                     given->buffer_copies, &status, err);
+    if (status == MUSTER_OK)
+        given->stages = layout_read_all(LAYOUT(muster_stage), stages, stage_count,
+                                        given->stage_copies, &status, err);
+    if (status == MUSTER_OK)
+        given->options.edges =
+            layout_read_all(LAYOUT(muster_edge), given->options.edges, given->options.edge_count,
+                            given->edge_copies, &status, err);
+    return status;
+}
+
 muster_status muster_pipeline_create(struct muster *m, const struct muster_buffer *buffers,
                                      size_t buffer_count, const struct muster_stage *stages,
                                      size_t stage_count,
                                      const struct muster_pipeline_options *options,
                                      struct muster_pipeline **out, struct muster_error *err)
 {
-    const struct muster_pipeline_options none = { .size = sizeof none };
-    options = options ? options : &none;
-    if (!m || (!buffers && buffer_count > 0) || !stages || !out ||
-        options->size < sizeof *options || (!options->edges && options->edge_count > 0))
-        return run_bad_argument(err, "muster_pipeline_create",
-                                "an argument is NULL, or options->size is not set");
+    struct given given;
+    if (!m || (!buffers && buffer_count > 0) || !stages || !out)
+        return run_bad_argument(err, "muster_pipeline_create", "an argument is NULL");
     if (run_is_forked(m))
         return run_say_forked(err);
-    muster_status status = check(m, buffers, buffer_count, stages, stage_count, options, err);
+    muster_status status =
+        read_given(&given, buffers, buffer_count, stages, stage_count, options, err);
+    if (status == MUSTER_OK)
+        status =
+            check(m, given.buffers, buffer_count, given.stages, stage_count, &given.options, err);
     if (status != MUSTER_OK)
         return status;
-    if ((unsigned)options->schedule > MUSTER_SCHEDULE_DRAIN_AFTER_KICK)
+    if ((unsigned)given.options.schedule > MUSTER_SCHEDULE_DRAIN_AFTER_KICK)
         return run_bad_argument(err, "muster_pipeline_create", "the schedule is not known");
     struct muster_pipeline *pipeline = allocator_take(&m->allocator, 1, sizeof *pipeline);
     if (!pipeline)
@@ -427,11 +465,11 @@ muster_status muster_pipeline_create(struct muster *m, const struct muster_buffe
     pipeline->m = m;
     pipeline->declaration.buffer_count = (uint32_t)buffer_count;
     pipeline->declaration.stage_count = (uint32_t)stage_count;
-    status = declare(pipeline, buffers, stages, err);
+    status = declare(pipeline, given.buffers, given.stages, err);
     if (status == MUSTER_OK)
-        status = keep_edges(pipeline, options, err);
+        status = keep_edges(pipeline, &given.options, err);
     if (status == MUSTER_OK)
-        status = make_plans(pipeline, options->schedule, err);
+        status = make_plans(pipeline, given.options.schedule, err);
     if (status != MUSTER_OK) {
         free_pipeline(pipeline);
         return status;
@@ -555,16 +593,4 @@ muster_status muster_pipeline_print(const struct muster_pipeline *pipeline,
                                                  "the pipeline takes %zu bytes to print; there is "
                                                  "room for %zu",
                                                  length + 1, capacity);
-}
-
-void pipeline_drop_edge(struct muster_pipeline *pipeline, uint32_t edge)
-{
-    for (uint32_t kind = 0; kind < PLAN_KINDS; kind++) {
-        struct pipe_plan *plan = pipeline->plans[kind];
-        if (!plan || edge >= plan->edge_count)
-            continue;
-        memmove(&plan->edges[edge], &plan->edges[edge + 1],
-                (plan->edge_count - edge - 1) * sizeof *plan->edges);
-        plan->edge_count--;
-    }
 }

@@ -47,8 +47,6 @@ const struct pipe_plan *pipeline_plan(const struct muster_pipeline *pipeline,
 /* Whether the device can run all its kernels; else one that it cannot. */
 bool pipeline_has_forms(const struct muster_pipeline *pipeline, const struct run_device *device,
                         struct muster_kernel **without);
-/* For tests: takes an edge out of the plans that have it, without asking the proof. */
-void pipeline_drop_edge(struct muster_pipeline *pipeline, uint32_t edge);
 void pipelines_destroy_all(struct muster *m);
 
 /* pipeline_job.c: what a job with a pipeline has instead of a kernel and arguments. */

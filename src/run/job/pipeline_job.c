@@ -38,7 +38,7 @@ muster_status pipeline_check_job(struct muster *m, const struct muster_job_desc 
     else if (desc->output && (pipeline->output_count != 1 ||
                               pipeline->buffers[pipeline->outputs[0]].bytes_fixed > 0))
         wrong = "an output array is for a pipeline with one output, without a fixed part";
-    else if (desc->options.kept_max > 0 && pipeline->every > 1)
+    else if (desc->options->kept_max > 0 && pipeline->every > 1)
         wrong = "results cannot be kept where a stage takes several units together";
     if (wrong)
         return run_bad_argument(err, "a pipeline's job", wrong);
@@ -79,7 +79,7 @@ static uint64_t at_least_one(uint64_t number)
 
 void pipeline_plan_units(struct muster_job *job)
 {
-    const struct muster_run_options *options = &job->desc.options;
+    const struct muster_run_options *options = &job->options;
     size_t item_bytes = largest_item(job->pipeline);
     size_t usual = job_has_gpu(job) ? UNIT_BYTES_GPU : UNIT_BYTES;
     uint64_t every = job->pipeline->every;
@@ -114,7 +114,7 @@ bool pipeline_lay_out(struct muster_job *job)
     bool fits = true;
     for (uint32_t i = 0; i < pipeline->output_count && fits; i++)
         fits = job_add_output(
-            job, &(struct job_output){
+            job, &(struct job_result_place){
                      .stride = job->strides[pipeline->outputs[i]],
                      .item_bytes = pipeline->buffers[pipeline->outputs[i]].bytes_per_item,
                      .array = job->desc.output });
@@ -125,13 +125,13 @@ uint32_t pipeline_depth(const struct muster_job *job)
 {
     const struct muster_pipeline *pipeline = job->pipeline;
     const struct pipe_plan *plan =
-        pipeline_plan(pipeline, job->lanes[0].device, job->desc.options.depth == 1, NULL);
+        pipeline_plan(pipeline, job->lanes[0].device, job->options.depth == 1, NULL);
     size_t largest = 0;
     if (plan && plan->schedule == MUSTER_SCHEDULE_DRAIN_AFTER_KICK)
         return 1;
     /* Deeper than the proof of gates counts on, a lane could get stuck: unit_pipeline_depth. */
     const struct pipe_plan *gated = pipeline->plans[PLAN_WITH_GATES];
-    uint32_t asked = job->desc.options.depth, proven = pipe_depth(&pipeline->declaration);
+    uint32_t asked = job->options.depth, proven = pipe_depth(&pipeline->declaration);
     if (asked > 0)
         return gated && gated->needs_gates && asked > proven ? proven : asked;
     for (uint32_t i = 0; i < pipeline->declaration.buffer_count; i++)
@@ -200,7 +200,7 @@ muster_status pipeline_compile(struct muster_job *job, const struct run_device *
     plan->width = 1;
     plan->has_host_steps = pipeline->has_host_steps;
     plan->sets_bytes = true;
-    plan->is_accounted = job->desc.options.account;
+    plan->is_accounted = job->options.account;
     return MUSTER_OK;
 }
 
@@ -216,7 +216,7 @@ uint32_t pipeline_lanes_max(const struct muster_pipeline *pipeline)
 {
     /* Host stages alone gain nothing from another device, they share the workers. */
     bool is_host_only = pipeline->declaration.stream_count == 0;
-    return is_host_only || pipeline_carries(pipeline) ? 1 : MUSTER_JOB_DEVICES_MAX;
+    return is_host_only || pipeline_carries(pipeline) ? 1 : UINT32_MAX;
 }
 
 void pipeline_report(const struct muster_job *job, struct muster_report *report)
@@ -266,26 +266,27 @@ muster_status muster_job_edges(struct muster_job *job, struct muster_edge_report
     const struct pipe_declaration *declaration = &job->pipeline->declaration;
     const struct pipe_plan *plan = job->lanes[0].plan->order;
     *count = plan->edge_count;
+    muster_status status = layout_check_rooms(LAYOUT(muster_edge_report), out, capacity, err);
+    if (status != MUSTER_OK)
+        return status;
     for (uint32_t i = 0; i < plan->edge_count && i < capacity; i++) {
         const struct pipe_edge *edge = &plan->edges[i];
-        if (out[i].size < sizeof *out)
-            return run_bad_argument(err, "muster_job_edges", "out[i].size is not set");
         struct edge_count expected, sum = count_edge(job, plan, i, &expected);
-        out[i] = (struct muster_edge_report){ .size = sizeof *out,
-                                              .kind = edge->kind,
-                                              .distance = edge->distance,
-                                              .records = sum.records,
-                                              .waits = sum.waits,
-                                              .stall_ns = sum.stall_ns,
-                                              .is_dead = sum.records > 0 && sum.waits == 0 &&
-                                                         expected.waits > 0,
-                                              .expected_records = expected.records,
-                                              .expected_waits = expected.waits };
-        snprintf(out[i].from, sizeof out[i].from, "%s", pipe_step_name(declaration, edge->from));
-        snprintf(out[i].to, sizeof out[i].to, "%s", pipe_step_name(declaration, edge->to));
+        struct muster_edge_report report = { .kind = edge->kind,
+                                             .distance = edge->distance,
+                                             .records = sum.records,
+                                             .waits = sum.waits,
+                                             .stall_ns = sum.stall_ns,
+                                             .is_dead = sum.records > 0 && sum.waits == 0 &&
+                                                        expected.waits > 0,
+                                             .expected_records = expected.records,
+                                             .expected_waits = expected.waits };
+        snprintf(report.from, sizeof report.from, "%s", pipe_step_name(declaration, edge->from));
+        snprintf(report.to, sizeof report.to, "%s", pipe_step_name(declaration, edge->to));
         if (edge->buffer != PIPE_NONE)
-            snprintf(out[i].buffer, sizeof out[i].buffer, "%s",
+            snprintf(report.buffer, sizeof report.buffer, "%s",
                      declaration->buffers[edge->buffer].name);
+        layout_write_at(LAYOUT(muster_edge_report), out, i, &report);
     }
     return capacity >= plan->edge_count
                ? MUSTER_OK

@@ -11,13 +11,14 @@ static void report_lanes_locked(const struct muster_job *job, uint64_t end_ns,
     struct loss loss = { .rate = 0 };
     for (uint32_t i = 0; i < job->lane_count; i++) {
         const struct run_lane *lane = &job->lanes[i];
-        struct muster_job_device *device = &report->devices[report->device_count++];
+        struct muster_job_device *device = &job->lane_reports[i];
         struct job_lane_report core;
         uint64_t busy_ns = lane->busy_ns;
         if (!job->is_over && lane->running > 0 && end_ns > lane->busy_since_ns)
             busy_ns += end_ns - lane->busy_since_ns;
         job_lane_report(job->core, i, &core);
-        *device = (struct muster_job_device){ .items = core.items,
+        *device = (struct muster_job_device){ .size = sizeof *device,
+                                              .items = core.items,
                                               .units = core.units,
                                               .retries = core.retries,
                                               .late = core.copies_lost,
@@ -37,6 +38,7 @@ void job_make_report_locked(const struct muster_job *job, uint64_t end_ns,
                                struct muster_report *report)
 {
     *report = (struct muster_report){ .size = sizeof *report,
+                                      .device_count = job->lane_count,
                                       .status = job->status,
                                       .items = job_items(job->core),
                                       .delivered = job_items_delivered(job->core),
@@ -52,25 +54,77 @@ void job_make_report_locked(const struct muster_job *job, uint64_t end_ns,
     report_lanes_locked(job, end_ns, report);
 }
 
-void job_report_locked(const struct muster_job *job, struct muster_report *report)
+/* Brings the report up to date. Units that come back late do not change it any more. */
+static void look_again_locked(struct muster_job *job)
 {
-    /* Units that come back late do not change it any more. */
-    if (job->is_over)
-        *report = job->report;
-    else
-        job_make_report_locked(job, platform_clock_ns(), report);
+    if (!job->is_over)
+        job_make_report_locked(job, platform_clock_ns(), &job->report);
+}
+
+/* Before anything is waited for: what the caller has room for. */
+muster_status job_check_report(const struct muster_report *report, struct muster_error *err)
+{
+    if (!report)
+        return MUSTER_OK;
+    muster_status status = layout_check_room(LAYOUT(muster_report), report, err);
+    if (status == MUSTER_OK && report->devices)
+        status = layout_check_rooms(LAYOUT(muster_job_device), report->devices,
+                                    report->device_capacity, err);
+    return status;
+}
+
+static void write_devices_locked(const struct muster_job *job, struct muster_job_device *out,
+                                 size_t capacity)
+{
+    for (uint32_t i = 0; i < job->lane_count && i < capacity; i++)
+        layout_write_at(LAYOUT(muster_job_device), out, i, &job->lane_reports[i]);
+}
+
+void job_write_report_locked(struct muster_job *job, struct muster_report *report)
+{
+    look_again_locked(job);
+    struct muster_report filled = job->report;
+    filled.devices = report->devices;
+    filled.device_capacity = report->device_capacity;
+    layout_write(LAYOUT(muster_report), report, &filled);
+    if (report->devices)
+        write_devices_locked(job, report->devices, report->device_capacity);
 }
 
 muster_status muster_job_report(struct muster_job *job, struct muster_report *report,
                                 struct muster_error *err)
 {
-    if (!job || !report || report->size < sizeof *report)
-        return run_bad_argument(err, "muster_job_report",
-                                "an argument is NULL, or report->size is not set");
+    if (!job || !report)
+        return run_bad_argument(err, "muster_job_report", "an argument is NULL");
+    muster_status status = job_check_report(report, err);
+    if (status != MUSTER_OK)
+        return status;
     if (run_is_forked(job->m))
         return run_say_forked(err);
     run_lock(job->m);
-    job_report_locked(job, report);
+    job_write_report_locked(job, report);
+    run_unlock(job->m);
+    return MUSTER_OK;
+}
+
+muster_status muster_job_devices(struct muster_job *job, struct muster_job_device *out,
+                                 size_t capacity, size_t *count, struct muster_error *err)
+{
+    if (!job || !count || (!out && capacity > 0))
+        return run_bad_argument(err, "muster_job_devices", "an argument is NULL");
+    muster_status status = layout_check_rooms(LAYOUT(muster_job_device), out, capacity, err);
+    if (status != MUSTER_OK)
+        return status;
+    if (run_is_forked(job->m))
+        return run_say_forked(err);
+    *count = job->lane_count;
+    if (capacity < job->lane_count)
+        return muster_error_fill(err, MUSTER_E_CAPACITY, 0, "give room for *count devices",
+                                 "the job has %u devices, and there is room for %zu",
+                                 job->lane_count, capacity);
+    run_lock(job->m);
+    look_again_locked(job);
+    write_devices_locked(job, out, capacity);
     run_unlock(job->m);
     return MUSTER_OK;
 }
@@ -78,28 +132,30 @@ muster_status muster_job_report(struct muster_job *job, struct muster_report *re
 muster_status muster_job_progress(struct muster_job *job, struct muster_progress *progress,
                                   struct muster_error *err)
 {
-    if (!job || !progress || progress->size < sizeof *progress)
-        return run_bad_argument(err, "muster_job_progress",
-                                "an argument is NULL, or progress->size is not set");
+    if (!job || !progress)
+        return run_bad_argument(err, "muster_job_progress", "an argument is NULL");
+    muster_status status = layout_check_room(LAYOUT(muster_progress), progress, err);
+    if (status != MUSTER_OK)
+        return status;
     if (run_is_forked(job->m))
         return run_say_forked(err);
     run_lock(job->m);
     uint64_t now_ns = job->is_over ? job->end_ns : platform_clock_ns();
-    *progress = (struct muster_progress){ .size = sizeof *progress,
-                                          .items = job_items(job->core),
-                                          .delivered = job_items_delivered(job->core),
-                                          .elapsed_ns = now_ns - job->start_ns,
-                                          .remaining_ns = UINT64_MAX,
-                                          .is_over = job->is_over };
+    struct muster_progress now = { .items = job_items(job->core),
+                                   .delivered = job_items_delivered(job->core),
+                                   .elapsed_ns = now_ns - job->start_ns,
+                                   .remaining_ns = UINT64_MAX,
+                                   .is_over = job->is_over };
     struct run_device *device;
     if (job_state(job->core) != JOB_RUNNING)
-        job_name_missing_locked(job, progress->waits_for, &device);
+        job_name_missing_locked(job, now.waits_for, &device);
     run_unlock(job->m);
-    if (progress->delivered == 0 || progress->elapsed_ns == 0)
-        return MUSTER_OK;
-    double rate = (double)progress->delivered / (double)progress->elapsed_ns;
-    progress->items_per_s = rate * 1e9;
-    if (progress->items != MUSTER_ITEMS_UNKNOWN)
-        progress->remaining_ns = (uint64_t)((double)(progress->items - progress->delivered) / rate);
+    if (now.delivered > 0 && now.elapsed_ns > 0) {
+        double rate = (double)now.delivered / (double)now.elapsed_ns;
+        now.items_per_s = rate * 1e9;
+        if (now.items != MUSTER_ITEMS_UNKNOWN)
+            now.remaining_ns = (uint64_t)((double)(now.items - now.delivered) / rate);
+    }
+    layout_write(LAYOUT(muster_progress), progress, &now);
     return MUSTER_OK;
 }

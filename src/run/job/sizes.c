@@ -32,7 +32,7 @@ bool job_has_gpu(const struct muster_job *job)
 /* Rounded down to what units are whole numbers of; one at least, where there is any. */
 static uint64_t of_multiples(const struct muster_job *job, uint64_t items)
 {
-    uint64_t multiple = job->desc.options.unit_multiple;
+    uint64_t multiple = job->options.unit_multiple;
     if (multiple <= 1 || items == 0)
         return items;
     return items < multiple ? multiple : items - items % multiple;
@@ -41,7 +41,7 @@ static uint64_t of_multiples(const struct muster_job *job, uint64_t items)
 /* The window in items: the options give it in items, or in bytes of what waits on the host, or both. */
 static uint64_t find_window(const struct muster_job *job)
 {
-    const struct muster_run_options *options = &job->desc.options;
+    const struct muster_run_options *options = &job->options;
     uint64_t bytes = job->desc.each_status ? sizeof(muster_status) : 0;
     if (job->pipeline)
         bytes = pipeline_window_bytes(job->pipeline);
@@ -62,7 +62,7 @@ static uint64_t at_least_one(uint64_t number)
 
 uint64_t job_find_merge(const struct muster_job *job, size_t item_bytes)
 {
-    const struct muster_run_options *options = &job->desc.options;
+    const struct muster_run_options *options = &job->options;
     size_t target = job_has_gpu(job) ? MERGE_BYTES_GPU : MERGE_BYTES;
     if (options->kept_max > 0 || options->unit_items == 0 ||
         options->unit_items > target / item_bytes)
@@ -111,12 +111,12 @@ static void plan_units(struct muster_job *job)
     if (all_bytes == 0 || job->desc.items == 0)
         return;
     uint64_t usual = has_gpu && way_bytes > 0 ? BUFFER_BYTES_GPU / way_bytes : BUFFER_BYTES / all_bytes;
-    uint64_t asked = job->desc.options.unit_items;
+    uint64_t asked = job->options.unit_items;
     uint64_t items = of_multiples(job, asked > 0 ? asked : at_least_one(usual));
     job_set_units(job, items, has_gpu && way_bytes > 0 ? job_find_merge(job, way_bytes) : 1);
 }
 
-bool job_add_output(struct muster_job *job, const struct job_output *output)
+bool job_add_output(struct muster_job *job, const struct job_result_place *output)
 {
     size_t end, bytes;
     if (__builtin_mul_overflow(output->stride, (size_t)job->parts_max, &bytes) ||
@@ -140,7 +140,7 @@ static bool lay_out_arg(struct muster_job *job, const struct muster_arg *arg)
         __builtin_mul_overflow((size_t)job->part_items, arg->bytes, &stride))
         return false;
     return !job_writes(arg) ||
-           job_add_output(job, &(struct job_output){
+           job_add_output(job, &(struct job_result_place){
                                    .stride = stride, .item_bytes = arg->bytes, .array = arg->out });
 }
 
@@ -191,7 +191,7 @@ static bool has_inout(const struct muster_job *job)
 
 void job_set_core_options(struct muster_job *job)
 {
-    const struct muster_run_options *options = &job->desc.options;
+    const struct muster_run_options *options = &job->options;
     uint32_t depth = job->pipeline ? pipeline_depth(job) : kernel_job_depth(job);
     bool carries = job->pipeline && pipeline_carries(job->pipeline);
     bool is_fixed = options->unit_items > 0 || job->has_fixed_units;

@@ -99,14 +99,13 @@ static muster_status describe(struct muster_job *job, struct muster *m,
                                     .calls = &job_lane_calls,
                                     .object = job };
     job->give_up_ns = UINT64_MAX;
-    muster_status status = job_check_desc(m, desc, err);
+    muster_status status = job_read_desc(job, desc, err);
     if (status != MUSTER_OK)
         return status;
-    job->desc = *desc;
-    job_copy_args(job, desc);
+    job_copy_values(job);
     status = job_find_policy(job, err);
     if (status == MUSTER_OK)
-        job->pipeline = pipeline_hold(desc->pipeline);
+        job->pipeline = pipeline_hold(job->desc.pipeline);
     return status == MUSTER_OK ? job_hold_kernels(job, err) : status;
 }
 
@@ -188,13 +187,10 @@ static muster_status run_job(struct muster *m, struct muster_job_desc *desc,
     struct muster_job *job;
     if (platform_frame_is_in(FRAME_KERNEL, NULL))
         return run_say_stuck(err, "a job from start to end");
-    if (options && options->size < sizeof *options)
-        return run_bad_argument(err, "a job", "options->size is not set");
-    if (options)
-        desc->options = *options;
-    if (report && report->size < sizeof *report)
-        return run_bad_argument(err, "a job", "report->size is not set");
-    muster_status status = muster_start(m, desc, &job, err);
+    muster_status status = job_check_report(report, err);
+    desc->options = options;
+    if (status == MUSTER_OK)
+        status = muster_start(m, desc, &job, err);
     if (status != MUSTER_OK)
         return status;
     status = muster_job_wait(job, report, err);

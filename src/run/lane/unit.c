@@ -74,23 +74,25 @@ muster_status muster_unit_view(struct muster_unit *unit, uint32_t buffer, struct
 {
     if (!unit || !unit->of || !view)
         return run_bad_argument(err, "muster_unit_view", "an argument is NULL");
-    muster_status status =
-        check(unit, buffer, stage_of(unit)->reads | stage_of(unit)->writes, "uses", err);
+    muster_status status = layout_check_room(LAYOUT(muster_view), view, err);
+    if (status == MUSTER_OK)
+        status = check(unit, buffer, stage_of(unit)->reads | stage_of(unit)->writes, "uses", err);
     if (status != MUSTER_OK)
         return status;
+    const struct run_lane *lane = unit->of->lane;
     struct unit_place place = unit_place(unit->of, buffer, unit->first_part, unit->part_count);
-    *view =
-        (struct muster_view){ .host = place.host,
-                              .offset = place.offset,
-                              .bytes = place.bytes,
-                              .capacity = place.capacity,
-                              .generation = unit->of->number / unit->of->lane->buffers[buffer].slots };
-    if (!place.memory)
-        return MUSTER_OK;
-    view->object = place.memory->object;
-    view->address = place.memory->address == 0 ? 0 : place.memory->address + place.offset;
-    if (unit->of->lane->uses_host_memory)
-        view->host = (void *)(uintptr_t)view->address;
+    struct muster_view found = { .host = place.host,
+                                 .offset = place.offset,
+                                 .bytes = place.bytes,
+                                 .capacity = place.capacity,
+                                 .generation = unit->of->number / lane->buffers[buffer].slots };
+    if (place.memory) {
+        found.object = place.memory->object;
+        found.address = place.memory->address == 0 ? 0 : place.memory->address + place.offset;
+        if (lane->uses_host_memory)
+            found.host = (void *)(uintptr_t)found.address;
+    }
+    layout_write(LAYOUT(muster_view), view, &found);
     return MUSTER_OK;
 }
 
@@ -192,7 +194,7 @@ static muster_status launch_with_data(struct lane_unit *of, uint32_t step, struc
         if (launch->data[i].generation == 0)
             continue;
         status = muster_data_resident(m, launch->data[i], stream, &blocks[i], err);
-        uses[use_count++] = (struct muster_use){ blocks[i], MUSTER_READS };
+        uses[use_count++] = (struct muster_use)MUSTER_USE(blocks[i], MUSTER_READS);
     }
     if (status == MUSTER_OK)
         status = operation_begin(m, stream, uses, use_count, HOLDER_OPERATION, &run, err);
@@ -285,15 +287,20 @@ muster_status unit_launch_step(struct lane_unit *of, uint32_t step, uint32_t fir
 }
 
 muster_status muster_unit_launch(struct muster_unit *unit, struct muster_kernel *kernel,
-                                 uint64_t items, const struct muster_unit_arg *args,
+                                 uint64_t items, const struct muster_unit_arg *given,
                                  size_t arg_count, struct muster_error *err)
 {
+    struct muster_unit_arg copies[MUSTER_ARGS_MAX];
     struct launch launch = { .items = items, .arg_count = arg_count };
     struct kernel_argument checked[MUSTER_ARGS_MAX];
-    if (!unit || !unit->of || !kernel || (!args && arg_count > 0) || arg_count > MUSTER_ARGS_MAX)
+    if (!unit || !unit->of || !kernel || (!given && arg_count > 0) || arg_count > MUSTER_ARGS_MAX)
         return run_bad_argument(err, "muster_unit_launch",
                                 "an argument is NULL, or there are more than 16");
-    muster_status status = check_open(unit, err);
+    muster_status status;
+    const struct muster_unit_arg *args =
+        layout_read_all(LAYOUT(muster_unit_arg), given, arg_count, copies, &status, err);
+    if (status == MUSTER_OK)
+        status = check_open(unit, err);
     if (status != MUSTER_OK)
         return status;
     struct lane_work *work = unit->of->lane->work;

@@ -163,7 +163,7 @@ static muster_status mark_allocated(struct muster *m, muster_stream stream,
         struct muster_use uses[MUSTER_USES_MAX];
         size_t some = count - done < MUSTER_USES_MAX ? count - done : MUSTER_USES_MAX;
         for (size_t i = 0; i < some; i++)
-            uses[i] = (struct muster_use){ blocks[done + i], MUSTER_WRITES };
+            uses[i] = (struct muster_use)MUSTER_USE(blocks[done + i], MUSTER_WRITES);
         struct operation_run run;
         status = operation_begin(m, stream, uses, some, HOLDER_OPERATION, &run, err);
         if (status == MUSTER_OK)
@@ -316,20 +316,24 @@ muster_status muster_block_info(struct muster *m, muster_block handle,
                                 struct muster_block_info *info, struct muster_error *err)
 {
     struct run_block *block;
-    if (!m || !info || info->size < sizeof *info)
-        return run_bad_argument(err, "muster_block_info",
-                                "an argument is NULL, or info->size is not set");
+    struct muster_block_info found;
+    if (!m || !info)
+        return run_bad_argument(err, "muster_block_info", "an argument is NULL");
+    muster_status status = layout_check_room(LAYOUT(muster_block_info), info, err);
+    if (status != MUSTER_OK)
+        return status;
     if (run_is_forked(m))
         return run_say_forked(err);
     run_lock(m);
-    muster_status status = block_resolve_locked(m, handle, &block, err);
+    status = block_resolve_locked(m, handle, &block, err);
     if (status == MUSTER_OK)
-        *info = (struct muster_block_info){ .size = sizeof *info,
-                                            .device = device_handle_locked(block->device),
+        found = (struct muster_block_info){ .device = device_handle_locked(block->device),
                                             .bytes = block->memory.bytes,
                                             .address = block->memory.address,
                                             .object = block->memory.object };
     run_unlock(m);
+    if (status == MUSTER_OK)
+        layout_write(LAYOUT(muster_block_info), info, &found);
     return status;
 }
 
@@ -396,7 +400,7 @@ muster_status muster_block_free(struct muster *m, muster_stream stream, muster_b
     if (!zombie)
         return run_no_memory(err, "a block to be freed");
     /* A free conflicts with everything, as a write does. */
-    const struct muster_use use = { handle, MUSTER_WRITES };
+    const struct muster_use use = MUSTER_USE(handle, MUSTER_WRITES);
     struct operation_run run;
     status = operation_begin(m, stream, &use, 1, HOLDER_OPERATION, &run, err);
     if (status != MUSTER_OK) {

@@ -34,7 +34,7 @@ muster_status muster_copy_in(struct muster *m, muster_stream stream, muster_bloc
         return run_bad_argument(err, "muster_copy_in", "an argument is NULL");
     if (run_is_forked(m))
         return run_say_forked(err);
-    const struct muster_use use = { to, MUSTER_WRITES };
+    const struct muster_use use = MUSTER_USE(to, MUSTER_WRITES);
     struct operation_run run;
     muster_status status = operation_begin(m, stream, &use, 1, HOLDER_OPERATION, &run, err);
     if (status != MUSTER_OK)
@@ -57,7 +57,7 @@ muster_status muster_copy_out(struct muster *m, muster_stream stream, void *to, 
         return run_bad_argument(err, "muster_copy_out", "an argument is NULL");
     if (run_is_forked(m))
         return run_say_forked(err);
-    const struct muster_use use = { from, MUSTER_READS };
+    const struct muster_use use = MUSTER_USE(from, MUSTER_READS);
     struct operation_run run;
     muster_status status = operation_begin(m, stream, &use, 1, HOLDER_OPERATION, &run, err);
     if (status != MUSTER_OK)
@@ -94,7 +94,8 @@ muster_status muster_copy(struct muster *m, muster_stream stream, muster_block t
     muster_status status = check_apart(to, to_offset, from, from_offset, bytes, err);
     if (status != MUSTER_OK)
         return status;
-    const struct muster_use uses[] = { { to, MUSTER_WRITES }, { from, MUSTER_READS } };
+    const struct muster_use uses[] = { MUSTER_USE(to, MUSTER_WRITES),
+                                       MUSTER_USE(from, MUSTER_READS) };
     struct operation_run run;
     status = operation_begin(m, stream, uses, 2, HOLDER_OPERATION, &run, err);
     if (status != MUSTER_OK)
@@ -119,7 +120,7 @@ muster_status muster_fill(struct muster *m, muster_stream stream, muster_block b
         return run_bad_argument(err, "muster_fill", "an argument is NULL");
     if (run_is_forked(m))
         return run_say_forked(err);
-    const struct muster_use use = { block, MUSTER_WRITES };
+    const struct muster_use use = MUSTER_USE(block, MUSTER_WRITES);
     struct operation_run run;
     muster_status status = operation_begin(m, stream, &use, 1, HOLDER_OPERATION, &run, err);
     if (status != MUSTER_OK)

@@ -146,7 +146,7 @@ static bool has_failed_locked(struct muster *m, struct run_copy *copy)
     return failed && block->holder == HOLDER_NONE;
 }
 
-/* Streams that were released since the copy was last asked for: it is not kept for them. */
+/* Drops the asks of streams that were released since the last ask: they will not use the copy. */
 static void forget_released_locked(struct run_block *block)
 {
     for (uint32_t i = 0; i < SLOTS_PER_DEVICE / 64; i++)

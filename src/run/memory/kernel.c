@@ -62,22 +62,26 @@ static muster_status copy_forms(struct muster_kernel *kernel,
 {
     const struct muster_allocator *allocator = &kernel->m->allocator;
     size_t total = 0, count = kernel->form_count;
-    for (size_t i = 0; i < count; i++)
-        if (forms[i].kind != MUSTER_KERNEL_FUNCTION) {
-            size_t names = strlen(forms[i].entry) + 3 + (forms[i].file ? strlen(forms[i].file) : 0);
-            if (__builtin_add_overflow(total, forms[i].code_bytes, &total) ||
-                __builtin_add_overflow(total, names, &total))
-                return run_no_memory(err, "a kernel");
-        }
     kernel->forms = allocator_take(allocator, count, sizeof *kernel->forms);
+    if (!kernel->forms)
+        return run_no_memory(err, "a kernel");
+    for (size_t i = 0; i < count; i++) {
+        struct muster_kernel_form *form = &kernel->forms[i];
+        layout_complete(LAYOUT(muster_kernel_form), (const char *)forms + i * forms->size, form);
+        if (form->kind == MUSTER_KERNEL_FUNCTION)
+            continue;
+        size_t names = strlen(form->entry) + 3 + (form->file ? strlen(form->file) : 0);
+        if (__builtin_add_overflow(total, form->code_bytes, &total) ||
+            __builtin_add_overflow(total, names, &total))
+            return run_no_memory(err, "a kernel");
+    }
     kernel->memory = allocator_take(allocator, total, 1);
     kernel->memory_bytes = total;
-    if (!kernel->forms || !kernel->memory)
+    if (!kernel->memory)
         return run_no_memory(err, "a kernel");
     char *to = kernel->memory;
     for (size_t i = 0; i < count; i++) {
         struct muster_kernel_form *copy = &kernel->forms[i];
-        *copy = forms[i];
         if (copy->kind == MUSTER_KERNEL_FUNCTION)
             continue;
         copy->code = copy_to(&to, copy->code, copy->code_bytes);
@@ -131,18 +135,21 @@ muster_status muster_kernel_from(struct muster *m, const char *name,
         return run_bad_argument(err, "muster_kernel_from", "an argument is NULL, or count is 0");
     if (run_is_forked(m))
         return run_say_forked(err);
-    for (size_t i = 0; i < count; i++) {
-        muster_status status = kernel_form_check(&forms[i], "muster_kernel_from", err);
-        if (status != MUSTER_OK)
-            return status;
+    muster_status status = layout_check_all(LAYOUT(muster_kernel_form), forms, count, err);
+    for (size_t i = 0; i < count && status == MUSTER_OK; i++) {
+        struct muster_kernel_form copy;
+        status = kernel_form_check(layout_at(LAYOUT(muster_kernel_form), forms, i, &copy),
+                                   "muster_kernel_from", err);
     }
+    if (status != MUSTER_OK)
+        return status;
     struct muster_kernel *kernel = allocator_take(&m->allocator, 1, sizeof *kernel);
     if (!kernel)
         return run_no_memory(err, "a kernel");
     kernel->m = m;
     kernel->form_count = count;
     snprintf(kernel->name, sizeof kernel->name, "%s", name ? name : "kernel");
-    muster_status status = copy_forms(kernel, forms, err);
+    status = copy_forms(kernel, forms, err);
     if (status == MUSTER_OK)
         status = read_signatures(kernel, err);
     if (status != MUSTER_OK) {
@@ -164,14 +171,15 @@ static muster_status from_bundle(struct muster *m, const struct muster_bundle *b
                                  const char *path, struct muster_kernel **out,
                                  struct muster_error *err)
 {
-    size_t count;
-    const struct muster_kernel_form *forms = muster_bundle_forms(bundle, &count);
-    for (size_t i = 1; i < count; i++)
-        if (strcmp(forms[i].entry, forms[0].entry) != 0)
+    /* The forms of a bundle lie in a row. */
+    const struct muster_kernel_form *first = muster_bundle_form(bundle, 0), *form;
+    size_t count = 0;
+    for (; (form = muster_bundle_form(bundle, count)); count++)
+        if (strcmp(form->entry, first->entry) != 0)
             return muster_error_fill(err, MUSTER_E_INVALID, 0, "name the entry",
                                      "%s has several kernels, %s and %s among them", path,
-                                     forms[0].entry, forms[i].entry);
-    return muster_kernel_from(m, forms[0].entry, forms, count, out, err);
+                                     first->entry, form->entry);
+    return muster_kernel_from(m, first->entry, first, count, out, err);
 }
 
 muster_status muster_kernel_load_files(struct muster *m, const char *const *paths, size_t count,
@@ -483,9 +491,11 @@ muster_status kernel_get_built(struct muster_kernel *kernel, struct run_device *
 muster_status muster_kernel_parameter(const struct muster_kernel *kernel, size_t index,
                                       struct muster_kernel_parameter *out, struct muster_error *err)
 {
-    if (!kernel || !out || out->size < sizeof *out)
-        return run_bad_argument(err, "muster_kernel_parameter",
-                                "an argument is NULL, or out->size is not set");
+    if (!kernel || !out)
+        return run_bad_argument(err, "muster_kernel_parameter", "an argument is NULL");
+    muster_status status = layout_check_room(LAYOUT(muster_kernel_parameter), out, err);
+    if (status != MUSTER_OK)
+        return status;
     if (run_is_forked(kernel->m))
         return run_say_forked(err);
     const struct kernel_entry *entry = kernel->entry;
@@ -499,13 +509,13 @@ muster_status muster_kernel_parameter(const struct muster_kernel *kernel, size_t
                                  "kernel %s has %zu parameters behind the item's number",
                                  kernel->name, entry->parameter_count);
     const struct kernel_parameter *parameter = &entry->parameters[index];
-    *out = (struct muster_kernel_parameter){ .size = sizeof *out,
-                                             .is_block = parameter->is_block,
+    struct muster_kernel_parameter found = { .is_block = parameter->is_block,
                                              .is_const = parameter->is_const,
                                              .bytes = parameter->is_block ? parameter->element_bytes
                                                                           : parameter->bytes };
-    memcpy(out->name, parameter->name, sizeof out->name);
-    memcpy(out->type, parameter->type, sizeof out->type);
+    memcpy(found.name, parameter->name, sizeof found.name);
+    memcpy(found.type, parameter->type, sizeof found.type);
+    layout_write(LAYOUT(muster_kernel_parameter), out, &found);
     return MUSTER_OK;
 }
 _Static_assert(sizeof((struct muster_kernel_parameter *)0)->name == KERNEL_NAME_BYTES &&
@@ -546,13 +556,10 @@ static muster_status read_operands(const struct muster_operand *args, size_t cou
 {
     size_t bytes = 0;
     *use_count = 0;
-    if (count > MUSTER_ARGS_MAX)
-        return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, "pack values into a struct",
-                                 "%zu arguments; at most %d", count, MUSTER_ARGS_MAX);
     for (size_t i = 0; i < count; i++) {
         if (args[i].access != 0) {
             uses[(*use_count)++] =
-                (struct muster_use){ args[i].block, (enum muster_access)args[i].access };
+                (struct muster_use)MUSTER_USE(args[i].block, (enum muster_access)args[i].access);
             bytes += sizeof(void *);
         } else if (!args[i].value || args[i].bytes == 0) {
             return run_bad_argument(err, "muster_launch",
@@ -631,19 +638,27 @@ static muster_status begin_launch(struct muster *m, muster_stream stream,
 }
 
 muster_status muster_launch(struct muster *m, muster_stream stream, struct muster_kernel *kernel,
-                            uint64_t begin, uint64_t items, const struct muster_operand *args,
+                            uint64_t begin, uint64_t items, const struct muster_operand *given,
                             size_t arg_count, muster_status *result, struct muster_error *err)
 {
-    if (!m || !kernel || kernel->m != m || (!args && arg_count > 0))
+    struct muster_operand copies[MUSTER_ARGS_MAX];
+    if (!m || !kernel || kernel->m != m || (!given && arg_count > 0))
         return run_bad_argument(err, "muster_launch",
                                 "an argument is NULL, or the kernel is another runtime's");
     if (run_is_forked(m))
         return run_say_forked(err);
     if (items > UINT64_MAX - begin)
         return run_bad_argument(err, "muster_launch", "begin + items does not fit");
-    struct muster_use uses[MUSTER_ARGS_MAX] = { { { 0, 0 }, 0 } };
+    if (arg_count > MUSTER_ARGS_MAX)
+        return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, "pack values into a struct",
+                                 "%zu arguments; at most %d", arg_count, MUSTER_ARGS_MAX);
+    struct muster_use uses[MUSTER_ARGS_MAX] = { { .size = 0 } };
     size_t use_count;
-    muster_status status = read_operands(args, arg_count, uses, &use_count, err);
+    muster_status status;
+    const struct muster_operand *args =
+        layout_read_all(LAYOUT(muster_operand), given, arg_count, copies, &status, err);
+    if (status == MUSTER_OK)
+        status = read_operands(args, arg_count, uses, &use_count, err);
     if (status == MUSTER_OK)
         status = check_operands(kernel, args, arg_count, err);
     if (status != MUSTER_OK)

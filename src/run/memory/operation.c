@@ -7,13 +7,31 @@
 
 #include "base/invariant.h"
 
+static muster_status check_count(size_t count, struct muster_error *err)
+{
+    if (count <= MUSTER_USES_MAX)
+        return MUSTER_OK;
+    return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, "split the work",
+                             "%zu blocks in one operation; at most %d", count, MUSTER_USES_MAX);
+}
+
+/* The caller's uses, as this library has them. */
+static muster_status read_uses(const struct muster_use **uses, size_t count,
+                               struct muster_use *copies, struct muster_error *err)
+{
+    muster_status status = check_count(count, err);
+    if (status == MUSTER_OK)
+        *uses = layout_read_all(LAYOUT(muster_use), *uses, count, copies, &status, err);
+    return status;
+}
+
 /* Each block once, with all its accesses. */
 static muster_status merge_uses(struct operation_run *run, const struct muster_use *uses,
                                 size_t count, struct muster_error *err)
 {
-    if (count > MUSTER_USES_MAX)
-        return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, "split the work",
-                                 "%zu blocks in one operation; at most %d", count, MUSTER_USES_MAX);
+    muster_status status = check_count(count, err);
+    if (status != MUSTER_OK)
+        return status;
     run->use_count = 0;
     for (size_t i = 0; i < count; i++) {
         if (uses[i].access < MUSTER_READS || uses[i].access > MUSTER_READS_WRITES)
@@ -303,7 +321,10 @@ muster_status muster_block_begin(struct muster *m, muster_stream stream,
     if (run_is_forked(m))
         return run_say_forked(err);
     struct operation_run run;
-    muster_status status = operation_begin(m, stream, uses, count, HOLDER_USER, &run, err);
+    struct muster_use copies[MUSTER_USES_MAX];
+    muster_status status = read_uses(&uses, count, copies, err);
+    if (status == MUSTER_OK)
+        status = operation_begin(m, stream, uses, count, HOLDER_USER, &run, err);
     if (status != MUSTER_OK)
         return status;
     /* The stream stays pinned and the blocks held; the rest is taken anew at the end. */
@@ -348,7 +369,10 @@ muster_status muster_block_end(struct muster *m, muster_stream stream,
     if (run_is_forked(m))
         return run_say_forked(err);
     struct operation_run run = { .m = m };
-    muster_status status = merge_uses(&run, uses, count, err);
+    struct muster_use copies[MUSTER_USES_MAX];
+    muster_status status = read_uses(&uses, count, copies, err);
+    if (status == MUSTER_OK)
+        status = merge_uses(&run, uses, count, err);
     if (status == MUSTER_OK)
         status = stream_pin_to_finish(m, stream, &run.stream, err);
     if (status != MUSTER_OK)

@@ -22,12 +22,13 @@ _Static_assert((DECISIONS_KEPT & (DECISIONS_KEPT - 1)) == 0, "the ring is indexe
 _Static_assert(BACKENDS_MAX <= 32, "a set of backends is one word");
 
 static const struct muster_policy built_in[PLACEMENT_POLICY_COUNT] = {
-    [PLACEMENT_ROUND_ROBIN] = { .name = "round-robin" },
-    [PLACEMENT_LEAST_LOADED] = { .name = "least-loaded" },
-    [PLACEMENT_WEIGHTED] = { .name = "weighted" },
-    [PLACEMENT_ADAPTIVE] = { .name = "adaptive" },
-    [PLACEMENT_EARLIEST_FINISH] = { .name = "earliest-finish" },
-    [PLACEMENT_STICKY] = { .name = "sticky" },
+    [PLACEMENT_ROUND_ROBIN] = { .size = sizeof(struct muster_policy), .name = "round-robin" },
+    [PLACEMENT_LEAST_LOADED] = { .size = sizeof(struct muster_policy), .name = "least-loaded" },
+    [PLACEMENT_WEIGHTED] = { .size = sizeof(struct muster_policy), .name = "weighted" },
+    [PLACEMENT_ADAPTIVE] = { .size = sizeof(struct muster_policy), .name = "adaptive" },
+    [PLACEMENT_EARLIEST_FINISH] = { .size = sizeof(struct muster_policy),
+                                    .name = "earliest-finish" },
+    [PLACEMENT_STICKY] = { .size = sizeof(struct muster_policy), .name = "sticky" },
 };
 
 const struct muster_policy *muster_policy_named(const char *name)
@@ -171,8 +172,6 @@ static muster_status look_at_devices(struct picking *picking, struct muster_erro
 {
     struct muster *m = picking->m;
     muster_status status = MUSTER_OK;
-    if (picking->given && picking->given->size < sizeof *picking->given)
-        return run_bad_argument(err, "muster_pick", "hints->size is not set");
     if (!atomic_load_explicit(&m->is_ready_to_pick, memory_order_acquire))
         status = make_ready(m, err);
     if (status != MUSTER_OK)
@@ -229,7 +228,14 @@ muster_status pick_read_hints(struct muster *m, const struct muster_hints *given
                               struct placement_hints *out, struct muster_error *err)
 {
     struct picking picking = { .m = m, .given = given };
-    muster_status status = look_at_devices(&picking, err);
+    struct muster_hints asked;
+    muster_status status = MUSTER_OK;
+    if (given) {
+        status = layout_read(LAYOUT(muster_hints), given, &asked, err);
+        picking.given = &asked;
+    }
+    if (status == MUSTER_OK)
+        status = look_at_devices(&picking, err);
     if (status == MUSTER_OK)
         status = read_hints(&picking, err);
     if (status == MUSTER_OK && picking.devices)
@@ -367,8 +373,20 @@ static muster_status pick_built_in(struct picking *picking, muster_lease *lease,
     return status;
 }
 
+/* What a user's policy is shown. */
+struct candidate {
+    struct muster_candidate shown;
+    struct muster_device_info info;
+    struct muster_device_load load;
+};
+
+struct snapshot {
+    struct candidate *candidates;          /* owns */
+    const struct muster_candidate **shown; /* owns */
+};
+
 /* The candidates as they are now; gives how many. */
-static size_t snapshot_locked(struct picking *picking, struct muster_candidate *out)
+static size_t snapshot_locked(struct picking *picking, struct snapshot *out)
 {
     struct muster *m = picking->m;
     size_t count = 0;
@@ -377,11 +395,15 @@ static size_t snapshot_locked(struct picking *picking, struct muster_candidate *
         struct run_device *device = m->devices[i];
         if (placement_refusal(&m->views[i], i, &picking->hints) != MUSTER_REFUSED_NOT)
             continue;
-        out[count] = (struct muster_candidate){ .device = device_handle_locked(device),
-                                                .info = device->info };
-        device_load_locked(device, &out[count].load);
-        out[count].load.queue_depth = m->views[i].queued;
-        count++;
+        struct candidate *candidate = &out->candidates[count];
+        candidate->info = device->info;
+        device_load_locked(device, &candidate->load);
+        candidate->load.queue_depth = m->views[i].queued;
+        candidate->shown = (struct muster_candidate){ .size = sizeof candidate->shown,
+                                                      .device = device_handle_locked(device),
+                                                      .info = &candidate->info,
+                                                      .load = &candidate->load };
+        out->shown[count++] = &candidate->shown;
     }
     return count;
 }
@@ -396,14 +418,14 @@ static bool commit(struct picking *picking, const struct muster_candidate *choic
     run_lock(m);
     bool still_holds =
         placement_refusal(&m->views[index], index, &picking->hints) == MUSTER_REFUSED_NOT &&
-        m->views[index].queued <= choice->load.queue_depth;
+        m->views[index].queued <= choice->load->queue_depth;
     if (still_holds)
         *status = reserve_locked(picking, index, lease, device, err);
     run_unlock(m);
     return still_holds;
 }
 
-static muster_status ask_policy(struct picking *picking, struct muster_candidate *candidates,
+static muster_status ask_policy(struct picking *picking, struct snapshot *snapshot,
                                 muster_lease *lease, muster_device *device,
                                 struct muster_error *err)
 {
@@ -412,13 +434,13 @@ static muster_status ask_policy(struct picking *picking, struct muster_candidate
     const struct muster_hints none = { .size = sizeof none };
     for (int try = 0; try < POLICY_TRIES; try++) {
         run_lock(m);
-        size_t count = snapshot_locked(picking, candidates);
+        size_t count = snapshot_locked(picking, snapshot);
         muster_status status = count == 0 ? say_none_locked(picking, err) : MUSTER_OK;
         run_unlock(m);
         if (status != MUSTER_OK)
             return status;
         int choice = policy->choose(policy->state, picking->given ? picking->given : &none,
-                                    candidates, count);
+                                    snapshot->shown, count);
         if (choice < 0)
             return muster_error_fill(err, MUSTER_E_NO_DEVICE, 0, NULL,
                                      "policy %s chose none of %zu candidates", policy->name, count);
@@ -426,7 +448,7 @@ static muster_status ask_policy(struct picking *picking, struct muster_candidate
             return muster_error_fill(err, MUSTER_E_INVALID, 0, "return a number below count",
                                      "policy %s chose %d of %zu candidates", policy->name, choice,
                                      count);
-        if (commit(picking, &candidates[choice], lease, device, &status, err))
+        if (commit(picking, snapshot->shown[choice], lease, device, &status, err))
             return status;
     }
     return muster_error_fill(err, MUSTER_E_BUSY, 0, "pick again",
@@ -443,23 +465,31 @@ static muster_status pick_by_user(struct picking *picking, muster_lease *lease,
     run_lock(m);
     picking->capacity = m->device_count;
     run_unlock(m);
-    struct muster_candidate *candidates =
-        allocator_take(&m->allocator, picking->capacity, sizeof *candidates);
-    if (!candidates)
-        return run_no_memory(err, "the candidates");
+    struct snapshot snapshot = {
+        .candidates = allocator_take(&m->allocator, picking->capacity, sizeof *snapshot.candidates),
+        .shown = allocator_take(&m->allocator, picking->capacity, sizeof *snapshot.shown)
+    };
+    muster_status status = MUSTER_E_NO_MEMORY;
+    if (!snapshot.candidates || !snapshot.shown) {
+        run_no_memory(err, "the candidates");
+        goto no_memory;
+    }
     run_lock(m);
     while (m->is_choosing)
         platform_condition_wait(&m->changed, &m->lock, UINT64_MAX);
     m->is_choosing = true;
     run_unlock(m);
     platform_frame_enter(&frame);
-    muster_status status = ask_policy(picking, candidates, lease, device, err);
+    status = ask_policy(picking, &snapshot, lease, device, err);
     platform_frame_leave(&frame);
     run_lock(m);
     m->is_choosing = false;
     platform_condition_wake_all(&m->changed);
     run_unlock(m);
-    allocator_give(&m->allocator, candidates, picking->capacity, sizeof *candidates);
+no_memory:
+    allocator_give(&m->allocator, snapshot.shown, picking->capacity, sizeof *snapshot.shown);
+    allocator_give(&m->allocator, snapshot.candidates, picking->capacity,
+                   sizeof *snapshot.candidates);
     return status;
 }
 
@@ -474,9 +504,21 @@ muster_status muster_pick(struct muster *m, const struct muster_policy *policy,
         return run_bad_argument(err, "muster_pick", "an argument is NULL");
     if (run_is_forked(m))
         return run_say_forked(err);
-    if (!is_built_in(picking.policy) && (!policy->choose || !policy->name))
-        return run_bad_argument(err, "muster_pick", "a policy without a name or a function");
-    muster_status status = look_at_devices(&picking, err);
+    struct muster_policy users;
+    struct muster_hints asked;
+    muster_status status = MUSTER_OK;
+    if (!is_built_in(picking.policy)) {
+        status = layout_read(LAYOUT(muster_policy), policy, &users, err);
+        picking.policy = &users;
+        if (status == MUSTER_OK && (!users.choose || !users.name))
+            status = run_bad_argument(err, "muster_pick", "a policy without a name or a function");
+    }
+    if (status == MUSTER_OK && hints) {
+        status = layout_read(LAYOUT(muster_hints), hints, &asked, err);
+        picking.given = &asked;
+    }
+    if (status == MUSTER_OK)
+        status = look_at_devices(&picking, err);
     if (status == MUSTER_OK)
         status = read_hints(&picking, err);
     if (status == MUSTER_OK)
@@ -514,14 +556,17 @@ muster_status muster_explain(struct muster *m, struct muster_decision *out, size
         return run_bad_argument(err, "muster_explain", "an argument is NULL");
     if (run_is_forked(m))
         return run_say_forked(err);
-    for (size_t i = 0; i < capacity; i++)
-        if (out[i].size < sizeof *out)
-            return run_bad_argument(err, "muster_explain", "set the size of each decision");
+    muster_status status = layout_check_rooms(LAYOUT(muster_decision), out, capacity, err);
+    if (status != MUSTER_OK)
+        return status;
     run_lock(m);
     size_t kept = m->decision_count < DECISIONS_KEPT ? (size_t)m->decision_count : DECISIONS_KEPT;
-    for (size_t i = 0; i < kept && i < capacity; i++)
+    for (size_t i = 0; i < kept && i < capacity; i++) {
+        struct muster_decision decision;
         tell_locked(m, &m->decisions[(m->decision_count - 1 - i) & (DECISIONS_KEPT - 1)],
-                    m->decision_count - i, &out[i]);
+                    m->decision_count - i, &decision);
+        layout_write_at(LAYOUT(muster_decision), out, i, &decision);
+    }
     run_unlock(m);
     *count = kept;
     return MUSTER_OK;

@@ -175,10 +175,13 @@ static muster_status read_args(struct muster *m, struct kernel_task *task,
                                const struct muster_task_desc *desc, struct muster_error *err)
 {
     static const uint64_t first = 0;
-    muster_status status = MUSTER_OK;
+    struct muster_arg copies[MUSTER_ARGS_MAX];
+    muster_status status;
+    const struct muster_arg *args =
+        layout_read_all(LAYOUT(muster_arg), desc->args, task->arg_count, copies, &status, err);
     size_t filled = 0;
     for (uint32_t i = 0; i < task->arg_count && status == MUSTER_OK; i++) {
-        const struct muster_arg *arg = &desc->args[i];
+        const struct muster_arg *arg = &args[i];
         /* The rest of a value is read here and now. */
         task->given[i].kind = arg->kind;
         if (arg->kind != MUSTER_ARG_VALUE)
@@ -206,13 +209,6 @@ static muster_status read_args(struct muster *m, struct kernel_task *task,
 }
 
 /* Where it may run. */
-
-static bool has_hints(const struct muster_hints *hints)
-{
-    return hints->size > 0 || hints->min_free > 0 || hints->min_cc[0] > 0 || hints->min_cc[1] > 0 ||
-           hints->backends || hints->devices || hints->affinity > 0 || hints->items > 0 ||
-           hints->bytes > 0;
-}
 
 static uint32_t count_devices_locked(const struct muster *m)
 {
@@ -246,8 +242,7 @@ static muster_status find_devices(struct task_pool *pool, struct kernel_task *ta
     uint64_t named[PICK_WORDS];
     struct placement_hints hints;
     bool is_any = false;
-    muster_status status =
-        pick_read_hints(m, has_hints(&desc->hints) ? &desc->hints : NULL, named, &hints, err);
+    muster_status status = pick_read_hints(m, desc->hints, named, &hints, err);
     if (status != MUSTER_OK)
         return status;
     kernel_find_compilers(task->kernel);
@@ -281,10 +276,11 @@ static bool still_holds(const struct task_pool *pool, const struct muster_kernel
 bool kernel_task_is_known(const struct task_pool *pool, const struct muster_task_desc *desc,
                           const struct kernel_devices *known)
 {
-    bool is_known = !has_hints(&desc->hints) && still_holds(pool, desc->kernel, known) &&
+    bool is_known = !desc->hints && still_holds(pool, desc->kernel, known) &&
                     (desc->args || desc->arg_count == 0) && desc->arg_count <= MUSTER_ARGS_MAX;
+    /* Arguments of another size are read with care, and so not here. */
     for (size_t i = 0; is_known && i < desc->arg_count; i++)
-        is_known = desc->args[i].kind != MUSTER_ARG_ALL;
+        is_known = desc->args[i].size == sizeof *desc->args && desc->args[i].kind != MUSTER_ARG_ALL;
     return is_known;
 }
 
@@ -338,12 +334,12 @@ muster_status kernel_task_fill(struct task_pool *pool, struct kernel_task *task,
     if (is_known)
         use_known(task, known);
     else
-        status = has_hints(&desc->hints) ? find_devices(pool, task, desc, err)
-                                         : find_known(pool, task, desc, known, err);
+        status = desc->hints ? find_devices(pool, task, desc, err)
+                             : find_known(pool, task, desc, known, err);
     if (status != MUSTER_OK)
         return status;
-    task->hints.items = desc->hints.items > 0 ? desc->hints.items : desc->items;
-    task->hints.bytes = desc->hints.bytes;
+    if (task->hints.items == 0)
+        task->hints.items = desc->items;
     return read_args(pool->m, task, desc, err);
 }
 

@@ -750,27 +750,11 @@ void tasks_free(struct muster *m)
 
 /* Submitting. */
 
-/* What the first version of the struct had. */
-#define DESC_BYTES_MIN offsetof(struct muster_task_desc, kernel)
-
 /* Task i of a call, whose structs may be of an older version: then it is completed in `copy`. */
 static const struct muster_task_desc *desc_at(const struct muster_task_desc *descs, size_t i,
                                               struct muster_task_desc *copy)
 {
-    const void *at = (const char *)descs + i * descs->size;
-    if (descs->size >= sizeof *copy)
-        return at;
-    *copy = (struct muster_task_desc){ .size = 0 };
-    memcpy(copy, at, descs->size);
-    return copy;
-}
-
-static muster_status check_size(const struct muster_task_desc *desc, size_t size,
-                                struct muster_error *err)
-{
-    if (desc->size != size || size % _Alignof(struct muster_task_desc))
-        return run_bad_argument(err, "muster_submit", "set the size of each task, one for all");
-    return run_check_size(desc, size, sizeof *desc, DESC_BYTES_MIN, "struct muster_task_desc", err);
+    return layout_at(LAYOUT(muster_task_desc), descs, i, copy);
 }
 
 static muster_status check_desc(const struct muster_task_desc *desc, struct muster_error *err)
@@ -789,17 +773,13 @@ static muster_status check_desc(const struct muster_task_desc *desc, struct must
 static muster_status check_descs(const struct muster_task_desc *descs, size_t count,
                                  uint32_t *kernel_count, struct muster_error *err)
 {
-    muster_status status = MUSTER_OK;
     if (count > MUSTER_SUBMIT_MAX)
         return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, "submit fewer at a time",
                                  "%zu tasks in one call; at most %u", count, MUSTER_SUBMIT_MAX);
+    muster_status status = layout_check_all(LAYOUT(muster_task_desc), descs, count, err);
     *kernel_count = 0;
     for (size_t i = 0; i < count && status == MUSTER_OK; i++) {
         struct muster_task_desc copy;
-        status =
-            check_size((const void *)((const char *)descs + i * descs->size), descs->size, err);
-        if (status != MUSTER_OK)
-            break;
         const struct muster_task_desc *desc = desc_at(descs, i, &copy);
         status = check_desc(desc, err);
         *kernel_count += desc->kernel != NULL;

@@ -866,6 +866,7 @@ static muster_status make_operands(struct muster *m, struct lane_stream *stream,
     muster_status status = MUSTER_OK;
     for (uint32_t i = 0; i < task->arg_count && status == MUSTER_OK; i++) {
         enum muster_arg_kind kind = task->given[i].kind;
+        operands[i].size = sizeof operands[i];
         if (kind == MUSTER_ARG_VALUE || kind == MUSTER_ARG_FIRST) {
             operands[i].value = task->args[i].value;
             operands[i].bytes = task->args[i].bytes;
@@ -931,7 +932,7 @@ static void give_with_copies(struct task_lane *lane, struct visit *visit, struct
 {
     struct muster *m = lane->pool->m;
     struct kernel_task *task = visit->group->tasks[0];
-    struct muster_operand operands[MUSTER_ARGS_MAX] = { { .access = 0 } };
+    struct muster_operand operands[MUSTER_ARGS_MAX] = { { .size = 0 } };
     bool is_kept = false;
     task->result = MUSTER_OK;
     platform_mutex_unlock(&lane->lock);

@@ -1,5 +1,5 @@
 /*
- * All tasks of a runtime, for who closes it or cuts a device.
+ * All tasks of a runtime, for closing it and for cutting a device.
  */
 #ifndef RUN_TASKS_H
 #define RUN_TASKS_H
