@@ -63,6 +63,7 @@ static void reset(struct lane_unit *unit)
     unit->given = unit->ended = unit->result = MUSTER_OK;
     unit->is_refused = unit->is_broken_off = false;
     unit->marked = 0;
+    unit->is_anchor = false;
     unit->at_kernel = (struct time_span){ 0, 0 };
 }
 
@@ -247,9 +248,8 @@ void lane_finish_locked(struct run_lane *lane)
         struct lane_unit *unit = lane_unit_nth(lane, i);
         if (unit && unit->must_rerun && (!is_shared || (are_all_over && !lane->is_isolating)))
             rerun_locked(unit);
-        lane->is_isolating =
-            lane->is_isolating ||
-            (is_shared && unit && unit->is_running && (unit->must_rerun || is_part(unit)));
+        lane->is_isolating = lane->is_isolating || (is_shared && unit && unit->is_running &&
+                                                    (unit->must_rerun || is_part(unit)));
     }
     while (lane->oldest < lane->next && !lane_unit_at(lane, lane->oldest)->is_running)
         lane->oldest++;

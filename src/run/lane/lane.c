@@ -55,8 +55,8 @@ static bool has_enough(const struct run_lane *lane)
     if (lane->plan->width > 1)
         return lane->running == lane->plan->depth;
     uint64_t count = lane->next - lane->oldest;
-    return count == lane->plan->depth || (count > lane->plan->declaration->stream_count &&
-                                          count * lane->interval_ns > ENOUGH_NS);
+    return count == lane->plan->depth ||
+           (count > lane->plan->declaration->stream_count && count * lane->interval_ns > ENOUGH_NS);
 }
 
 /* The place for the next unit, if there is one free. */

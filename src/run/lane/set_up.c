@@ -23,8 +23,8 @@ static muster_status take_streams(struct run_lane *lane, struct muster_error *er
 {
     struct muster *m = runtime_of(lane);
     for (uint32_t i = 0; i < stream_count(lane); i++) {
-        muster_status status = muster_stream_acquire(m, device_handle_locked(lane->device), 0,
-                                                     &lane->handles[i], err);
+        muster_status status =
+            muster_stream_acquire(m, device_handle_locked(lane->device), 0, &lane->handles[i], err);
         if (status == MUSTER_OK) {
             status = stream_pin(m, lane->handles[i], &lane->streams[i], err);
             if (status != MUSTER_OK)
@@ -127,8 +127,8 @@ static void find_records(struct run_lane *lane)
         if (lane_is_host_step(lane, s))
             continue;
         uint32_t later = s + 1;
-        while (later < sink && (lane_is_host_step(lane, later) ||
-                                stages[later - 1].stream != stages[s - 1].stream))
+        while (later < sink &&
+               (lane_is_host_step(lane, later) || stages[later - 1].stream != stages[s - 1].stream))
             later++;
         if (later == sink && !(is_followed >> s & 1))
             lane->terminal |= (uint64_t)1 << s;
@@ -294,6 +294,7 @@ static void give_gates(struct run_lane *lane)
 
 static void give_units(struct run_lane *lane)
 {
+    timing_give_anchors(lane);
     for (uint32_t i = 0; lane->units && i < lane->plan->depth; i++) {
         struct lane_unit *unit = &lane->units[i];
         timing_give_back(unit);
