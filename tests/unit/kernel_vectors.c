@@ -378,6 +378,55 @@ static void a_shared_object_keeps_both_functions(void)
     kernel_image_release(&object, &platform_heap);
 }
 
+/* The processor, which the tests can change as if another machine used the same cache. */
+static const char *other_features, *other_name;
+
+void __real_platform_processor_features(char *text, size_t bytes);
+void __wrap_platform_processor_features(char *text, size_t bytes);
+void __wrap_platform_processor_features(char *text, size_t bytes)
+{
+    if (other_features)
+        snprintf(text, bytes, "%s", other_features);
+    else
+        __real_platform_processor_features(text, bytes);
+}
+
+void __real_platform_processor_name(char *text, size_t bytes);
+void __wrap_platform_processor_name(char *text, size_t bytes);
+void __wrap_platform_processor_name(char *text, size_t bytes)
+{
+    if (other_name)
+        snprintf(text, bytes, "%s", other_name);
+    else
+        __real_platform_processor_name(text, bytes);
+}
+
+static int build_and_count(const struct kernel_target *target)
+{
+    static const char text[] = "MUSTER_KERNEL void f(uint64_t i, MUSTER_GLOBAL uint64_t *x) "
+                               "{ x[i] = i; }\n";
+    struct kernel_image image;
+    MUST(build(text, "f", target, &image));
+    kernel_image_release(&image, &platform_heap);
+    return cached(0, NULL);
+}
+
+static void code_for_another_processor_is_not_used(void)
+{
+    static const struct kernel_target objects = { MUSTER_KERNEL_SHARED_OBJECT, { 0, 0 } };
+    use_cache("shared");
+    CHECK_EQUAL(1, build_and_count(&functions));
+    other_features = "fpu sse sse2";
+    CHECK_EQUAL(2, build_and_count(&functions));
+    other_name = "another processor with the same features";
+    CHECK_EQUAL(3, build_and_count(&functions));
+    /* What is for all processors of the architecture is the same on all of them. */
+    CHECK_EQUAL(4, build_and_count(&objects));
+    other_features = other_name = NULL;
+    CHECK_EQUAL(4, build_and_count(&objects));
+    CHECK_EQUAL(4, build_and_count(&functions));
+}
+
 /* Which of the two functions a launch calls. */
 static atomic_int calls_in_order, calls_apart;
 
@@ -523,6 +572,7 @@ int main(int argc, char **argv)
         TEST(loops_are_found_that_the_arguments_decide),
         TEST(a_test_before_the_items_has_no_effect),
         TEST(a_shared_object_keeps_both_functions),
+        TEST(code_for_another_processor_is_not_used),
         TEST(overlapping_arguments_are_told_from_others),
         TEST(arguments_that_overlap_see_the_items_in_order),
     };
