@@ -9,8 +9,10 @@
 /* All have left. */
 static void join_threads(struct muster_job *job)
 {
+    struct job_thread *thread;
     platform_thread_join(&job->conductor.thread);
-    platform_thread_join(&job->source.thread.thread);
+    for (uint32_t i = 0; (thread = source_thread(job, i)); i++)
+        platform_thread_join(&thread->thread);
     for (uint32_t i = 0; job->lanes && i < job->lane_count; i++)
         platform_thread_join(&job->lanes[i].thread.thread);
     workers_free(job->work.workers);
@@ -20,8 +22,10 @@ static void join_threads(struct muster_job *job)
 /* Those that have not come back end by themselves, if ever. Called with the lock. */
 static void detach_threads_locked(struct muster_job *job)
 {
+    struct job_thread *thread;
     platform_thread_detach(&job->conductor.thread);
-    platform_thread_detach(&job->source.thread.thread);
+    for (uint32_t i = 0; (thread = source_thread(job, i)); i++)
+        platform_thread_detach(&thread->thread);
     for (uint32_t i = 0; i < job->lane_count; i++)
         platform_thread_detach(&job->lanes[i].thread.thread);
     workers_detach(job->work.workers);
@@ -29,7 +33,7 @@ static void detach_threads_locked(struct muster_job *job)
 
 static bool has_given_up_locked(const struct muster_job *job)
 {
-    bool has = thread_is_given_up(&job->conductor) || thread_is_given_up(&job->source.thread);
+    bool has = thread_is_given_up(&job->conductor) || source_has_thread(job, thread_is_given_up);
     for (uint32_t i = 0; i < job->lane_count; i++)
         has = has || thread_is_given_up(&job->lanes[i].thread);
     return has;
@@ -123,7 +127,7 @@ static bool is_busy_locked(const struct job_thread *thread)
 
 static bool has_busy_threads_locked(const struct muster_job *job)
 {
-    bool has = is_busy_locked(&job->conductor) || is_busy_locked(&job->source.thread);
+    bool has = is_busy_locked(&job->conductor) || source_has_thread(job, is_busy_locked);
     for (uint32_t i = 0; i < job->lane_count; i++)
         has = has || is_busy_locked(&job->lanes[i].thread);
     return has;
@@ -138,7 +142,8 @@ static void abandon_locked(struct muster_job *job, struct jobs_lost *lost)
     struct muster *m = job->m;
     char missing[JOB_MISSING_BYTES];
     struct run_device *device;
-    while (job->work.group.threads > 0 && platform_condition_wait(&job->changed, &m->lock, job->give_up_ns)) {}
+    while (job->work.group.threads > 0 &&
+           platform_condition_wait(&job->changed, &m->lock, job->give_up_ns)) {}
     if (job_name_missing_locked(job, missing, &device) && !*lost->what.text) {
         muster_error_fill(&lost->what, MUSTER_E_DEVICE_HUNG, 0, NULL, "%s", missing);
         if (device)
@@ -151,7 +156,8 @@ static void abandon_locked(struct muster_job *job, struct jobs_lost *lost)
     job_wake_locked(job);
     /* A thread that is away may be so for a moment only. */
     uint64_t grace_ns = platform_deadline_ns(ABANDON_GRACE_NS);
-    while (job->work.group.threads > 0 && (platform_clock_ns() < grace_ns || has_busy_threads_locked(job)))
+    while (job->work.group.threads > 0 &&
+           (platform_clock_ns() < grace_ns || has_busy_threads_locked(job)))
         platform_condition_wait(&job->changed, &m->lock, platform_clock_ns() + JOB_LOOK_AGAIN_NS);
     lost->threads += job->work.group.threads;
     lost->in_user_code += job->work.group.threads - job->work.lane_threads;
