@@ -33,7 +33,7 @@ struct feed {
     struct muster_arg args[4];
     _Atomic unsigned char *answered; /* owns: how often each item was */
     _Atomic uint64_t wrong, calls, delivered;
-    _Atomic uint32_t inside, inside_max;
+    _Atomic uint32_t inside, inside_max, standing;
     /* What is done where an item is asked for, before it is given. */
     uint64_t special;
     int64_t (*act)(struct feed *feed);
@@ -457,17 +457,21 @@ static void any_call_may_fail(void)
  * The end comes while another call still writes: what the kernel reads after the last item is zeros
  * all the same.
  */
-static _Atomic uint64_t after_end;
+#define END_PLACE 98u
+static _Atomic uint64_t after_end, scribbles;
 
 static muster_status sum_halo(uint64_t begin, uint64_t end, void *const *args)
 {
     const unsigned char *in = *(const unsigned char *const *)args[0];
     unsigned char *out = *(unsigned char *const *)args[1];
     uint64_t first = *(const uint64_t *)args[2];
+    /* Only what comes too late for the last unit could be there later. */
+    while (first + end >= END_PLACE && atomic_load(&scribbles) < 3)
+        sched_yield();
     for (uint64_t i = begin; i < end; i++) {
         out[i] = in[i];
         for (uint64_t k = 1; k <= 4; k++)
-            if (first + i + k >= FIRST_PLACE)
+            if (first + i + k >= END_PLACE)
                 atomic_fetch_add(&after_end, in[i + k]);
     }
     return MUSTER_OK;
@@ -476,21 +480,20 @@ static muster_status sum_halo(uint64_t begin, uint64_t end, void *const *args)
 static int64_t scribble_late(void *user, uint64_t begin, uint64_t items, void *to, size_t bytes)
 {
     struct feed *feed = user;
-    if (begin < FIRST_PLACE) {
-        memset(to, 1, bytes);
-        return (int64_t)items;
+    if (begin < END_PLACE) {
+        uint64_t count = items < END_PLACE - begin ? items : END_PLACE - begin;
+        memset(to, 1, count);
+        return (int64_t)count;
     }
-    if (begin == FIRST_PLACE) {
+    if (begin == END_PLACE) {
         /* All that lie after it are inside by now. */
         door_wait_arrived(feed->door, 3);
         atomic_store(&feed->is_over, true);
         return 0;
     }
     door_pass(feed->door);
-    uint64_t until = now_ns() + 2 * MS;
-    while (now_ns() < until)
-        sched_yield();
     memset(to, 0xee, bytes);
+    atomic_fetch_add(&scribbles, 1);
     return 0;
 }
 
@@ -507,7 +510,7 @@ static void after_the_end_there_are_zeros(void)
 {
     struct door door = DOOR_INIT;
     struct muster *m = open_sim("cpu", SIM_MIXED);
-    struct feed *feed = make_feed(m, FIRST_PLACE, 1, 4);
+    struct feed *feed = make_feed(m, END_PLACE, 1, 4);
     const struct muster_arg args[] = { { MUSTER_ARG_OF(MUSTER_ARG_SOURCE), .bytes = 1, .halo = 4 },
                                        { MUSTER_ARG_OF(MUSTER_ARG_OUT), .bytes = 1 },
                                        MUSTER_FIRST };
@@ -519,10 +522,11 @@ static void after_the_end_there_are_zeros(void)
     feed->desc.source = scribble_late;
     feed->desc.sink = NULL;
     feed->desc.items = MUSTER_ITEMS_UNKNOWN;
-    /* Pieces of 50 items: 100 is where the third begins, and three others are asked for. */
+    /* Pieces of 50 items: the end is in the second, and the third begins within its halo. */
     feed->how.window = 400;
     feed->how.unit_items = 10;
     atomic_store(&after_end, 0);
+    atomic_store(&scribbles, 0);
     CHECK(pthread_create(&opener, NULL, open_at_the_end, feed) == 0);
     MUST(muster_start(m, &feed->desc, &feed->job, &problem));
     MUST(muster_job_wait(feed->job, NULL, &problem));
@@ -591,6 +595,20 @@ static void *open_door_half_way(void *argument)
     return NULL;
 }
 
+/*
+ * The last call that there is room for beside the straggler: returns when all before it is delivered.
+ * So it is out when the ring could be left.
+ */
+#define LAST_PIECE (STRAGGLER + 64 - 8)
+static int64_t give_last_late(void *user, uint64_t begin, uint64_t items, void *to, size_t bytes)
+{
+    struct feed *feed = user;
+    while (begin == LAST_PIECE && atomic_load(&feed->delivered) < LAST_PIECE &&
+           !atomic_load(&feed->is_over))
+        sched_yield();
+    return give(user, begin, items, to, bytes);
+}
+
 /* False: the device that does not hang was too slow for the time-out. */
 static bool reads_while_hung(uint64_t timeout_ns)
 {
@@ -607,6 +625,7 @@ static bool reads_while_hung(uint64_t timeout_ns)
     struct muster *m = open_with(options);
     struct feed *feed = make_feed(m, 4000, 8, 4);
     feed->desc.kernel = kernel_of(m, digest_at_door);
+    feed->desc.source = give_last_late;
     feed->how.window = feed->ahead = 64;
     feed->how.unit_items = 8;
     feed->how.depth = 1;
@@ -704,9 +723,12 @@ static void a_pipeline_takes_them_too(void)
 static int64_t stand(void *user, uint64_t begin, uint64_t items, void *to, size_t bytes)
 {
     struct feed *feed = user;
+    atomic_fetch_add(&feed->standing, 1);
     if (begin >= feed->special)
         door_pass(feed->door);
-    return give(user, begin, items, to, bytes);
+    int64_t given = give(user, begin, items, to, bytes);
+    atomic_fetch_sub(&feed->standing, 1);
+    return given;
 }
 
 enum ending { ENDING_CANCEL, ENDING_DESTROY, ENDING_CLOSE };
@@ -746,6 +768,7 @@ static void a_job_may_end_while_all_calls_are_busy(void)
         CHECK(pthread_create(&opener, NULL, open_later, feed) == 0);
         if (i % 3 == ENDING_CANCEL)
             CHECK_STATUS(MUSTER_E_CANCELLED, muster_job_wait(feed->job, NULL, &problem));
+        CHECK(i % 3 != ENDING_CANCEL || feed->standing == 0);
         if (i % 3 != ENDING_CLOSE)
             muster_job_destroy(feed->job);
         MUST(muster_close(m, &problem));
