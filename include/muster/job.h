@@ -166,13 +166,14 @@ struct muster_job_desc {
     int64_t (*source)(void *user, uint64_t begin, uint64_t items, void *to, size_t bytes);
     void *source_user;
     /*
-     * How many calls of `source` may run at once, each on a thread of its own, at most 64; 0: 1, and
-     * of muster_file_source as many as suit the file. With more than one, calls may begin and return
-     * in any order. Their ranges follow each other without gaps. A call that returns fewer items than
-     * it was asked for is made again for the rest of its range. The first answer in item order that
-     * is not a number of items decides: 0 is the end, and whatever is answered for items after it is
-     * dropped, failures too. Units start when all items before their end, and their halo, are there.
-     * Without a window of the caller's the source is ahead by at most twice what the slots hold.
+     * How many calls of `source` may run at once, each on a thread of Muster's, at most 64; 0: one,
+     * and of muster_file_source as many as suit the file. Several calls ask for ranges that follow
+     * each other without gaps, each item once. They may begin and return in any order. A call that
+     * returns fewer items than it was asked for is followed by one for the rest of its range. The
+     * first answer in item order that is not a number of items decides: 0 is the end, and whatever
+     * is answered for items after it is dropped, failures too. Units start when all items before
+     * their end, and their halo, are there. Without a window of the caller's the source may then be
+     * ahead by twice what the slots hold.
      */
     uint32_t source_calls;
     /*

@@ -387,9 +387,13 @@ muster_status source_start(struct muster_job *job, struct muster_error *err)
 {
     struct run_source *source = &job->source;
     muster_status status = MUSTER_OK;
-    for (uint32_t i = 0; source->ring && i < source->caller_count && status == MUSTER_OK; i++)
+    /* Fewer threads are slower and no less right; one there must be. */
+    for (uint32_t i = 0; source->ring && i < source->caller_count && status == MUSTER_OK; i++) {
         status = group_start(&job->work.group, &source->callers[i].thread, supply,
-                             &source->callers[i], "muster-source", err);
+                             &source->callers[i], "muster-source", i == 0 ? err : NULL);
+        if (i > 0 && status != MUSTER_OK)
+            return MUSTER_OK;
+    }
     return status;
 }
 
