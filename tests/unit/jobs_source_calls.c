@@ -606,6 +606,9 @@ static int64_t give_last_late(void *user, uint64_t begin, uint64_t items, void *
     while (begin == LAST_PIECE && atomic_load(&feed->delivered) < LAST_PIECE &&
            !atomic_load(&feed->is_over))
         sched_yield();
+    /* The source's other threads have time to do what they should not. */
+    for (uint64_t until = begin == LAST_PIECE ? now_ns() + 60 * MS : 0; now_ns() < until;)
+        sched_yield();
     return give(user, begin, items, to, bytes);
 }
 

@@ -54,6 +54,7 @@ struct run_source {
     uint64_t answer_items; /* and how many items had been asked for */
     bool is_concluded;     /* the core knows of the end or of the failure */
     bool is_moving;        /* items are being copied to another ring */
+    uint64_t leave_ns;     /* when the ring is left to attempts that have lost; UINT64_MAX: not */
     /* Of the callers that wait for room one waits for the job's changes, the others for their turn. */
     bool has_first;
     struct platform_condition turn;

@@ -18,6 +18,10 @@
 #define RING_PARTS 4u
 /* Several fill pieces of this size at most: large beside a round through the lock, small in the ring. */
 #define PIECE_BYTES ((size_t)1 << 20)
+/* An attempt that has lost holds the ring so long: about what it costs to go on with another one. */
+#define LATE_NS 20000000u
+/* Rings there are at most as long as no device hangs. */
+#define RINGS_LATE 2u
 
 /* How many calls there are at once, and whether the source is a file that is read at any place. */
 static uint32_t find_calls(struct muster_job *job)
@@ -73,7 +77,7 @@ void source_plan(struct muster_job *job)
     source->item_bytes = job->pipeline ? job->pipeline->buffers[job->pipeline->input].bytes_per_item
                                        : job->args[arg].bytes;
     source->halo = job->pipeline ? 0 : job->args[arg].halo;
-    source->ends_at = UINT64_MAX;
+    source->ends_at = source->leave_ns = UINT64_MAX;
     bool is_given = options->window > 0;
     uint64_t window = options->window, ahead;
     if (!is_given && __builtin_mul_overflow(job->unit_max, (uint64_t)options->units_max, &window))
@@ -110,46 +114,67 @@ static uint64_t with_halo(const struct run_source *source, uint64_t item)
     return item > source->halo ? item - source->halo : 0;
 }
 
-/* The first item that is in the ring and read from there, by lanes that hang or by others. */
-static uint64_t first_read_locked(const struct muster_job *job, const char *ring, bool is_hung)
+/* Whether the attempt may read from the ring. */
+static bool reads(const struct lane_unit *unit, const char *ring)
+{
+    return unit->is_running && unit->ring == ring;
+}
+
+/* The first item that an attempt reads from the ring; UINT64_MAX: none does. */
+static uint64_t first_read_locked(const struct muster_job *job, const char *ring)
 {
     uint64_t first = UINT64_MAX;
     for (uint32_t l = 0; l < job->lane_count; l++) {
         const struct run_lane *lane = &job->lanes[l];
-        struct job_lane_report report;
-        job_lane_report(job->core, l, &report);
         for (uint32_t u = 0; lane->units && u < lane->plan->depth; u++)
-            if (lane->units[u].is_running && lane->units[u].ring == ring &&
-                report.is_hung == is_hung)
+            if (reads(&lane->units[u], ring))
                 first = least(first, lane->units[u].claim.range.begin);
     }
     return first;
 }
 
-/* A ring that nobody reads any more, or a new one; NULL if there is none. Called with the lock. */
-static char *take_ring_locked(struct muster_job *job)
+/* Whether a device that does not hang reads items before `needed` from the ring. */
+static bool will_be_read_locked(const struct muster_job *job, const char *ring, uint64_t needed)
+{
+    bool will_be = false;
+    for (uint32_t l = 0; l < job->lane_count; l++) {
+        const struct run_lane *lane = &job->lanes[l];
+        struct job_lane_report report;
+        job_lane_report(job->core, l, &report);
+        for (uint32_t u = 0; lane->units && u < lane->plan->depth; u++)
+            will_be = will_be || (!report.is_hung && reads(&lane->units[u], ring) &&
+                                  lane->units[u].claim.range.begin < needed);
+    }
+    return will_be;
+}
+
+/* A ring that nobody reads any more, or a new one if there are less than `most`; NULL: none. */
+static char *take_ring_locked(struct muster_job *job, uint32_t most)
 {
     struct run_source *source = &job->source;
     for (uint32_t i = 0; i < source->ring_count; i++)
         if (source->rings[i] != source->ring &&
-            first_read_locked(job, source->rings[i], true) == UINT64_MAX &&
-            first_read_locked(job, source->rings[i], false) == UINT64_MAX)
+            first_read_locked(job, source->rings[i]) == UINT64_MAX)
             return source->rings[i];
-    char *ring = source->ring_count < RINGS_MAX ? platform_ring_map(source->ring_bytes) : NULL;
+    char *ring = source->ring_count < most ? platform_ring_map(source->ring_bytes) : NULL;
     if (ring)
         source->rings[source->ring_count++] = ring;
     return ring;
 }
 
 /*
- * Goes on with another ring, in which the items from `floor` on are again: a device that hangs may
- * still read from this one, and kernels must not see items change.
+ * Goes on with another ring, in which the items from `floor` on are again: attempts that have lost
+ * still read from this one, and kernels must not see items change. Where there is no other ring,
+ * devices that answer are waited for.
  */
 static void leave_ring_locked(struct muster_job *job, uint64_t floor)
 {
     struct run_source *source = &job->source;
-    char *ring = take_ring_locked(job);
+    bool is_hung = !will_be_read_locked(job, source->ring, floor);
+    char *ring = take_ring_locked(job, is_hung ? RINGS_MAX : RINGS_LATE);
     struct muster_error problem;
+    if (!ring && !is_hung)
+        return;
     if (!ring) {
         muster_error_fill(&problem, MUSTER_E_NO_MEMORY, 0, "give a smaller window",
                           "no host memory for another %zu bytes of a source's items beside those "
@@ -189,25 +214,34 @@ static bool have_ranges(const struct run_source *source)
     return i < source->caller_count;
 }
 
-/* How many items there is room for. Goes on with another ring if that makes room, and gives 0 first. */
+/*
+ * How many items there is room for. If all that is in the way are attempts whose unit was delivered
+ * without them, they are given a moment; then the ring is left to them, and 0 is the answer once more.
+ */
 static uint64_t find_room_locked(struct muster_job *job)
 {
-    const struct run_source *source = &job->source;
-    uint64_t floor =
-        least(job_items_needed(job->core), first_read_locked(job, source->ring, false));
-    uint64_t hung_floor = first_read_locked(job, source->ring, true);
+    struct run_source *source = &job->source;
+    uint64_t needed = job_items_needed(job->core);
+    uint64_t floor = least(needed, first_read_locked(job, source->ring));
     /* The room past the end is not for items. */
     uint64_t room = source->room - source->halo;
-    bool is_full = source->asked - with_halo(source, floor) >= room;
+    bool is_full = source->asked - with_halo(source, needed) >= room;
+    bool is_held = !is_full && source->asked - with_halo(source, floor) >= room;
+    if (!is_held)
+        source->leave_ns = UINT64_MAX;
     if (is_full || source->is_moving)
         return 0;
-    if (hung_floor < floor && source->asked - with_halo(source, hung_floor) >= room) {
-        if (!have_ranges(source))
-            leave_ring_locked(job, floor);
-        return 0;
+    if (!is_held)
+        return least(room - (source->asked - with_halo(source, floor)), source->piece);
+    uint64_t now_ns = platform_clock_ns();
+    if (source->leave_ns == UINT64_MAX) {
+        source->leave_ns = now_ns + LATE_NS;
+        /* The caller that waits for the job's changes has to look again then. */
+        job_wake_locked(job);
     }
-    floor = least(floor, hung_floor);
-    return least(room - (source->asked - with_halo(source, floor)), source->piece);
+    if (now_ns >= source->leave_ns && !have_ranges(source))
+        leave_ring_locked(job, needed);
+    return 0;
 }
 
 /*
@@ -231,7 +265,9 @@ static bool take_range_locked(struct source_caller *caller)
             platform_condition_wait(&source->turn, &job->m->lock, UINT64_MAX);
         } else {
             source->has_first = true;
-            platform_condition_wait(&job->changed, &job->m->lock, UINT64_MAX);
+            platform_condition_wait(&job->changed, &job->m->lock,
+                                    source->leave_ns > platform_clock_ns() ? source->leave_ns
+                                                                           : UINT64_MAX);
             source->has_first = false;
         }
     }
