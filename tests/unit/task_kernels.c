@@ -750,7 +750,11 @@ static void with_every_device_lost_each_task_fails(void)
 /* False: `large` was done before the others had a device, so that they need not be on the one that hangs. */
 static bool hang_beside(uint64_t large)
 {
-    struct muster *m = open_sim(SIM_TWO("{\"kind\": \"hang\", \"at_ms\": 0}"));
+    struct muster_options options = MUSTER_OPTIONS_INIT;
+    options.cpu_workers = 2;
+    options.sim = SIM_TWO("{\"kind\": \"hang\", \"at_ms\": 0}");
+    options.close_ns = 200 * MS;
+    struct muster *m = open_with(options);
     struct heard heard = HEARD_INIT;
     uint32_t number = 1;
     struct muster_arg array[] = { MUSTER_IN(&number) };
@@ -929,6 +933,89 @@ static void a_device_is_cut_between_tasks(void)
     CHECK_STATUS(MUSTER_E_NOT_SUPPORTED,
                  muster_device_slice(m, find(m, "cpu:0"), sizes, 2, slices, &problem));
     CHECK_STATUS(MUSTER_OK, wait_one(m, submit(m, task_of(kernel, NULL, 0, "cpu:0"))));
+    MUST(muster_close(m, &problem));
+}
+
+/*
+ * A time-out gives up the attempt and no more. The device takes nothing until that has ended, and then
+ * works as before; the other slice of the same silicon never notices, nor does a task that has time.
+ */
+static void a_time_out_costs_one_attempt(void)
+{
+    struct muster *m = open_plain();
+    struct door door = DOOR_INIT, *at = &door;
+    struct muster_arg args[] = { MUSTER_VALUE(at) };
+    struct muster_kernel *kernel = kernel_of(m, do_nothing);
+    static uint32_t in[4] = { 1, 2, 3, 4 }, out[4];
+    struct muster_arg arrays[] = { MUSTER_IN(in), MUSTER_OUT(out) };
+    const uint32_t sizes[] = { 3, 5 };
+    muster_device slices[2];
+    MUST(muster_device_slice(m, find(m, "sim:0"), sizes, 2, slices, &problem));
+    CHECK_EQUAL(info_of(m, slices[0]).domain, info_of(m, slices[1]).domain);
+    struct muster_task_desc late = task_of(kernel_of(m, stand_at_door), args, 1, "sim:0/0");
+    late.timeout_ns = 30 * MS;
+    muster_task first = submit(m, late);
+    struct muster_task_desc patient = task_of(kernel_of(m, double_up), arrays, 2, "sim:0/0");
+    patient.items = 4;
+    muster_task second = submit(m, patient);
+    CHECK_STATUS(MUSTER_E_DEVICE_HUNG, wait_one(m, first));
+    CHECK_EQUAL(MUSTER_HEALTH_SUSPECT, load_of(m, slices[0]).health);
+    CHECK_EQUAL(MUSTER_HEALTH_OK, load_of(m, slices[1]).health);
+    struct muster_task_desc small = task_of(kernel, NULL, 0, "sim:0/0");
+    CHECK_STATUS(MUSTER_E_NO_DEVICE, muster_submit(m, &small, 1, NULL, &problem));
+    muster_stream stream;
+    CHECK_STATUS(MUSTER_E_DEVICE_HUNG, muster_stream_acquire(m, slices[0], 0, &stream, &problem));
+    CHECK_STATUS(MUSTER_OK, wait_one(m, submit(m, task_of(kernel, NULL, 0, "sim:0/1"))));
+    CHECK_STATUS(MUSTER_E_TIMEOUT, muster_wait(m, &second, 1, 1 * MS, &problem));
+    door_open(&door);
+    CHECK_STATUS(MUSTER_OK, wait_one(m, second));
+    CHECK_EQUAL(8, out[3]);
+    while (load_of(m, slices[0]).health != MUSTER_HEALTH_OK)
+        sched_yield();
+    struct muster_device_load load = load_of(m, slices[0]);
+    CHECK_EQUAL(0, load.queue_depth);
+    CHECK_EQUAL(1, load.failed);
+    CHECK_EQUAL(2, load.dispatched);
+    for (int i = 0; i < 2 * MANY; i++)
+        submit(m, small);
+    MUST(muster_wait(m, NULL, 0, LONG, &problem));
+    MUST(muster_close(m, &problem));
+}
+
+/* What is given up comes back, time and again, and the records of tasks with it. */
+static void records_come_back_from_a_hung_device(void)
+{
+    enum { ROUNDS = 6 };
+    struct muster_options options = MUSTER_OPTIONS_INIT;
+    struct counting counting = COUNTING_INIT;
+    options.allocator = counting_allocator(&counting);
+    options.sim = SIM_PLAIN;
+    struct muster *m = open_with(options);
+    muster_device device = find(m, "sim:0");
+    uint64_t bytes[ROUNDS];
+    for (int round = 0; round < ROUNDS; round++) {
+        struct door door = DOOR_INIT, *at = &door;
+        struct muster_arg args[] = { MUSTER_VALUE(at) };
+        struct muster_kernel *kernel = kernel_of(m, stand_at_door);
+        struct muster_task_desc late = task_of(kernel, args, 1, "sim:0");
+        late.timeout_ns = 10 * MS;
+        muster_task tasks[MANY];
+        struct muster_task_desc descs[MANY];
+        for (int i = 0; i < MANY; i++)
+            descs[i] = late;
+        MUST(muster_submit(m, descs, MANY, tasks, &problem));
+        for (int i = 0; i < MANY; i++)
+            CHECK_STATUS(MUSTER_E_DEVICE_HUNG, wait_one(m, tasks[i]));
+        /* Its user may let it go; the device has it until it is done. */
+        muster_kernel_destroy(kernel);
+        door_open(&door);
+        while (load_of(m, device).health != MUSTER_HEALTH_OK)
+            sched_yield();
+        pthread_mutex_lock(&counting.mutex);
+        bytes[round] = counting.bytes;
+        pthread_mutex_unlock(&counting.mutex);
+    }
+    CHECK(bytes[ROUNDS - 1] <= bytes[1]);
     MUST(muster_close(m, &problem));
 }
 
@@ -1313,6 +1400,8 @@ int main(int argc, char **argv)
         TEST(a_hundred_thousand_in_a_bounded_table),
         TEST(many_producers_each_task_once),
         TEST(a_device_is_cut_between_tasks),
+        TEST(a_time_out_costs_one_attempt),
+        TEST(records_come_back_from_a_hung_device),
         TEST(closing_waits_for_what_runs),
         TEST(closing_runs_what_tasks_submit_meanwhile),
         TEST(closing_ends_jobs_that_tasks_start_meanwhile),

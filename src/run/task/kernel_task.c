@@ -4,6 +4,7 @@
  */
 #include "base/allocator.h"
 #include "base/invariant.h"
+#include "run/lane/load.h"
 #include "run/task/task_pool.h"
 
 #include <stdio.h>
@@ -74,12 +75,31 @@ bool kernel_tasks_take_locked(struct task_pool *pool, uint32_t count, struct ker
 void kernel_task_give_locked(struct task_pool *pool, struct kernel_task *task)
 {
     if (task->is_spoilt) {
+        task->is_left = true;
         pool->kernel_task_count--;
         return;
     }
     task->next = pool->spare;
     pool->spare = task;
     pool->spare_count++;
+}
+
+void kernel_tasks_return(struct task_pool *pool, struct kernel_task *chain)
+{
+    while (chain) {
+        struct kernel_task *task = chain;
+        chain = task->also_next;
+        kernel_let_go(task->kernel);
+        platform_mutex_lock(&pool->lock);
+        task->is_spoilt = false;
+        /* Else it is still the task's, and comes back with that. */
+        if (task->is_left) {
+            task->is_left = false;
+            pool->kernel_task_count++;
+            kernel_task_give_locked(pool, task);
+        }
+        platform_mutex_unlock(&pool->lock);
+    }
 }
 
 struct kernel_task *kernel_task_renew_locked(struct task_pool *pool, const struct kernel_task *task)
@@ -92,7 +112,7 @@ struct kernel_task *kernel_task_renew_locked(struct task_pool *pool, const struc
     /* All but the result, which may be written at this moment. */
     const size_t from = offsetof(struct kernel_task, next);
     memcpy((char *)fresh + from, (const char *)task + from, sizeof *task - from);
-    fresh->is_spoilt = false;
+    fresh->is_spoilt = fresh->is_left = false;
     INVARIANT(!task->has_arrays);
     for (uint32_t i = 0; i < fresh->arg_count; i++)
         if (fresh->given[i].kind == MUSTER_ARG_VALUE)
@@ -377,6 +397,21 @@ static uint32_t choose_locked(struct muster *m, const struct kernel_task *task)
     return chosen != PLACEMENT_NONE ? chosen : choose_among_locked(m, task, false);
 }
 
+bool kernel_task_can_move_locked(const struct muster *m, const struct kernel_task *task)
+{
+    struct device_set set;
+    struct placement_hints hints = task->hints;
+    uint32_t here = task->device->index, turn = 0;
+    if (task->only != PLACEMENT_NONE)
+        return false;
+    for (uint32_t i = 0; i < TASK_DEVICE_WORDS; i++)
+        set.words[i] = task->allowed.words[i] & ~task->refused.words[i];
+    set.words[here / 64] &= ~((uint64_t)1 << (here % 64));
+    hints.devices = set.words;
+    return placement_choose(PLACEMENT_EARLIEST_FINISH, m->views, count_devices_locked(m), &hints,
+                            &turn) != PLACEMENT_NONE;
+}
+
 bool kernel_task_place_locked(struct muster *m, struct kernel_task *task, uint64_t now_ns)
 {
     uint32_t chosen = choose_locked(m, task);
@@ -390,39 +425,29 @@ bool kernel_task_place_locked(struct muster *m, struct kernel_task *task, uint64
     struct run_device *device = m->devices[chosen];
     task->device = device;
     task->built = kernel_state_locked(task->kernel, device);
-    task->mark = throughput_begin(&device->items, now_ns);
+    task->mark = load_begin_locked(device, task->items, now_ns);
     task->is_counted = true;
-    device->dispatched++;
-    device->queued_items += task->items;
-    m->views[chosen].queued++;
-    m->views[chosen].queued_items += task->items;
     return true;
 }
 
 void kernel_task_unplace_locked(struct kernel_task *task, uint64_t now_ns)
 {
-    struct run_device *device = task->device;
     if (!task->is_counted)
         return;
     task->is_counted = false;
-    device->dispatched--;
-    device->queued_items -= task->items;
-    throughput_end(&device->items, now_ns, task->mark, 0);
-    device_view_locked(device);
+    load_end_locked(task->device, task->mark, task->items, LOAD_WITHDRAWN, now_ns);
+    device_view_locked(task->device);
 }
 
 void kernel_task_finish_locked(struct kernel_task *task, uint64_t now_ns)
 {
-    struct run_device *device = task->device;
     bool is_good = task->outcome == KERNEL_ENDS && task->status == MUSTER_OK;
     if (!task->is_counted)
         return;
     task->is_counted = false;
-    device->completed += is_good;
-    device->failed += !is_good;
-    device->queued_items -= task->items;
-    throughput_end(&device->items, now_ns, task->mark,
-                   is_good && task->was_prompt ? task->items : 0);
-    if (is_good && device->health == MUSTER_HEALTH_SUSPECT)
-        device->health = MUSTER_HEALTH_OK;
+    load_end_locked(task->device, task->mark, task->items,
+                    !is_good           ? LOAD_FAILED
+                    : task->was_prompt ? LOAD_DONE
+                                       : LOAD_UNTIMED,
+                    now_ns);
 }

@@ -8,7 +8,7 @@
  * it ended, in its stead.
  *
  * Tasks with kernels are in the same table, set aside: whoever makes one ready gives it to a device
- * (task_lane.c), which takes no longer than a launch, and whoever sees the device finish ends it.
+ * (run/task/lane.h), which takes no longer than a launch, and whoever sees the device finish ends it.
  *
  * The lock is apart from the runtime's, so that tasks and the rest do not stand in each other's way.
  * It is never held while user code runs, and no other lock is taken under it.

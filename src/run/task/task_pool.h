@@ -1,7 +1,7 @@
 /*
  * The tasks of a runtime, shared by the files that run them: task.c (the table, functions on the
- * host, waiting), kernel_task.c (what a task with a kernel keeps, and where it may run) and
- * task_lane.c (giving it to a device and hearing how it ended).
+ * host, waiting), kernel_task.c (what a task with a kernel keeps, and where it may run) and those of
+ * lane.h (giving it to a device and hearing how it ended).
  *
  * Locks, in the order in which they may be taken: a lane's, then the pool's or the runtime's, never
  * both of these. No lock is held while user code runs or a backend is called.
@@ -62,7 +62,8 @@ struct kernel_task {
     muster_status
         result; /* the kernel's, written by the backend; first, so that it can be left out */
     struct kernel_task *next; /* on the list of spare ones, a stream's list, or a chain in hand */
-    uint32_t index;           /* in the table */
+    struct kernel_task *also_next; /* on a list of those that were given up */
+    uint32_t index;                /* in the table */
     muster_task handle;
     void *user;
     done_function done;
@@ -90,7 +91,8 @@ struct kernel_task {
     muster_status accepted; /* how giving it went */
     bool is_counted;        /* against the device */
     bool was_prompt;        /* its end was seen soon after it happened */
-    bool is_spoilt;         /* a hung device may still use it: never used again, holds its kernel */
+    bool is_spoilt;         /* a hung device may still use it: not used again, holds its kernel */
+    bool is_left;           /* it is spoilt, and the task has no use for it; with the pool's lock */
 
     struct muster_memory memories[MUSTER_ARGS_MAX]; /* arrays that are used where they are */
     struct muster_launch_arg args[MUSTER_ARGS_MAX]; /* values point to the bytes below */
@@ -156,6 +158,8 @@ void task_give_ready_locked(struct task_pool *pool);
 bool kernel_tasks_take_locked(struct task_pool *pool, uint32_t count, struct kernel_task **out,
                               muster_status *status, struct muster_error *err);
 void kernel_task_give_locked(struct task_pool *pool, struct kernel_task *task);
+/* A chain by `also_next`: hung devices are done with them, so they can be used again. No lock is held. */
+void kernel_tasks_return(struct task_pool *pool, struct kernel_task *chain);
 /* A fresh one with all the user said, without arrays, for another run; NULL if there is none. */
 struct kernel_task *kernel_task_renew_locked(struct task_pool *pool,
                                              const struct kernel_task *task);
@@ -174,6 +178,8 @@ muster_status kernel_task_fill(struct task_pool *pool, struct kernel_task *task,
                                bool is_known, struct muster_error *err);
 /* Chooses a device and counts the task against it, or ends it; false then. With m->lock. */
 bool kernel_task_place_locked(struct muster *m, struct kernel_task *task, uint64_t now_ns);
+/* Whether another device than the one it is on could run it now. With m->lock. */
+bool kernel_task_can_move_locked(const struct muster *m, const struct kernel_task *task);
 /* The opposite, if it was counted: it was not run there, or has ended. With m->lock. */
 void kernel_task_unplace_locked(struct kernel_task *task, uint64_t now_ns);
 void kernel_task_finish_locked(struct kernel_task *task, uint64_t now_ns);
@@ -181,7 +187,7 @@ void kernel_chunks_free(struct task_pool *pool);
 /* Devices that had tasks and hung are over with, or left alone for good: their kernels may go. */
 void kernel_chunks_let_go(struct task_pool *pool);
 
-/* task_lane.c */
+/* give.c */
 /*
  * Gives the tasks of a chain to devices; those that were not given come back, a chain, and with them
  * others that were seen to end. No lock is held. What `submitter` submitted is given by this thread,
@@ -189,11 +195,13 @@ void kernel_chunks_let_go(struct task_pool *pool);
  */
 struct kernel_task *lanes_give(struct task_pool *pool, struct kernel_task *chain,
                                const void *submitter);
+/* look.c */
 /*
  * Looks what devices have finished, or only one, and settles it; whether there was anything. No lock.
  * May not come back from that.
  */
 bool lanes_look(struct task_pool *pool, struct task_lane *only);
+/* lane.c */
 /* Wakes threads of lanes that have something to watch. */
 void lanes_wake_locked(struct task_pool *pool);
 /* Whether one of them has parked, for whoever has given something without the lock since. */
