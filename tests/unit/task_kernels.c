@@ -982,6 +982,36 @@ static void a_time_out_costs_one_attempt(void)
     MUST(muster_close(m, &problem));
 }
 
+static void stand_and_hear(void *user, muster_task task, muster_status status)
+{
+    (void)task, (void)status;
+    door_pass(user);
+}
+
+/* A `done` that does not return holds a thread that runs tasks, and none that watches devices. */
+static void a_callback_that_does_not_return_stops_no_watching(void)
+{
+    struct muster_options options = MUSTER_OPTIONS_INIT;
+    options.cpu_workers = 1;
+    options.sim = SIM_PLAIN;
+    struct muster *m = open_with(options);
+    struct door callback = DOOR_INIT, late = DOOR_INIT, *at = &late;
+    struct muster_arg args[] = { MUSTER_VALUE(at) };
+    struct muster_task_desc told = task_of(kernel_of(m, do_nothing), NULL, 0, "sim:0");
+    told.done = stand_and_hear;
+    told.user = &callback;
+    muster_task first = submit(m, told);
+    door_wait_arrived(&callback, 1);
+    struct muster_task_desc hangs = task_of(kernel_of(m, stand_at_door), args, 1, "sim:0");
+    hangs.timeout_ns = 20 * MS;
+    CHECK_STATUS(MUSTER_E_DEVICE_HUNG, wait_one(m, submit(m, hangs)));
+    CHECK_STATUS(MUSTER_E_TIMEOUT, muster_wait(m, &first, 1, 1 * MS, &problem));
+    door_open(&callback);
+    CHECK_STATUS(MUSTER_OK, wait_one(m, first));
+    door_open(&late);
+    MUST(muster_close(m, &problem));
+}
+
 /* What is given up comes back, time and again, and the records of tasks with it. */
 static void records_come_back_from_a_hung_device(void)
 {
@@ -1401,6 +1431,7 @@ int main(int argc, char **argv)
         TEST(many_producers_each_task_once),
         TEST(a_device_is_cut_between_tasks),
         TEST(a_time_out_costs_one_attempt),
+        TEST(a_callback_that_does_not_return_stops_no_watching),
         TEST(records_come_back_from_a_hung_device),
         TEST(closing_waits_for_what_runs),
         TEST(closing_runs_what_tasks_submit_meanwhile),

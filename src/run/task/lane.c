@@ -174,7 +174,8 @@ static uint64_t idle_before_locked(const struct task_pool *pool)
     return is_due ? now_ns - patience_ns : 0;
 }
 
-void lanes_check_locked(struct task_pool *pool)
+/* Gives up what is overdue. With the lock, not held meanwhile. */
+static void check_lanes_locked(struct task_pool *pool)
 {
     uint64_t idle_before_ns = idle_before_locked(pool);
     platform_mutex_unlock(&pool->lock);
@@ -189,6 +190,7 @@ static void guard(void *argument)
 {
     struct task_pool *pool = argument;
     uint32_t idle = 0;
+    pool_only_watch();
     platform_mutex_lock(&pool->lock);
     while (!pool->lanes_must_stop) {
         bool is_idle = true;
@@ -204,7 +206,7 @@ static void guard(void *argument)
         uint64_t for_ns = idle == GUARD_IDLE_MAX ? UINT64_MAX : GUARD_NS;
         platform_condition_wait(&pool->guard_wake, &pool->lock, platform_deadline_ns(for_ns));
         atomic_store_explicit(&pool->guard_is_parked, false, memory_order_relaxed);
-        lanes_check_locked(pool);
+        check_lanes_locked(pool);
     }
     platform_mutex_unlock(&pool->lock);
 }
@@ -279,6 +281,7 @@ static void run_lane(void *argument)
     struct task_pool *pool = lane->pool;
     uint32_t naps = 0;
     uint64_t pause_ns = SHORT_NAP_NS, spin_from_ns = 0;
+    pool_only_watch();
     platform_mutex_lock(&pool->lock);
     while (!pool->lanes_must_stop) {
         bool is_hurried = is_hurried_locked(pool);

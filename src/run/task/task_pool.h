@@ -1,7 +1,8 @@
 /*
- * The tasks of a runtime, shared by the files that run them: task.c (the table, functions on the
- * host, waiting), kernel_task.c (what a task with a kernel keeps, and where it may run) and those of
- * lane.h (giving it to a device and hearing how it ended).
+ * The tasks of a runtime, shared by the files that run them: pool.c (threads and table), task.c
+ * (submitting and cancelling), run.c (functions on the host), wait.c, settle.c and kernel_task.c (tasks
+ * with kernels, and what they keep), and those of lane.h (giving these to a device and hearing how they
+ * ended).
  *
  * Locks, in the order in which they may be taken: a lane's, then the pool's or the runtime's, never
  * both of these. No lock is held while user code runs or a backend is called.
@@ -18,6 +19,8 @@
 
 #include <muster/task.h>
 
+/* Orders among tasks that have not ended. */
+#define EDGES_MAX (2 * MUSTER_TASKS_MAX)
 /* Tasks that one thread takes at once, if there are enough for all. */
 #define TAKEN_AT_ONCE 64u
 /* Devices that take kernel tasks: those that were found first. */
@@ -100,9 +103,52 @@ struct kernel_task {
     _Alignas(16) unsigned char values[MUSTER_ARG_BYTES_MAX];
 };
 
+/* A task between the table and whoever runs it. */
+struct running {
+    uint32_t index;
+    task_function fn;
+    void *user;
+    done_function done;
+    muster_task handle;
+    muster_status status;
+    bool is_doomed;
+    bool has_followers; /* when it was taken */
+    bool is_gone;       /* in a batch: handed in, or taken back; under the lock */
+};
+
+/* A thread is in the function or the callback of this task, or between two of its pool. */
+struct task_frame {
+    struct platform_frame head; /* first; its object is the pool */
+    muster_task task;
+};
+_Static_assert(offsetof(struct task_frame, head) == 0, "found by its head");
+
+/*
+ * A thread with the tasks it took. `place` says how far it is, in one word, so that everybody can
+ * tell what it has finished and take what it has not begun.
+ */
+struct worker {
+    struct task_pool *pool;
+    struct platform_thread thread;
+    struct task_frame frame;             /* the thread's own */
+    struct running batch[TAKEN_AT_ONCE]; /* filled under the lock */
+    uint32_t count;                      /* likewise */
+    _Atomic uint32_t place;
+};
+
+/*
+ * The parts of a place: the next of the batch to begin, the one its thread is at, and whether
+ * somebody needs what it finishes as soon as it does, not when the batch is done.
+ */
+#define PLACE_NEXT(place) ((place)&0xffu)
+#define PLACE_AT(place) ((place) >> 8 & 0xffu)
+#define PLACE_NOWHERE 0xffu
+#define PLACE_IS_WANTED 0x10000u
+#define PLACE(next, at) ((next) | (at) << 8)
+_Static_assert(TAKEN_AT_ONCE < PLACE_NOWHERE, "a batch's indices fit into a place");
+
 struct kernel_chunk;
 struct task_lane;
-struct worker;
 
 struct task_pool {
     struct muster *m;
@@ -122,6 +168,8 @@ struct task_pool {
     /* Kernel tasks. */
     struct kernel_chunk *chunks; /* owns */
     struct kernel_task *spare;
+    struct kernel_task *untold,
+        *untold_newest;                      /* ended, for `done` to be called by a task's thread */
     uint32_t spare_count, kernel_task_count; /* of all there are in chunks, less the spoilt ones */
     uint32_t kernels_open;                   /* submitted and not ended */
     uint32_t kernels_wanted; /* of them: somebody hears of their end without waiting */
@@ -141,14 +189,70 @@ struct task_pool {
     uint32_t lanes_asleep;                               /* lanes' threads that nap or are parked */
 };
 
-/* task.c */
+/* run.c. With the lock, unless they say otherwise. */
+/* Whether others may wait for what this thread is in, so that it must not wait for them. No lock. */
+bool pool_is_in_task(void);
+/* Names the thread, as long as it is there. No lock. */
+const void *pool_this_thread(void);
+/* This thread is in the function or the callback of the task from here on. No lock. */
+void pool_enter(struct task_frame *frame, struct task_pool *pool, muster_task task);
+void pool_load(const struct tasks *tasks, uint32_t index, struct running *out);
+/*
+ * Whether one more thread is to be woken: not if one is on its way or looking around. It wakes the
+ * next. Where all are in tasks that wait for others, those are the ones to run it.
+ */
+bool pool_ask_for_wake_locked(struct task_pool *pool);
+void pool_wake_locked(struct task_pool *pool);
+/* Something has ended, or is ready: whoever waits for that hears of it. */
+void pool_tell_locked(struct task_pool *pool);
+/* Ends a task in the table, and with it what it kept for its kernel. */
+void pool_end_entry_locked(struct task_pool *pool, uint32_t index, muster_status status);
+/* Runs a task on a thread that is not one of the pool's, or on top of another. */
+void pool_run_aside_locked(struct task_pool *pool, struct running *task);
+/* Runs one task, if there is any. */
+bool pool_help_locked(struct task_pool *pool);
+/* If the task is in a batch and not begun, it and those after it are ready again. */
+void pool_recall_locked(struct task_pool *pool, uint32_t index);
+/* Hands in what all have finished so far, and asks them to hand in the rest without delay. */
+bool pool_collect_locked(struct task_pool *pool);
+/* A thread of the pool's. */
+void pool_work(void *worker);
+
+/* settle.c */
 /*
  * Kernel tasks in hand, a chain, each with its outcome: ends them or makes them ready again, and
  * gives what is ready for that. No lock is held.
  */
 void task_settle(struct task_pool *pool, struct kernel_task *chain);
+/*
+ * The calling thread watches devices: it runs no user code, which may not return. How tasks ended is
+ * told by the threads that run tasks.
+ */
+void pool_only_watch(void);
+/* Calls one `done` that such a thread has left; false if there is none. With the lock, as above. */
+bool pool_tell_end_locked(struct task_pool *pool);
 /* Gives kernel tasks that are ready to devices. With the lock, which is not held all the time. */
 void task_give_ready_locked(struct task_pool *pool);
+/* The same; what `submitter` submitted is given by this thread, unless it is NULL. */
+void pool_give_ready_locked(struct task_pool *pool, const void *submitter);
+/*
+ * The same for one who is done then: left without the lock. A single task goes to its device and the
+ * lock is not taken again, unless something is left to do.
+ */
+void pool_give_ready_and_unlock(struct task_pool *pool);
+
+/* wait.c */
+/* Parks until something has ended; not if something has already. False after the deadline. */
+bool pool_await_end_locked(struct task_pool *pool, bool is_for_all, uint64_t deadline_ns);
+/*
+ * Waits for an end, in the table or on devices. Not for long: the last may have come while the lock
+ * was not held.
+ */
+void pool_await_any_locked(struct task_pool *pool, bool is_for_all);
+
+/* pool.c */
+/* The runtime's pool, made by the first who submits. No lock is held. */
+muster_status pool_get(struct muster *m, struct task_pool **out, struct muster_error *err);
 
 /* kernel_task.c */
 /*
@@ -206,8 +310,6 @@ bool lanes_look(struct task_pool *pool, struct task_lane *only);
 void lanes_wake_locked(struct task_pool *pool);
 /* Whether one of them has parked, for whoever has given something without the lock since. */
 bool lanes_are_parked(struct task_pool *pool);
-/* Gives up lanes whose tasks are overdue. With the lock, not held meanwhile. Calls no driver. */
-void lanes_check_locked(struct task_pool *pool);
 /*
  * Ends the lanes' threads and lets go of the streams. Gives how many lanes somebody is still inside
  * of after the deadline: then nothing may be freed. `what` names the first. Else frees the lanes.
