@@ -447,7 +447,56 @@ static bool heard_all(struct heard *heard, unsigned count)
     return has;
 }
 
-/* Nobody waits with muster_wait: the lane's thread tells, and what follows is given by it. */
+/*
+ * Law 10: what others hold, streams or memory, is waited for and costs no try. More than there is at all
+ * is told, also if each array would fit, and closing does not wait.
+ */
+static void what_others_hold_is_waited_for(void)
+{
+    enum { ITEMS = 100 };
+    static char arrays[2][ITEMS][100 << 10];
+    struct muster_options options = MUSTER_OPTIONS_INIT;
+    options.sim = "[{\"items_per_s\": 1e8, \"memory\": \"16MiB\"}]";
+    options.streams_max = 1;
+    options.close_ns = 200 * MS;
+    struct muster *m = open_with(options);
+    muster_device device = find(m, "sim:0");
+    struct muster_kernel *kernel = kernel_of(m, do_nothing);
+    muster_stream stream = acquire(m, device);
+    muster_task task = submit(m, task_of(kernel, NULL, 0, "sim:0"));
+    CHECK_STATUS(MUSTER_E_TIMEOUT, muster_wait(m, &task, 1, 5 * MS, &problem));
+    MUST(muster_stream_release(m, stream, &problem));
+    CHECK_STATUS(MUSTER_OK, wait_one(m, task));
+    MUST(muster_close(m, &problem));
+
+    options.streams_max = 4 + 1;
+    m = open_with(options);
+    device = find(m, "sim:0");
+    kernel = kernel_of(m, do_nothing);
+    stream = acquire(m, device);
+    muster_block held;
+    MUST(muster_block_allocate(m, stream, 8 << 20, &held, &problem));
+    struct muster_arg args[] = { MUSTER_OUT(arrays[0]), MUSTER_OUT(arrays[1]) };
+    struct muster_task_desc desc = task_of(kernel, args, 1, "sim:0");
+    desc.items = ITEMS;
+    task = submit(m, desc);
+    CHECK_STATUS(MUSTER_E_TIMEOUT, muster_wait(m, &task, 1, 5 * MS, &problem));
+    MUST(muster_block_free(m, stream, held, &problem));
+    CHECK_STATUS(MUSTER_OK, wait_one(m, task));
+    desc.arg_count = 2;
+    CHECK_STATUS(MUSTER_E_TOO_LARGE, wait_one(m, submit(m, desc)));
+    MUST(muster_block_allocate(m, stream, 8 << 20, &held, &problem));
+    struct heard heard = HEARD_INIT;
+    desc.arg_count = 1;
+    desc.done = hear;
+    desc.user = &heard;
+    submit(m, desc);
+    MUST(muster_close(m, &problem));
+    CHECK_EQUAL(1, heard.count);
+    CHECK_STATUS(MUSTER_E_DEVICE_MEMORY, heard.last);
+}
+
+/* Nobody waits with muster_wait: what the lane's thread sees to end is told, and what follows is given. */
 static void an_end_is_heard_of_without_waiting(void)
 {
     struct muster *m = open_plain();
@@ -1410,6 +1459,7 @@ int main(int argc, char **argv)
         TEST(data_is_resident),
         TEST(data_stays_while_tasks_read_it),
         TEST(what_does_not_fit_now_waits),
+        TEST(what_others_hold_is_waited_for),
         TEST(no_items_no_launch),
         TEST(mistakes_are_told),
         TEST(nothing_eligible_is_refused_with_reasons),

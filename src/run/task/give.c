@@ -50,12 +50,56 @@ static struct task_stream *choose_for(struct task_lane *lane, const struct kerne
     return can_stay ? last : choose_stream(lane, false);
 }
 
-/* Whether something of the lane is still to end, beside the visit, so that there may be room later. */
-static bool may_wait(struct task_lane *lane, const struct visit *visit)
+/* Device memory that the task's arrays and data take, if none of the data is there yet. With m->lock. */
+static uint64_t bytes_of_locked(struct muster *m, const struct kernel_task *task)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < task->arg_count; i++) {
+        void *data;
+        uint64_t more = task->args[i].memory == &task->memories[i] ? task->memories[i].bytes : 0;
+        if (task->given[i].kind == MUSTER_ARG_ALL &&
+            table_find_locked(&m->data, task->given[i].data.index, task->given[i].data.generation,
+                              "", &data, NULL) == MUSTER_OK)
+            more = ((const struct run_data *)data)->bytes;
+        if (__builtin_add_overflow(bytes, more, &bytes))
+            bytes = UINT64_MAX;
+    }
+    return bytes;
+}
+
+/*
+ * Whether somebody else holds the memory or the streams that the tasks lack, and no other device could
+ * run them. When the runtime closes nothing is released any more.
+ */
+static bool is_held_by_others(struct task_lane *lane, const struct visit *visit,
+                              muster_status status)
+{
+    struct muster *m = lane->pool->m;
+    const struct kernel_task *task = visit->group->tasks[0];
+    platform_mutex_lock(&lane->pool->lock);
+    bool is_closing = lane->pool->drain_ns > 0;
+    platform_mutex_unlock(&lane->pool->lock);
+    run_lock(m);
+    bool is_held =
+        status == MUSTER_E_CAPACITY ||
+        budget_check(&lane->device->budget, bytes_of_locked(m, task)) == MUSTER_E_DEVICE_MEMORY;
+    is_held = is_held && !kernel_task_can_move_locked(m, task);
+    run_unlock(m);
+    return is_held && !is_closing;
+}
+
+/*
+ * Whether tasks that could not be given wait until there is room: for something of the lane, beside the
+ * visit, to end, or for others. MUSTER_OK: all streams are in use.
+ */
+static bool may_wait(struct task_lane *lane, const struct visit *visit, muster_status status)
 {
     uint32_t outstanding = atomic_load_explicit(&lane->outstanding, memory_order_relaxed);
-    bool is_alone = lane->visits == visit && !visit->next;
-    return (outstanding > visit->group->count || !is_alone) && !watch_is_hung(&lane->watch);
+    bool is_short = status == MUSTER_E_DEVICE_MEMORY || status == MUSTER_E_CAPACITY;
+    bool is_alone = outstanding <= visit->group->count && lane->visits == visit && !visit->next;
+    if ((!is_short && status != MUSTER_OK) || watch_is_hung(&lane->watch))
+        return false;
+    return !is_alone || (is_short && is_held_by_others(lane, visit, status));
 }
 
 /* The tasks are at the lane, and their time runs from here on. */
@@ -175,7 +219,7 @@ static void end_giving(struct task_lane *lane, struct visit *visit, bool is_kept
                        muster_status accepted, struct kernel_task **left)
 {
     struct group *group = visit->group;
-    bool must_wait = accepted == MUSTER_E_DEVICE_MEMORY && may_wait(lane, visit);
+    bool must_wait = accepted != MUSTER_OK && may_wait(lane, visit, accepted);
     if (is_kept)
         append_group(visit->stream, group, accepted);
     else
@@ -340,7 +384,11 @@ static muster_status make_operands(struct muster *m, struct task_stream *stream,
                                          [MUSTER_ARG_OUT] = MUSTER_WRITES,
                                          [MUSTER_ARG_INOUT] = MUSTER_READS_WRITES,
                                          [MUSTER_ARG_ALL] = MUSTER_READS };
-    muster_status status = MUSTER_OK;
+    /* What can never fit does not wait, though each array by itself would fit. */
+    run_lock(m);
+    muster_status status = budget_check(&task->device->budget, bytes_of_locked(m, task));
+    run_unlock(m);
+    status = status == MUSTER_E_TOO_LARGE ? status : MUSTER_OK;
     for (uint32_t i = 0; i < task->arg_count && status == MUSTER_OK; i++) {
         enum muster_arg_kind kind = task->given[i].kind;
         operands[i].size = sizeof operands[i];
@@ -512,7 +560,7 @@ static void give_group(struct task_lane *lane, struct group *group, uint64_t now
     if (!get_built(lane, &visit, &now_ns, &status) ||
         (status == MUSTER_OK && !task_lane_mend(lane, &visit, &status)))
         return;
-    bool must_wait = status == MUSTER_OK && may_wait(lane, &visit);
+    bool must_wait = may_wait(lane, &visit, status);
     if (status == MUSTER_OK && !is_light)
         stream = choose_stream(lane, true);
     if (stream) {
