@@ -57,7 +57,7 @@ static uint64_t bytes_of_locked(struct muster *m, const struct kernel_task *task
     for (uint32_t i = 0; i < task->arg_count; i++) {
         void *data;
         uint64_t more = task->args[i].memory == &task->memories[i] ? task->memories[i].bytes : 0;
-        if (task->given[i].kind == MUSTER_ARG_ALL &&
+        if (task->kinds[i] == MUSTER_ARG_ALL &&
             table_find_locked(&m->data, task->given[i].data.index, task->given[i].data.generation,
                               "", &data, NULL) == MUSTER_OK)
             more = ((const struct run_data *)data)->bytes;
@@ -160,7 +160,7 @@ static void hand_back(struct group *group, enum kernel_outcome outcome, muster_s
         task->outcome = outcome;
         if (outcome == KERNEL_AGAIN) {
             task->status = status;
-            device_set_add(&task->refused, group->device->index);
+            kernel_task_mark(task, &task->refused, group->device->index);
         }
         push(left, task);
     }
@@ -314,7 +314,7 @@ static muster_status find_data(struct muster *m, const struct visit *visit,
     muster_status status = MUSTER_OK;
     *count = 0;
     for (uint32_t i = 0; i < task->arg_count && status == MUSTER_OK; i++) {
-        if (task->given[i].kind != MUSTER_ARG_ALL)
+        if (task->kinds[i] != MUSTER_ARG_ALL)
             continue;
         uses[*count].access = MUSTER_READS;
         status = muster_data_resident(m, task->given[i].data, visit->stream->of.handle,
@@ -348,7 +348,7 @@ static void give_with_data(struct task_lane *lane, struct visit *visit, struct k
     for (uint32_t i = 0; i < visit->group->count; i++) {
         struct kernel_task *task = visit->group->tasks[i];
         for (uint32_t arg = 0, use = 0; arg < task->arg_count; arg++)
-            if (task->given[arg].kind == MUSTER_ARG_ALL)
+            if (task->kinds[arg] == MUSTER_ARG_ALL)
                 task->args[arg].memory = operation_memory(&run, uses[use++].block);
     }
     uint32_t count = fill_launches(visit->group, launches);
@@ -390,7 +390,7 @@ static muster_status make_operands(struct muster *m, struct task_stream *stream,
     run_unlock(m);
     status = status == MUSTER_E_TOO_LARGE ? status : MUSTER_OK;
     for (uint32_t i = 0; i < task->arg_count && status == MUSTER_OK; i++) {
-        enum muster_arg_kind kind = task->given[i].kind;
+        enum muster_arg_kind kind = task->kinds[i];
         operands[i].size = sizeof operands[i];
         if (kind == MUSTER_ARG_VALUE || kind == MUSTER_ARG_FIRST) {
             operands[i].value = task->args[i].value;
@@ -490,8 +490,8 @@ static bool has_same_data(const struct kernel_task *a, const struct kernel_task 
     if (a->arg_count != b->arg_count)
         return false;
     for (uint32_t i = 0; i < a->arg_count; i++) {
-        bool is_data = a->given[i].kind == MUSTER_ARG_ALL;
-        if (is_data != (b->given[i].kind == MUSTER_ARG_ALL) ||
+        bool is_data = a->kinds[i] == MUSTER_ARG_ALL;
+        if (is_data != (b->kinds[i] == MUSTER_ARG_ALL) ||
             (is_data && (a->given[i].data.index != b->given[i].data.index ||
                          a->given[i].data.generation != b->given[i].data.generation)))
             return false;
@@ -641,7 +641,11 @@ struct kernel_task *lanes_give(struct task_pool *pool, struct kernel_task *chain
         struct group group;
         struct task_lane *lane;
         take_group(&chain, &group);
-        muster_status status = task_lane_get(pool, group.device, &lane, NULL);
+        muster_status status = MUSTER_OK;
+        /* Acquire pairs with the release in task_lane_get. */
+        lane = atomic_load_explicit(&pool->lanes[group.device->index], memory_order_acquire);
+        if (!lane)
+            status = task_lane_get(pool, group.device, &lane, NULL);
         if (status != MUSTER_OK) {
             hand_back(&group, KERNEL_AGAIN, status, &left);
             continue;

@@ -70,34 +70,35 @@ enum pace { PACE_UNKNOWN, PACE_KEPT, PACE_LOST };
 enum sleep { SLEEP_NOT, SLEEP_SHORTLY, SLEEP_NAPS, SLEEP_PARKED };
 
 struct task_lane {
+    /* First what every task passes by, close together. */
+    struct platform_mutex lock; /* short: never held across a call of the driver */
     struct task_pool *pool;
     struct run_device *device;
     struct task_lane *next;
-    struct platform_mutex lock; /* short: never held across a call of the driver */
-    struct task_stream streams[LANE_STREAMS];
+    _Atomic uint32_t outstanding; /* posted, in hand or on streams; written with the lock */
+    _Atomic bool has_inbox;       /* written with the lock */
+    _Atomic bool has_given_up;    /* tasks that may still run; written with the lock */
+    _Atomic bool is_parked; /* written with the pool's lock, and read without: see park_locked */
+    bool must_mend;         /* a stream has failed */
     uint32_t stream_count;
-    bool is_opening;                          /* a visit opens the first streams */
-    bool must_mend;                           /* a stream has failed */
-    struct visit *visits;                     /* those under way, on their threads' stacks */
-    struct kernel_task *inbox, *inbox_newest; /* posted, for the lane's thread to give */
-    _Atomic bool has_inbox;                   /* written with the lock */
+    struct watch watch;
     const struct muster_kernel *kernel; /* given last, with so many items at most; not followed */
     uint64_t items;
     enum pace pace;             /* with these */
     uint32_t stream;            /* where it is kept */
     uint64_t progress_ns;       /* when something last ended, or was given to an idle lane */
     uint64_t first_deadline_ns; /* nothing is overdue before */
-    struct watch watch;
-    uint64_t hung_ns;             /* when it last began to hang */
+    struct visit *visits;       /* those under way, on their threads' stacks */
+    struct task_stream streams[LANE_STREAMS];
+    bool is_opening;                          /* a visit opens the first streams */
+    struct kernel_task *inbox, *inbox_newest; /* posted, for the lane's thread to give */
+    uint64_t hung_ns;                         /* when it last began to hang */
     struct kernel_task *answered; /* given up, and over: to be used again; by `also_next` */
     bool is_back;                 /* it hung, and answers: to be told */
-    _Atomic bool has_given_up;    /* tasks that may still run; written with the lock */
-    _Atomic uint32_t outstanding; /* posted, in hand or on streams; written with the lock */
     struct platform_thread thread;
     bool has_left;                  /* the thread; with the pool's lock */
     struct platform_condition wake; /* with the pool's lock */
     enum sleep sleep;               /* likewise */
-    _Atomic bool is_parked;         /* likewise, and read without: see park_locked */
 };
 
 /* Tasks of one kernel for one device. */

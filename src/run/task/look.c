@@ -147,6 +147,12 @@ static struct kernel_task *take_oldest(struct task_lane *lane, struct task_strea
 /* One try is over. Bad luck is tried again, unless what it read has been written over. */
 static void judge(struct kernel_task *task, muster_status ended)
 {
+    if (ended == MUSTER_OK && task->accepted == MUSTER_OK && task->result == MUSTER_OK) {
+        task->status = MUSTER_OK;
+        task->outcome = KERNEL_ENDS;
+        task->tries++;
+        return;
+    }
     const struct attempt_end end = { .given = task->accepted,
                                      .ended = ended,
                                      .result = task->result };
@@ -156,7 +162,7 @@ static void judge(struct kernel_task *task, muster_status ended)
     task->outcome = KERNEL_ENDS;
     if (++task->tries < KERNEL_TRIES && is_luck && !task->has_update) {
         task->outcome = KERNEL_AGAIN;
-        device_set_add(&task->avoided, task->device->index);
+        kernel_task_mark(task, &task->avoided, task->device->index);
     }
 }
 
@@ -341,7 +347,7 @@ static void take_from_hung_locked(struct giving_up *up, struct kernel_task *task
     task->was_prompt = false;
     /* Its arrays are in the hands of the device. */
     task->outcome = ++task->tries < KERNEL_TRIES && !task->has_arrays ? KERNEL_AGAIN : KERNEL_ENDS;
-    device_set_add(&task->avoided, task->device->index);
+    kernel_task_mark(task, &task->avoided, task->device->index);
     task->is_spoilt = true;
     kernel_hold_locked(task->kernel);
     task->also_next = *keeper;

@@ -134,12 +134,8 @@ no_memory:
     return status;
 }
 
-muster_status pool_get(struct muster *m, struct task_pool **out, struct muster_error *err)
+muster_status pool_make(struct muster *m, struct task_pool **out, struct muster_error *err)
 {
-    /* Acquire pairs with the release below: the pool is whole for whoever sees it. */
-    *out = atomic_load_explicit(&m->task_pool, memory_order_acquire);
-    if (*out)
-        return MUSTER_OK;
     run_lock(m);
     while (m->is_making_pool)
         platform_condition_wait(&m->changed, &m->lock, UINT64_MAX);

@@ -15,6 +15,8 @@
 
 bool pool_is_in_task(void)
 {
+    if (!platform_frame_now())
+        return false;
     return platform_frame_is_in(FRAME_TASK, NULL) || platform_frame_is_in(FRAME_KERNEL, NULL);
 }
 

@@ -150,27 +150,31 @@ void task_give_ready_locked(struct task_pool *pool)
     pool_give_ready_locked(pool, NULL);
 }
 
+/* A task's thread may be one that others need: it leaves the driver to the lanes'. */
+static const void *submitter_now(void)
+{
+    return pool_is_in_task() ? NULL : pool_this_thread();
+}
+
 void pool_give_ready_and_unlock(struct task_pool *pool)
 {
-    const struct tasks *tasks = &pool->tasks;
-    /* A task's thread may be one that others need: it leaves the driver to the lanes'. */
-    const void *submitter = pool_is_in_task() ? NULL : pool_this_thread();
-    bool has_waiting = false;
-    if (tasks->aside.count == 1 && pool->kernels_wanted == 0 &&
-        !tasks->entries[tasks->aside.head].is_doomed) {
-        struct kernel_task *ready, *doomed;
-        take_aside_locked(pool, &ready, &doomed);
-        platform_mutex_unlock(&pool->lock);
-        struct kernel_task *left = lanes_give(pool, ready, submitter);
-        if (!left && !lanes_are_parked(pool))
-            return;
-        platform_mutex_lock(&pool->lock);
-        has_waiting = settle_locked(pool, left);
-        lanes_wake_locked(pool);
-    }
-    if (!has_waiting)
-        pool_give_ready_locked(pool, submitter);
+    pool_give_ready_locked(pool, submitter_now());
     if (pool->kernels_wanted > 0)
         lanes_wake_locked(pool);
+    platform_mutex_unlock(&pool->lock);
+}
+
+void pool_give_one(struct task_pool *pool, struct kernel_task *task)
+{
+    const void *submitter = submitter_now();
+    task->next = NULL;
+    struct kernel_task *left = lanes_give(pool, task, submitter);
+    if (!left && !lanes_are_parked(pool))
+        return;
+    platform_mutex_lock(&pool->lock);
+    bool has_waiting = settle_locked(pool, left);
+    lanes_wake_locked(pool);
+    if (!has_waiting)
+        pool_give_ready_locked(pool, submitter);
     platform_mutex_unlock(&pool->lock);
 }

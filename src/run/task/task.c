@@ -105,7 +105,7 @@ static muster_status fill_kernels(struct task_pool *pool, const struct muster_ta
 
 /*
  * Records for the kernels of a call, filled. Waits for some to come free, as for places. With the
- * lock, which is not held all the time; for one task of a known kernel it is.
+ * lock, which is not held all the time.
  */
 static muster_status prepare_kernels_locked(struct task_pool *pool,
                                             const struct muster_task_desc *descs, size_t count,
@@ -113,7 +113,6 @@ static muster_status prepare_kernels_locked(struct task_pool *pool,
                                             struct muster_error *err)
 {
     muster_status status;
-    struct muster_task_desc copy;
     while (!kernel_tasks_take_locked(pool, kernel_count, out, &status, err)) {
         if (status == MUSTER_OK && (pool_is_in_task() || is_making_room))
             status =
@@ -125,9 +124,6 @@ static muster_status prepare_kernels_locked(struct task_pool *pool,
         if (!pool_help_locked(pool))
             pool_await_any_locked(pool, false);
     }
-    const struct muster_task_desc *first = desc_at(descs, 0, &copy);
-    if (count == 1 && kernel_task_is_known(pool, first, &pool->known))
-        return kernel_task_fill(pool, *out, first, &pool->known, true, err);
     struct kernel_devices known = pool->known;
     platform_mutex_unlock(&pool->lock);
     status = fill_kernels(pool, descs, count, *out, &known, err);
@@ -187,6 +183,15 @@ static void unfollow_locked(struct task_pool *pool, uint32_t index,
     }
 }
 
+/* The new task is one with a kernel, and this is its record. */
+static void bind_kernel(struct tasks_entry *entry, muster_task handle, struct kernel_task *task)
+{
+    task->index = handle.index;
+    task->handle = handle;
+    task->submitter = pool_this_thread();
+    entry->payload[0] = task;
+}
+
 /* Puts a task into the table; one with a kernel with the first record of the chain. */
 static muster_task add_locked(struct task_pool *pool, const struct muster_task_desc *desc,
                               struct kernel_task **kernels)
@@ -197,12 +202,8 @@ static muster_task add_locked(struct task_pool *pool, const struct muster_task_d
     muster_task handle = { index, entry->generation };
     keep_functions(entry, desc);
     if (desc->kernel) {
-        struct kernel_task *task = *kernels;
-        *kernels = task->next;
-        task->index = index;
-        task->handle = handle;
-        task->submitter = pool_this_thread();
-        entry->payload[0] = task;
+        bind_kernel(entry, handle, *kernels);
+        *kernels = (*kernels)->next;
         tasks_set_aside(&pool->tasks, index);
     }
     return handle;
@@ -259,23 +260,51 @@ static bool are_awaited(const struct muster_task_desc *descs, size_t count)
     return i == count;
 }
 
-muster_status muster_submit(struct muster *m, const struct muster_task_desc *descs, size_t count,
-                            muster_task *out, struct muster_error *err)
+/*
+ * A single kernel task that may run at once, of a kernel and for devices that are known: it goes to its
+ * device straight away, in one round of the lock. False if it is not so simple, and nothing was done.
+ * With the lock; if true, left without.
+ */
+static bool submit_at_once(struct task_pool *pool, const struct muster_task_desc *desc,
+                           muster_task *out, muster_status *status, struct muster_error *err)
 {
-    struct task_pool *pool;
+    struct kernel_task *task = pool->spare;
+    bool is_free = task && pool->tasks.aside.count == 0 && pool->kernels_wanted == 0 &&
+                   pool->tasks.open_count < MUSTER_TASKS_MAX / 2;
+    if (!is_free || desc->after_count > 0 || desc->done ||
+        !kernel_task_is_known(pool, desc, &pool->known))
+        return false;
+    *status = kernel_task_fill(pool, task, desc, &pool->known, true, err);
+    if (*status != MUSTER_OK) {
+        platform_mutex_unlock(&pool->lock);
+        return true;
+    }
+    pool->spare = task->next;
+    pool->spare_count--;
+    uint32_t index = tasks_add(&pool->tasks);
+    struct tasks_entry *entry = &pool->tasks.entries[index];
+    muster_task handle = { index, entry->generation };
+    keep_functions(entry, desc);
+    bind_kernel(entry, handle, task);
+    tasks_release_taken(&pool->tasks, index);
+    pool->kernels_open++;
+    pool->kernels_timed += desc->timeout_ns > 0;
+    pool->submitted++;
+    platform_mutex_unlock(&pool->lock);
+    if (out)
+        *out = handle;
+    pool_give_one(pool, task);
+    return true;
+}
+
+/* With the lock, and left without. Not inlined: its frame has room for many tasks. */
+__attribute__((noinline)) static muster_status
+submit_and_unlock(struct task_pool *pool, const struct muster_task_desc *descs, size_t count,
+                  uint32_t kernel_count, muster_task *out, struct muster_error *err)
+{
     struct kernel_task *kernels = NULL;
     muster_task unwanted[MUSTER_SUBMIT_MAX];
-    uint32_t kernel_count = 0;
-    if (!m || (!descs && count > 0))
-        return run_bad_argument(err, "muster_submit", "an argument is NULL");
-    if (run_is_forked(m))
-        return run_say_forked(err);
-    muster_status status = check_descs(descs, count, &kernel_count, err);
-    if (status == MUSTER_OK)
-        status = pool_get(m, &pool, err);
-    if (status != MUSTER_OK || count == 0)
-        return status;
-    platform_mutex_lock(&pool->lock);
+    muster_status status = MUSTER_OK;
     if (kernel_count > 0)
         status = prepare_kernels_locked(pool, descs, count, kernel_count, &kernels, err);
     if (status == MUSTER_OK)
@@ -293,11 +322,35 @@ muster_status muster_submit(struct muster *m, const struct muster_task_desc *des
         platform_condition_wake_one(&pool->work);
         must_wake = false;
     }
-    pool_give_ready_and_unlock(pool);
+    if (pool->kernels_open > 0)
+        pool_give_ready_and_unlock(pool);
+    else
+        platform_mutex_unlock(&pool->lock);
     /* Without the lock, which the woken thread needs before this call into the system is over. */
     if (must_wake)
         platform_condition_wake_one(&pool->work);
     return status;
+}
+
+muster_status muster_submit(struct muster *m, const struct muster_task_desc *descs, size_t count,
+                            muster_task *out, struct muster_error *err)
+{
+    struct task_pool *pool;
+    uint32_t kernel_count = 0;
+    if (!m || (!descs && count > 0))
+        return run_bad_argument(err, "muster_submit", "an argument is NULL");
+    if (run_is_forked(m))
+        return run_say_forked(err);
+    muster_status status = check_descs(descs, count, &kernel_count, err);
+    if (status == MUSTER_OK)
+        status = pool_get(m, &pool, err);
+    if (status != MUSTER_OK || count == 0)
+        return status;
+    platform_mutex_lock(&pool->lock);
+    if (count == 1 && kernel_count == 1 && descs->size >= sizeof *descs &&
+        submit_at_once(pool, descs, out, &status, err))
+        return status;
+    return submit_and_unlock(pool, descs, count, kernel_count, out, err);
 }
 
 void tasks_count(struct muster *m, uint64_t *submitted, uint64_t *ended)

@@ -72,10 +72,7 @@ struct kernel_task {
     done_function done;
     struct muster_kernel *kernel; /* borrowed until the task has ended */
     uint64_t items;
-    uint64_t timeout_ns; /* UINT64_MAX: none */
-    /* Where it may run, where it was refused, and where it would rather not run again. */
-    struct placement_hints hints;
-    struct device_set allowed, refused, avoided;
+    uint64_t timeout_ns;  /* UINT64_MAX: none */
     uint32_t only;        /* as in kernel_devices */
     muster_status status; /* how it ends, or why it was refused last */
     enum kernel_outcome outcome;
@@ -83,6 +80,8 @@ struct kernel_task {
     const void *submitter; /* names the thread that submitted it */
     uint32_t arg_count;
     bool has_data, has_arrays, has_output, has_update; /* arguments of these kinds */
+    bool is_plain;  /* it may run on one device alone, of which it asks nothing */
+    bool has_marks; /* `refused` and `avoided` are filled */
 
     /* With a device. */
     struct run_device *device;
@@ -97,10 +96,15 @@ struct kernel_task {
     bool is_spoilt;         /* a hung device may still use it: not used again, holds its kernel */
     bool is_left;           /* it is spoilt, and the task has no use for it; with the pool's lock */
 
-    struct muster_memory memories[MUSTER_ARGS_MAX]; /* arrays that are used where they are */
+    uint8_t kinds[MUSTER_ARGS_MAX];                 /* of the arguments */
     struct muster_launch_arg args[MUSTER_ARGS_MAX]; /* values point to the bytes below */
-    struct muster_arg given[MUSTER_ARGS_MAX];       /* as the user gave them */
     _Alignas(16) unsigned char values[MUSTER_ARG_BYTES_MAX];
+    /* The rest is not touched for plain tasks that have nothing but values, and little is cached. */
+    struct placement_hints hints; /* and `allowed`: where it may run, unless it is plain */
+    struct device_set allowed;
+    struct device_set refused, avoided; /* where it was refused, and would rather not run again */
+    struct muster_memory memories[MUSTER_ARGS_MAX]; /* arrays that are used where they are */
+    struct muster_arg given[MUSTER_ARGS_MAX];       /* all but values, as the user gave them */
 };
 
 /* A task between the table and whoever runs it. */
@@ -147,46 +151,58 @@ struct worker {
 #define PLACE(next, at) ((next) | (at) << 8)
 _Static_assert(TAKEN_AT_ONCE < PLACE_NOWHERE, "a batch's indices fit into a place");
 
+/* Notes the device in one of the task's two sets. */
+static inline void kernel_task_mark(struct kernel_task *task, struct device_set *set,
+                                    uint32_t device)
+{
+    if (!task->has_marks)
+        task->refused = task->avoided = (struct device_set){ { 0 } };
+    task->has_marks = true;
+    device_set_add(set, device);
+}
+
 struct kernel_chunk;
 struct task_lane;
 
 struct task_pool {
-    struct muster *m;
     struct platform_mutex lock;
+    struct muster *m;
+    struct tasks tasks;
+    uint64_t submitted;        /* tasks, so far */
+    struct kernel_task *spare; /* of the records of kernel tasks */
+    uint32_t spare_count;
+    uint32_t kernels_open;        /* submitted and not ended */
+    uint32_t kernels_wanted;      /* of them: somebody hears of their end without waiting */
+    uint32_t kernels_timed;       /* of them: with a time-out */
+    struct kernel_devices known;  /* of the kernel that was asked for last */
+    _Atomic bool guard_is_parked; /* written with the lock, and read without: see park_locked */
+    /* Release when it is set and acquire when it is read: the lane is whole for whoever sees it. */
+    _Atomic(struct task_lane *) lane_list; /* all lanes, newest first */
+
     struct platform_condition work;  /* for threads that are parked: something is ready */
     struct platform_condition ended; /* for those who wait: something has ended */
-    struct tasks tasks;
-    void *memory;           /* owns: the table's */
-    struct worker *workers; /* owns */
+    void *memory;                    /* owns: the table's */
+    struct worker *workers;          /* owns */
     uint32_t worker_count, started;
     uint32_t parked, spinning, waking; /* threads, and wakes that nobody has heard yet */
     uint32_t waiters;                  /* threads that wait on `ended` */
-    uint64_t submitted;                /* tasks, so far */
     uint32_t wanting;                  /* of them: for some tasks to end, not for all */
     bool must_stop;
 
     /* Kernel tasks. */
     struct kernel_chunk *chunks; /* owns */
-    struct kernel_task *spare;
     struct kernel_task *untold,
-        *untold_newest;                      /* ended, for `done` to be called by a task's thread */
-    uint32_t spare_count, kernel_task_count; /* of all there are in chunks, less the spoilt ones */
-    uint32_t kernels_open;                   /* submitted and not ended */
-    uint32_t kernels_wanted; /* of them: somebody hears of their end without waiting */
-    uint32_t kernels_timed;  /* of them: with a time-out */
-    uint32_t relying;        /* threads that wait for lanes' threads to look */
+        *untold_newest;         /* ended, for `done` to be called by a task's thread */
+    uint32_t kernel_task_count; /* of all there are in chunks, less the spoilt ones */
+    uint32_t relying;           /* threads that wait for lanes' threads to look */
     bool lanes_must_stop;
     struct platform_thread guard; /* finds lanes' threads that are stuck in a driver */
     struct platform_condition guard_wake;
-    uint64_t drain_ns;            /* since when closing waits for all tasks; 0: it does not */
-    _Atomic bool guard_is_parked; /* written with the lock, and read without: see park_locked */
-    struct kernel_devices known;  /* of the kernel that was asked for last */
+    uint64_t drain_ns; /* since when closing waits for all tasks; 0: it does not */
 
     struct platform_mutex opening; /* held by who opens a lane; no other lock is held then */
-    /* Release when it is set and acquire when it is read: the lane is whole for whoever sees it. */
-    _Atomic(struct task_lane *) lanes[TASK_DEVICES_MAX]; /* own, by device */
-    _Atomic(struct task_lane *) lane_list;               /* the same, newest first */
-    uint32_t lanes_asleep;                               /* lanes' threads that nap or are parked */
+    uint32_t lanes_asleep;         /* lanes' threads that nap or are parked */
+    _Atomic(struct task_lane *) lanes[TASK_DEVICES_MAX]; /* own, by device; as lane_list */
 };
 
 /* run.c. With the lock, unless they say otherwise. */
@@ -235,11 +251,10 @@ bool pool_tell_end_locked(struct task_pool *pool);
 void task_give_ready_locked(struct task_pool *pool);
 /* The same; what `submitter` submitted is given by this thread, unless it is NULL. */
 void pool_give_ready_locked(struct task_pool *pool, const void *submitter);
-/*
- * The same for one who is done then: left without the lock. A single task goes to its device and the
- * lock is not taken again, unless something is left to do.
- */
+/* The same for one who is done then: left without the lock. */
 void pool_give_ready_and_unlock(struct task_pool *pool);
+/* Gives one task that is taken to its device. No lock is held, nor taken if nothing is left to do. */
+void pool_give_one(struct task_pool *pool, struct kernel_task *task);
 
 /* wait.c */
 /* Parks until something has ended; not if something has already. False after the deadline. */
@@ -252,7 +267,14 @@ void pool_await_any_locked(struct task_pool *pool, bool is_for_all);
 
 /* pool.c */
 /* The runtime's pool, made by the first who submits. No lock is held. */
-muster_status pool_get(struct muster *m, struct task_pool **out, struct muster_error *err);
+muster_status pool_make(struct muster *m, struct task_pool **out, struct muster_error *err);
+static inline muster_status pool_get(struct muster *m, struct task_pool **out,
+                                     struct muster_error *err)
+{
+    /* Acquire pairs with the release in pool_make: the pool is whole for whoever sees it. */
+    *out = atomic_load_explicit(&m->task_pool, memory_order_acquire);
+    return *out ? MUSTER_OK : pool_make(m, out, err);
+}
 
 /* kernel_task.c */
 /*

@@ -9,6 +9,8 @@
  * time it has waited: nobody else is sure to tell it.
  */
 #define LOOK_NS 50000u
+/* So often it asks in a row, before it sees whether somebody else has heard of the end. */
+#define LOOKS 8u
 #define PAUSE_PART 16u
 #define PAUSE_MAX_NS 1000000u
 
@@ -111,7 +113,8 @@ static bool await_devices_locked(struct task_pool *pool, const muster_task *task
     pool_give_ready_locked(pool, may_look ? pool_this_thread() : NULL);
     if (may_look) {
         platform_mutex_unlock(&pool->lock);
-        has_ended = lanes_look(pool, lane);
+        for (uint32_t i = 0; i < LOOKS && !has_ended; i++)
+            has_ended = lanes_look(pool, lane);
         platform_mutex_lock(&pool->lock);
     }
     uint64_t now_ns = platform_clock_ns();
