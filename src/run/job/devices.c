@@ -133,7 +133,8 @@ muster_status job_find_devices(struct muster_job *job, struct muster_error *err)
                                    .uses_host_memory =
                                        device->info.capabilities & MUSTER_CAN_USE_HOST_MEMORY };
         status = platform_condition_init(&lane->changed, err);
-        lane->has_condition = status == MUSTER_OK;
+        if (status != MUSTER_OK)
+            break;
         device->pins++;
         memcpy(job->lane_ids[job->lane_count], device->info.id, sizeof job->lane_ids[0]);
         job->lane_count++;

@@ -100,7 +100,7 @@ static bool leave_ring_locked(struct muster_job *job, uint64_t floor, uint64_t a
                           source->ring_bytes);
         job_note_locked(job, &problem);
         job_fail(job->core);
-        job_wake_locked(job);
+        job_tell_locked(job);
         return false;
     }
     /* What is copied stays where it is: only this thread writes it. */
@@ -137,7 +137,7 @@ static uint64_t wait_for_room_locked(struct muster_job *job, uint64_t arrived)
         if (!is_full)
             return least(least(room - (arrived - with_halo(source, floor)), part),
                          job_items(job->core) - arrived);
-        platform_condition_wait(&job->changed, &job->m->lock, UINT64_MAX);
+        platform_condition_wait(&job->source.changed, &job->m->lock, UINT64_MAX);
     }
     return 0;
 }
@@ -189,7 +189,7 @@ static void supply(void *argument)
     run_lock(job->m);
     /* A job whose threads could not all be started is never known. */
     while (!job->is_known && !job->work.must_leave)
-        platform_condition_wait(&job->changed, &job->m->lock, UINT64_MAX);
+        platform_condition_wait(&job->source.changed, &job->m->lock, UINT64_MAX);
     for (;;) {
         uint64_t asked = wait_for_room_locked(job, arrived);
         if (asked == 0)
@@ -212,7 +212,7 @@ static void supply(void *argument)
         } else {
             end_locked(job, arrived, given, asked);
         }
-        job_wake_locked(job);
+        job_tell_locked(job);
         if (!is_good)
             break;
     }

@@ -354,9 +354,7 @@ void lane_tear_down(struct run_lane *lane)
 void lane_free(struct run_lane *lane)
 {
     const struct muster_allocator *allocator = &runtime_of(lane)->allocator;
-    if (lane->has_condition)
-        platform_condition_deinit(&lane->changed);
-    lane->has_condition = false;
+    platform_condition_deinit(&lane->changed);
     if (!lane->plan)
         return;
     allocator_give(allocator, lane->unit_memory, lane->plan->depth, lane->unit_bytes);
