@@ -140,7 +140,8 @@ static void abandon_locked(struct muster_job *job, struct jobs_lost *lost)
     struct muster *m = job->m;
     char missing[JOB_MISSING_BYTES];
     struct run_device *device;
-    while (job->work.group.threads > 0 && platform_condition_wait(&job->changed, &m->lock, job->give_up_ns)) {}
+    while (job->work.group.threads > 0 &&
+           platform_condition_wait(&job->changed, &m->lock, job->give_up_ns)) {}
     if (job_name_missing_locked(job, missing, &device) && !*lost->what.text) {
         muster_error_fill(&lost->what, MUSTER_E_DEVICE_HUNG, 0, NULL, "%s", missing);
         if (device)
@@ -153,7 +154,8 @@ static void abandon_locked(struct muster_job *job, struct jobs_lost *lost)
     job_wake_locked(job);
     /* A thread that is away may be so for a moment only. */
     uint64_t grace_ns = platform_deadline_ns(ABANDON_GRACE_NS);
-    while (job->work.group.threads > 0 && (platform_clock_ns() < grace_ns || has_busy_threads_locked(job)))
+    while (job->work.group.threads > 0 &&
+           (platform_clock_ns() < grace_ns || has_busy_threads_locked(job)))
         platform_condition_wait(&job->changed, &m->lock, platform_clock_ns() + JOB_LOOK_AGAIN_NS);
     lost->threads += job->work.group.threads;
     lost->in_user_code += job->work.group.threads - job->work.lane_threads;

@@ -157,9 +157,8 @@ static bool deliver_next_locked(struct muster_job *job)
      * for this one again before the unit is delivered: all that is read from there lies at or after
      * the oldest undelivered item, and a ring is left to what a hung device reads before that.
      */
-    const char *supplied = source->ring && !job->pipeline
-                               ? source->ring + source_offset(source, range.begin)
-                               : NULL;
+    const char *supplied =
+        source->ring && !job->pipeline ? source->ring + source_offset(source, range.begin) : NULL;
     uint64_t begin_ns = trace_clock(job->m);
     run_unlock(job->m);
     /* A unit of which nothing came back is delivered as what it is. */

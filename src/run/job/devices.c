@@ -23,8 +23,7 @@ static bool is_able(const struct muster_job *job, const struct run_device *devic
 {
     if (find_without_form(job, device))
         return false;
-    return !job->pipeline ||
-           pipeline_plan(job->pipeline, device, job->options.depth == 1, NULL);
+    return !job->pipeline || pipeline_plan(job->pipeline, device, job->options.depth == 1, NULL);
 }
 
 static bool takes_part_locked(const struct muster_job *job, const struct run_device *device)
@@ -160,7 +159,7 @@ muster_status job_find_devices(struct muster_job *job, struct muster_error *err)
         return muster_error_fill(
             err, MUSTER_E_NO_DEVICE, 0, "try again when the driver answers, or restart the process",
             "no device can run the job: the driver of %s does not answer", stuck);
-    return muster_error_fill(
-        err, MUSTER_E_NO_DEVICE, 0, "look at `muster devices`", "no device can run the job: %s",
-        job->options.devices ? job->options.devices : "all were asked");
+    return muster_error_fill(err, MUSTER_E_NO_DEVICE, 0, "look at `muster devices`",
+                             "no device can run the job: %s",
+                             job->options.devices ? job->options.devices : "all were asked");
 }

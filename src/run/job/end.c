@@ -30,8 +30,7 @@ static void add_missing(char *text, const char *format, ...)
  * What the job's end waits for, or has given up: devices, drivers' calls, the user's code. False if
  * there is nothing. `device` is the first of the devices, or NULL.
  */
-bool job_name_missing_locked(const struct muster_job *job, char *text,
-                                struct run_device **device)
+bool job_name_missing_locked(const struct muster_job *job, char *text, struct run_device **device)
 {
     text[0] = 0;
     *device = NULL;

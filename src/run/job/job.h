@@ -50,18 +50,18 @@ struct job_result_place {
 struct muster_job {
     struct lane_work work; /* what its lanes share */
     struct muster *m;
-    struct muster_job *next; /* on one of the runtime's lists */
+    struct muster_job *next;           /* on one of the runtime's lists */
     struct muster_job_desc desc;       /* its pointers are to what follows */
     struct muster_run_options options; /* as this library has them */
     struct muster_arg args[MUSTER_ARGS_MAX];
     unsigned char values[MUSTER_ARG_BYTES_MAX]; /* of scalars */
     struct job_result_place outputs[MUSTER_ARGS_MAX];
     uint32_t output_count;
-    size_t status_offset;                       /* of the items' statuses, likewise */
+    size_t status_offset; /* of the items' statuses, likewise */
     enum job_policy policy;
     bool places; /* by `policy`; else lanes take */
     struct job_options core_options;
-    struct job *core; /* owns */
+    struct job *core;                  /* owns */
     struct platform_condition news;    /* for who delivers and looks */
     struct platform_condition changed; /* for who waits for the job, or for its threads to leave */
     struct job_thread conductor;
@@ -81,11 +81,11 @@ struct muster_job {
     uint64_t window;              /* items, from the options' items and bytes; 0: any number */
     uint32_t *free_buffers;       /* owns: a stack */
     uint32_t free_count;
-    uint32_t *unit_buffers;       /* owns: whose results a unit's are, by unit */
-    muster_status *unit_failures; /* owns: why a unit has no result, by unit */
-    uint64_t delivery_bytes; /* of the unit that was delivered last; the conductor's */
-    uint64_t part_items;     /* of one of the caller's units */
-    uint32_t parts_max;      /* of the caller's units in one of the lanes' */
+    uint32_t *unit_buffers;              /* owns: whose results a unit's are, by unit */
+    muster_status *unit_failures;        /* owns: why a unit has no result, by unit */
+    uint64_t delivery_bytes;             /* of the unit that was delivered last; the conductor's */
+    uint64_t part_items;                 /* of one of the caller's units */
+    uint32_t parts_max;                  /* of the caller's units in one of the lanes' */
     struct kernel_plan *kernel_plans[2]; /* own; on the device, on host memory; NULL: not needed */
     /* Of a job with a pipeline: */
     struct muster_pipeline *pipeline; /* NULL: it has a kernel and arguments */

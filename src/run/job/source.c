@@ -237,9 +237,9 @@ muster_status source_set_up(struct muster_job *job, struct muster_error *err)
 
 muster_status source_start(struct muster_job *job, struct muster_error *err)
 {
-    return job->source.ring
-               ? group_start(&job->work.group, &job->source.thread, supply, job, "muster-source", err)
-               : MUSTER_OK;
+    return job->source.ring ? group_start(&job->work.group, &job->source.thread, supply, job,
+                                          "muster-source", err)
+                            : MUSTER_OK;
 }
 
 void source_free(struct muster_job *job)

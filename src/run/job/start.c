@@ -27,7 +27,8 @@ static muster_status start_threads(struct muster_job *job, struct muster_error *
     for (uint32_t i = 0; i < job->lane_count && status == MUSTER_OK; i++)
         status = start_lane(&job->lanes[i], err);
     if (status == MUSTER_OK)
-        status = group_start(&job->work.group, &job->conductor, job_conduct, job, "muster-job", err);
+        status =
+            group_start(&job->work.group, &job->conductor, job_conduct, job, "muster-job", err);
     return status;
 }
 

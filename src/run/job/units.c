@@ -18,8 +18,7 @@ static void equip_locked(struct muster_job *job, struct lane_unit *unit,
     unit->buffer = job_take_buffer_locked(job);
     unit->results = job_buffer(job, unit->buffer);
     unit->statuses = job_statuses(job, unit->buffer);
-    unit->result_bytes =
-        job->result_bytes ? job_result_bytes(job, unit->buffer, 0, 0) : NULL;
+    unit->result_bytes = job->result_bytes ? job_result_bytes(job, unit->buffer, 0, 0) : NULL;
     unit->ring = job->source.ring;
     unit->supplied =
         unit->ring ? unit->ring + source_offset(&job->source, claim->range.begin) : NULL;

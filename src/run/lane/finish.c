@@ -246,9 +246,8 @@ void lane_finish_locked(struct run_lane *lane)
         struct lane_unit *unit = lane_unit_nth(lane, i);
         if (unit && unit->must_rerun && (!is_shared || (are_all_over && !lane->is_isolating)))
             rerun_locked(unit);
-        lane->is_isolating =
-            lane->is_isolating ||
-            (is_shared && unit && unit->is_running && (unit->must_rerun || is_part(unit)));
+        lane->is_isolating = lane->is_isolating || (is_shared && unit && unit->is_running &&
+                                                    (unit->must_rerun || is_part(unit)));
     }
     while (lane->oldest < lane->next && !lane_unit_at(lane, lane->oldest)->is_running)
         lane->oldest++;

@@ -62,8 +62,8 @@ static uint32_t find_places_locked(const struct run_lane *lane, struct lane_unit
     if (lane->must_renew || lane->is_isolating || lane->work->must_leave)
         return 0;
     if (lane->plan->width == 1) {
-        for (uint64_t next = lane->next;
-             count < most && !is_enough(lane, next - lane->oldest); next++)
+        for (uint64_t next = lane->next; count < most && !is_enough(lane, next - lane->oldest);
+             next++)
             places[count++] = lane_unit_at(lane, next);
         return count;
     }
@@ -82,8 +82,8 @@ static bool step_locked(struct run_lane *lane)
     uint64_t now_ns = platform_clock_ns();
     if (place_count == 0 && ended_count == 0)
         return false;
-    uint32_t count = lane->work->calls->step_locked(lane, lane->ended, ended_count, places,
-                                                    place_count, now_ns);
+    uint32_t count =
+        lane->work->calls->step_locked(lane, lane->ended, ended_count, places, place_count, now_ns);
     lane->ended_count = 0;
     lane->work->outstanding += count;
     if (count > 0 && lane->running == 0)

@@ -70,9 +70,9 @@ struct lane_calls {
 struct lane_work {
     struct thread_group group;
     const struct lane_calls *calls;
-    const void *object; /* the job, as platform frames name it */
-    struct job *core;   /* borrowed of the job */
-    uint32_t number;    /* of the job in traces, from 1 */
+    const void *object;      /* the job, as platform frames name it */
+    struct job *core;        /* borrowed of the job */
+    uint32_t number;         /* of the job in traces, from 1 */
     struct workers *workers; /* owned by the job; NULL: there are no host steps */
     uint32_t outstanding;    /* units that a device may still be working on */
     uint32_t lane_threads;   /* of the group's threads */
@@ -118,7 +118,8 @@ struct lane_unit {
     bool is_void;  /* failed, or not wanted any more: what is left of it only records */
     bool asks;     /* the driver would not queue a wait of the next step: the host waits instead */
     bool is_over;  /* nothing of it is with the device, nor with a worker */
-    bool is_broken_off; /* there was something left when the job ended, or another attempt was first */
+    bool
+        is_broken_off; /* there was something left when the job ended, or another attempt was first */
     _Atomic uint32_t bells; /* calls at its end that have not come */
     /*
      * Items of the unit that are being done: all, unless it is being found out which of them fail.
@@ -157,7 +158,7 @@ struct lane_buffer {
     uint32_t slots;
     muster_block block;          /* of device memory; generation 0: none */
     struct muster_memory memory; /* of the block */
-    char *host; /* pinned memory of the lane; NULL: on the device, or the job's */
+    char *host;                  /* pinned memory of the lane; NULL: on the device, or the job's */
 };
 
 struct edge_count {
@@ -176,39 +177,39 @@ struct run_lane {
     _Atomic uint64_t changes;
     /* Counts among the device's `stuck_calls`. Written with the lock; its thread reads it without. */
     _Atomic bool is_stuck;
-    bool uses_host_memory; /* kernels work on arrays and result buffers themselves */
+    bool uses_host_memory;   /* kernels work on arrays and result buffers themselves */
     struct lane_plan *plan;  /* owns */
     struct lane_unit *units; /* owns: as many as the plan's depth */
     void *unit_memory;       /* owns: what the units point to */
     size_t unit_bytes;
-    uint64_t oldest, next; /* numbers: [oldest, next) are in flight */
+    uint64_t oldest, next;                        /* numbers: [oldest, next) are in flight */
     struct run_stream *streams[MUSTER_ROLES_MAX]; /* pinned; NULL: not there */
     muster_stream handles[MUSTER_ROLES_MAX];
     struct lane_buffer buffers[MUSTER_BUFFERS_MAX];
     void *kernels[MUSTER_STAGES_MAX]; /* what the device has built of each stage's; borrowed */
     uint64_t staged;                  /* pieces, bits: workers move them to pinned slots */
     void *pinned[2];                  /* memory of the job's that the device knows; NULL: none */
-    bool has_bell;                    /* the end of a unit is told by a call, and need not be asked */
-    bool is_over;        /* the job: units in flight are not wanted any more */
-    bool is_lost;        /* the device: an event has ended with that */
-    bool must_renew;     /* a stream failed: when nothing is in flight they are all left */
-    bool was_refused;    /* a wait or a record, once: counts are not what they should be */
-    bool awaits_device;  /* something was asked of the device and is not there yet */
-    bool is_isolating;   /* a unit is run again in sections: nothing else is begun */
-    uint32_t host_steps; /* that workers have, or are about to have */
-    bool is_held_up;     /* by them, as the core knows */
-    uint64_t moved_ns;   /* when something last went on */
-    uint64_t ended_ns;   /* when a unit last ended; 0: none has */
-    uint64_t interval_ns;                  /* between two such ends, on the average */
-    uint64_t unit_ns;                      /* how long a unit took, lately */
-    uint64_t terminal;                     /* bit for each step whose arrival ends a unit */
-    uint64_t recording;                    /* bit for each step that records */
+    bool has_bell;        /* the end of a unit is told by a call, and need not be asked */
+    bool is_over;         /* the job: units in flight are not wanted any more */
+    bool is_lost;         /* the device: an event has ended with that */
+    bool must_renew;      /* a stream failed: when nothing is in flight they are all left */
+    bool was_refused;     /* a wait or a record, once: counts are not what they should be */
+    bool awaits_device;   /* something was asked of the device and is not there yet */
+    bool is_isolating;    /* a unit is run again in sections: nothing else is begun */
+    uint32_t host_steps;  /* that workers have, or are about to have */
+    bool is_held_up;      /* by them, as the core knows */
+    uint64_t moved_ns;    /* when something last went on */
+    uint64_t ended_ns;    /* when a unit last ended; 0: none has */
+    uint64_t interval_ns; /* between two such ends, on the average */
+    uint64_t unit_ns;     /* how long a unit took, lately */
+    uint64_t terminal;    /* bit for each step whose arrival ends a unit */
+    uint64_t recording;   /* bit for each step that records */
     uint64_t behind[PIPE_STEPS_MAX];       /* of each step: bits of those that are over by then */
     uint32_t segment_last[PIPE_STEPS_MAX]; /* the last device step of each segment; 0: none */
     void *gates[MUSTER_EDGES_MAX];         /* own; of gate edges */
     struct edge_count counts[MUSTER_EDGES_MAX];
-    struct account *account; /* owns; NULL: stalls of streams are not measured */
-    uint32_t running;        /* units that are */
+    struct account *account;                 /* owns; NULL: stalls of streams are not measured */
+    uint32_t running;                        /* units that are */
     struct lane_ended ended[LANE_DEPTH_MAX]; /* to be handed in */
     uint32_t ended_count;
     uint64_t first_ns, last_ns, busy_since_ns, busy_ns;
@@ -253,8 +254,8 @@ static inline const struct muster_backend *lane_table(const struct run_lane *lan
  */
 static inline struct lane_unit *lane_unit_nth(const struct run_lane *lane, uint32_t index)
 {
-    struct lane_unit *unit = lane->plan->width > 1 ? &lane->units[index]
-                                                   : lane_unit_at(lane, lane->oldest + index);
+    struct lane_unit *unit =
+        lane->plan->width > 1 ? &lane->units[index] : lane_unit_at(lane, lane->oldest + index);
     return unit->is_running ? unit : NULL;
 }
 

@@ -33,8 +33,7 @@ struct unit_place unit_place(const struct lane_unit *unit, uint32_t piece, uint3
     const struct lane_buffer *buffer = &lane->buffers[of->buffer];
     size_t offset = declared->is_carried ? 0 : first_part * of->stride;
     uint32_t last = first_part + part_count - 1;
-    struct unit_place place = { .capacity =
-                                    of->stride * (declared->is_carried ? 1 : part_count) };
+    struct unit_place place = { .capacity = of->stride * (declared->is_carried ? 1 : part_count) };
     place.bytes = declared->is_carried
                       ? of->fixed_bytes
                       : (part_count - 1) * of->stride + unit_part_bytes(unit, piece, last);
@@ -43,8 +42,8 @@ struct unit_place unit_place(const struct lane_unit *unit, uint32_t piece, uint3
         return place;
     }
     if (declared->is_input && !(lane->staged >> piece & 1)) {
-        const char *first = of->array ? of->array + unit->claim.range.begin * of->item_bytes
-                                      : unit->supplied;
+        const char *first =
+            of->array ? of->array + unit->claim.range.begin * of->item_bytes : unit->supplied;
         /* Nobody writes to an input: the table's type has no place that is only read. */
         place.host = (char *)(uintptr_t)first + offset;
         return place;

@@ -90,10 +90,11 @@ struct lane_plan {
     uint32_t operand_count;
     struct lane_step steps[MUSTER_STAGES_MAX]; /* by stage */
     bool has_host_steps;                       /* stages on "host" */
-    bool sets_bytes;    /* stages may say how many bytes of a piece count */
-    bool is_accounted;  /* stages are timed, and stalls edge by edge */
-    bool is_timed;      /* the only kernel is timed, and what comes behind it */
-    bool counts_giving; /* a unit is with the device when all of it was given, else from its start */
+    bool sets_bytes;                           /* stages may say how many bytes of a piece count */
+    bool is_accounted;                         /* stages are timed, and stalls edge by edge */
+    bool is_timed; /* the only kernel is timed, and what comes behind it */
+    bool
+        counts_giving; /* a unit is with the device when all of it was given, else from its start */
 };
 
 #endif

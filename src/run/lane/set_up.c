@@ -23,8 +23,8 @@ static muster_status take_streams(struct run_lane *lane, struct muster_error *er
 {
     struct muster *m = runtime_of(lane);
     for (uint32_t i = 0; i < stream_count(lane); i++) {
-        muster_status status = muster_stream_acquire(m, device_handle_locked(lane->device), 0,
-                                                     &lane->handles[i], err);
+        muster_status status =
+            muster_stream_acquire(m, device_handle_locked(lane->device), 0, &lane->handles[i], err);
         if (status == MUSTER_OK) {
             status = stream_pin(m, lane->handles[i], &lane->streams[i], err);
             if (status != MUSTER_OK)
@@ -127,8 +127,8 @@ static void find_records(struct run_lane *lane)
         if (lane_is_host_step(lane, s))
             continue;
         uint32_t later = s + 1;
-        while (later < sink && (lane_is_host_step(lane, later) ||
-                                stages[later - 1].stream != stages[s - 1].stream))
+        while (later < sink &&
+               (lane_is_host_step(lane, later) || stages[later - 1].stream != stages[s - 1].stream))
             later++;
         if (later == sink && !(is_followed >> s & 1))
             lane->terminal |= (uint64_t)1 << s;
@@ -320,6 +320,15 @@ static void give_buffers(struct run_lane *lane)
     }
 }
 
+static void unpin(struct run_lane *lane)
+{
+    for (size_t i = 0; i < 2; i++) {
+        if (lane->pinned[i])
+            lane_table(lane)->host_unregister(lane->device->state, lane->pinned[i]);
+        lane->pinned[i] = NULL;
+    }
+}
+
 static bool has_running_units(const struct run_lane *lane)
 {
     uint32_t i = 0;
@@ -339,11 +348,7 @@ void lane_tear_down(struct run_lane *lane)
     lane->has_device_pin = false;
     if (is_kept || !lane->plan)
         return;
-    for (size_t i = 0; i < 2; i++) {
-        if (lane->pinned[i])
-            lane_table(lane)->host_unregister(lane->device->state, lane->pinned[i]);
-        lane->pinned[i] = NULL;
-    }
+    unpin(lane);
     account_free(lane);
     give_gates(lane);
     give_units(lane);

@@ -133,8 +133,7 @@ static bool may_go_on(struct lane_unit *unit, uint32_t step)
     /* Each segment is enqueued in unit order. */
     if (may && lane->plan->width == 1 && !lane_is_host_step(lane, step) &&
         unit->number > lane->oldest)
-        may = lane_unit_at(lane, unit->number - 1)->next >
-              lane->segment_last[order->segment[step]];
+        may = lane_unit_at(lane, unit->number - 1)->next > lane->segment_last[order->segment[step]];
     if (!lane->plan->is_accounted)
         return may;
     uint64_t now_ns = platform_clock_ns();
@@ -246,8 +245,7 @@ static muster_status copy_parts(struct lane_unit *unit, uint32_t step, const str
     const struct lane_piece *piece = &lane->plan->pieces[copy->from];
     struct unit_place from = unit_place(unit, copy->from, first_part, part_count);
     struct unit_place to = unit_place(unit, copy->to, first_part, part_count);
-    bool is_set =
-        part_count == 1 && unit_set_bytes(unit, copy->from, first_part) != SIZE_MAX;
+    bool is_set = part_count == 1 && unit_set_bytes(unit, copy->from, first_part) != SIZE_MAX;
     size_t bytes = is_set ? from.bytes : from.bytes < to.bytes ? from.bytes : to.bytes;
     if (bytes > to.capacity)
         return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, "make the buffer larger",
@@ -326,8 +324,8 @@ static muster_status do_step(struct lane_unit *unit, uint32_t step, struct muste
     muster_status status = MUSTER_OK;
     if (is_once)
         return do_parts(unit, step, 0, unit->part_count, err);
-    for (uint32_t part = 0; part < unit->part_count && status == MUSTER_OK &&
-                            !thread_is_given_up(&lane->thread);
+    for (uint32_t part = 0;
+         part < unit->part_count && status == MUSTER_OK && !thread_is_given_up(&lane->thread);
          part++)
         status = do_parts(unit, step, part, 1, err);
     return status;

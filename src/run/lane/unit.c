@@ -122,8 +122,7 @@ muster_status muster_unit_set_bytes(struct muster_unit *unit, uint32_t buffer, s
 
 void muster_unit_range(const struct muster_unit *unit, uint64_t *begin, uint64_t *end)
 {
-    *begin =
-        unit->of->claim.range.begin + unit->first_part * unit->of->lane->plan->part_items;
+    *begin = unit->of->claim.range.begin + unit->first_part * unit->of->lane->plan->part_items;
     *end = *begin + unit_part_items(unit->of, unit->first_part, unit->part_count);
 }
 
@@ -153,7 +152,7 @@ struct launch {
     void *state; /* what the device has built of the kernel */
     uint64_t begin, items;
     struct muster_launch_arg args[MUSTER_ARGS_MAX];
-    muster_data data[MUSTER_ARGS_MAX]; /* generation 0: none */
+    muster_data data[MUSTER_ARGS_MAX];              /* generation 0: none */
     struct muster_memory memories[MUSTER_ARGS_MAX]; /* host memory that the device works on */
     size_t arg_count;
     bool has_data;
@@ -278,8 +277,8 @@ muster_status unit_launch_step(struct lane_unit *of, uint32_t step, uint32_t fir
                                             of->section.end - of->section.begin),
                              .arg_count = launched->operand_count };
     for (uint32_t i = 0; i < launched->operand_count; i++)
-        set_operand(&launch, i, of, &lane->plan->operands[launched->first_operand + i],
-                    first_part, part_count);
+        set_operand(&launch, i, of, &lane->plan->operands[launched->first_operand + i], first_part,
+                    part_count);
     timing_mark(of, 0, stream);
     status = launch_any(of, step, &launch, err);
     timing_mark(of, 1, stream);
