@@ -73,6 +73,8 @@ void jobs_free_left(struct muster *m)
         struct muster_job *job = gone;
         gone = job->next;
         join_threads(job);
+        platform_condition_deinit(&job->source.changed);
+        platform_condition_deinit(&job->news);
         platform_condition_deinit(&job->changed);
         job_free(job);
     }

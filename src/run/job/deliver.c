@@ -157,9 +157,8 @@ static bool deliver_next_locked(struct muster_job *job)
      * for this one again before the unit is delivered: all that is read from there lies at or after
      * the oldest undelivered item, and a ring is left to attempts that read items before that.
      */
-    const char *supplied = source->ring && !job->pipeline
-                               ? source->ring + source_offset(source, range.begin)
-                               : NULL;
+    const char *supplied =
+        source->ring && !job->pipeline ? source->ring + source_offset(source, range.begin) : NULL;
     uint64_t begin_ns = trace_clock(job->m);
     run_unlock(job->m);
     /* A unit of which nothing came back is delivered as what it is. */
@@ -189,7 +188,8 @@ static bool deliver_next_locked(struct muster_job *job)
     if (!job->kept_now)
         job->free_buffers[job->free_count++] = buffer;
     job->kept_now = NULL;
-    job_wake_locked(job);
+    job_tell_locked(job);
+    platform_condition_wake_all(&job->source.changed);
     return true;
 }
 
@@ -201,7 +201,7 @@ void job_conduct(void *argument)
     platform_frame_enter(&frame);
     run_lock(job->m);
     while (!job->is_known)
-        platform_condition_wait(&job->changed, &job->m->lock, UINT64_MAX);
+        platform_condition_wait(&job->news, &job->m->lock, UINT64_MAX);
     while (!thread_is_given_up(&job->conductor)) {
         if (deliver_next_locked(job))
             continue;

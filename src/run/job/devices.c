@@ -23,8 +23,7 @@ static bool is_able(const struct muster_job *job, const struct run_device *devic
 {
     if (find_without_form(job, device))
         return false;
-    return !job->pipeline ||
-           pipeline_plan(job->pipeline, device, job->options.depth == 1, NULL);
+    return !job->pipeline || pipeline_plan(job->pipeline, device, job->options.depth == 1, NULL);
 }
 
 static bool takes_part_locked(const struct muster_job *job, const struct run_device *device)
@@ -133,7 +132,8 @@ muster_status job_find_devices(struct muster_job *job, struct muster_error *err)
                                    .uses_host_memory =
                                        device->info.capabilities & MUSTER_CAN_USE_HOST_MEMORY };
         status = platform_condition_init(&lane->changed, err);
-        lane->has_condition = status == MUSTER_OK;
+        if (status != MUSTER_OK)
+            break;
         device->pins++;
         memcpy(job->lane_ids[job->lane_count], device->info.id, sizeof job->lane_ids[0]);
         job->lane_count++;
@@ -159,7 +159,7 @@ muster_status job_find_devices(struct muster_job *job, struct muster_error *err)
         return muster_error_fill(
             err, MUSTER_E_NO_DEVICE, 0, "try again when the driver answers, or restart the process",
             "no device can run the job: the driver of %s does not answer", stuck);
-    return muster_error_fill(
-        err, MUSTER_E_NO_DEVICE, 0, "look at `muster devices`", "no device can run the job: %s",
-        job->options.devices ? job->options.devices : "all were asked");
+    return muster_error_fill(err, MUSTER_E_NO_DEVICE, 0, "look at `muster devices`",
+                             "no device can run the job: %s",
+                             job->options.devices ? job->options.devices : "all were asked");
 }

@@ -26,10 +26,6 @@ static void add_missing(char *text, const char *format, ...)
     va_end(arguments);
 }
 
-/*
- * What the job's end waits for, or has given up: devices, drivers' calls, the user's code. False if
- * there is nothing. `device` is the first of the devices, or NULL.
- */
 static bool is_inside(const struct job_thread *thread)
 {
     return thread->state == THREAD_INSIDE;
@@ -150,7 +146,9 @@ void job_look_locked(struct muster_job *job, uint64_t now_ns)
                           "no device is left: the last does not answer");
         job_note_locked(job, &problem);
     }
-    job_wake_locked(job);
+    job_tell_locked(job);
+    /* The source leaves its ring to a device that hangs. */
+    platform_condition_wake_all(&job->source.changed);
 }
 
 /* Looks for what is overdue if it is time to, and else waits until it is or something changes. */
@@ -158,7 +156,7 @@ void job_look_or_wait_locked(struct muster_job *job)
 {
     uint64_t due_ns = job_look_due(job->core), now_ns = platform_clock_ns();
     if (now_ns < due_ns)
-        platform_condition_wait(&job->changed, &job->m->lock,
+        platform_condition_wait(&job->news, &job->m->lock,
                                 least(due_ns, next_look_ns(job, now_ns)));
     else
         job_look_locked(job, now_ns);
@@ -226,8 +224,11 @@ void job_wait_until_over_locked(struct muster_job *job)
         if (now_ns >= job->give_up_ns && !job->is_ending &&
             !is_awaited_locked(&job->conductor, false, true))
             job_end_locked(job);
+        else if (now_ns >= lane_look_ns(job->core))
+            job_look_locked(job, now_ns);
         else
-            platform_condition_wait(&job->changed, &job->m->lock, next_look_ns(job, now_ns));
+            platform_condition_wait(&job->changed, &job->m->lock,
+                                    least(lane_look_ns(job->core), next_look_ns(job, now_ns)));
     }
 }
 

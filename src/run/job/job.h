@@ -1,7 +1,7 @@
 /*
  * A job as it runs: the core's decisions (core/job.h) carried out by a lane thread for each device
- * and a conductor, which delivers. All of it is guarded by the runtime's lock; `changed` is woken
- * whenever something was finished, delivered, lost or ended.
+ * and a conductor, which delivers. All of it is guarded by the runtime's lock. The core says who has
+ * something to do after each call (job_news), and only those are woken.
  *
  * An attempt works in a slot of its lane and writes its results into a buffer of the job. When it is
  * accepted the buffer passes to the unit until that is delivered; otherwise it comes back when the
@@ -39,6 +39,7 @@ struct run_source {
     struct muster_file *file; /* NULL: the user's own function; else read at any place */
     uint64_t file_offset;     /* where its first item lies */
     char *rings[RINGS_MAX];   /* owns: the one that is filled, and those left to hung devices */
+    struct platform_condition changed; /* there may be room */
     uint32_t ring_count;
     char *ring;        /* the one that is filled; NULL: the job has no source */
     size_t ring_bytes; /* of each; a multiple of the page */
@@ -85,8 +86,9 @@ struct muster_job {
     enum job_policy policy;
     bool places; /* by `policy`; else lanes take */
     struct job_options core_options;
-    struct job *core; /* owns */
-    struct platform_condition changed;
+    struct job *core;                  /* owns */
+    struct platform_condition news;    /* for who delivers and looks */
+    struct platform_condition changed; /* for who waits for the job, or for its threads to leave */
     struct job_thread conductor;
     struct run_lane *lanes; /* owns */
     uint32_t lane_count;
@@ -166,10 +168,12 @@ static inline muster_status *job_statuses(const struct muster_job *job, uint32_t
                : NULL;
 }
 
-/* Something was finished, delivered, lost or ended. */
+/* Something that anybody may wait for: the job starts, ends, is cancelled, a thread has left. */
 static inline void job_wake_locked(struct muster_job *job)
 {
     platform_condition_wake_all(&job->changed);
+    platform_condition_wake_all(&job->news);
+    platform_condition_wake_all(&job->source.changed);
     for (uint32_t i = 0; i < job->lane_count; i++)
         lane_wake_locked(&job->lanes[i]);
 }
@@ -310,6 +314,8 @@ void kernel_job_free(struct muster_job *job);
 
 /* units.c: how lanes take units and hand them back. */
 extern const struct lane_calls job_lane_calls;
+/* The core was told something: wakes those who have something to do now. */
+void job_tell_locked(struct muster_job *job);
 void job_thread_left_locked(struct thread_group *group);
 
 /* trace.c */

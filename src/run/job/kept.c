@@ -90,6 +90,5 @@ void muster_result_release(struct muster_kept *kept)
         job->free_buffers[job->free_count++] = kept->result.buffer;
     kept->next = job->kept_free;
     job->kept_free = kept;
-    job_wake_locked(job);
     run_unlock(job->m);
 }

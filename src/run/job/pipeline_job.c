@@ -183,12 +183,12 @@ muster_status pipeline_compile(struct muster_job *job, const struct run_device *
         bool is_carried = buffer->flags & MUSTER_CARRIED;
         size_t bytes = job->strides[i] * (is_carried ? 1 : job->parts_max);
         plan->slot_bytes[i] = (bytes + SLOT_ALIGNMENT - 1) & ~(size_t)(SLOT_ALIGNMENT - 1);
-        plan->pieces[i] = (struct lane_piece){ .buffer = i,
-                                               .item_bytes = buffer->bytes_per_item,
-                                               .fixed_bytes = buffer->bytes_fixed,
-                                               .stride = job->strides[i],
-                                               .array = i == pipeline->input ? job->desc.input
-                                                                             : NULL };
+        plan->pieces[i] =
+            (struct lane_piece){ .buffer = i,
+                                 .item_bytes = buffer->bytes_per_item,
+                                 .fixed_bytes = buffer->bytes_fixed,
+                                 .stride = job->strides[i],
+                                 .array = i == pipeline->input ? job->desc.input : NULL };
     }
     for (uint32_t i = 0; i < pipeline->output_count; i++) {
         plan->pieces[pipeline->outputs[i]].output = job->outputs[i].offset;

@@ -35,7 +35,7 @@ static void report_lanes_locked(const struct muster_job *job, uint64_t end_ns,
 }
 
 void job_make_report_locked(const struct muster_job *job, uint64_t end_ns,
-                               struct muster_report *report)
+                            struct muster_report *report)
 {
     *report = (struct muster_report){ .size = sizeof *report,
                                       .device_count = job->lane_count,

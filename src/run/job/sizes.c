@@ -110,7 +110,8 @@ static void plan_units(struct muster_job *job)
     job->parts_max = 1;
     if (all_bytes == 0 || job->desc.items == 0)
         return;
-    uint64_t usual = has_gpu && way_bytes > 0 ? BUFFER_BYTES_GPU / way_bytes : BUFFER_BYTES / all_bytes;
+    uint64_t usual =
+        has_gpu && way_bytes > 0 ? BUFFER_BYTES_GPU / way_bytes : BUFFER_BYTES / all_bytes;
     uint64_t asked = job->options.unit_items;
     uint64_t items = of_multiples(job, asked > 0 ? asked : at_least_one(usual));
     job_set_units(job, items, has_gpu && way_bytes > 0 ? job_find_merge(job, way_bytes) : 1);
@@ -147,12 +148,16 @@ static bool lay_out_arg(struct muster_job *job, const struct muster_arg *arg)
 /* The same for the items' statuses. */
 static bool lay_out_statuses(struct muster_job *job)
 {
-    size_t bytes;
+    size_t bytes, end;
     job->status_offset = job->buffer_bytes;
-    return !job->desc.each_status ||
-           (!__builtin_mul_overflow((size_t)job->unit_max, sizeof(muster_status), &bytes) &&
-            !__builtin_add_overflow(job->buffer_bytes, bytes, &job->buffer_bytes) &&
-            job->buffer_bytes <= SIZE_MAX - OUTPUT_ALIGNMENT);
+    if (!job->desc.each_status)
+        return true;
+    if (__builtin_mul_overflow((size_t)job->unit_max, sizeof(muster_status), &bytes) ||
+        __builtin_add_overflow(job->buffer_bytes, bytes, &end) ||
+        __builtin_add_overflow(end, OUTPUT_ALIGNMENT - 1, &end))
+        return false;
+    job->buffer_bytes = end & ~(size_t)(OUTPUT_ALIGNMENT - 1);
+    return true;
 }
 
 /* Where each written argument lies in a buffer. */
@@ -211,8 +216,7 @@ void job_set_core_options(struct muster_job *job)
         .window = is_merged ? job->window - job->window % job->part_items : job->window,
         .lane_count = job->lane_count,
         .depth = depth,
-        .units_max =
-            is_deep ? slots + UNITS_WAITING * job->lane_count : UNITS_PER_SLOT * slots,
+        .units_max = is_deep ? slots + UNITS_WAITING * job->lane_count : UNITS_PER_SLOT * slots,
         /* What was carried on is not there for a second run. */
         .tries = carries              ? 1
                  : options->tries > 0 ? options->tries

@@ -182,7 +182,7 @@ static void leave_ring_locked(struct muster_job *job, uint64_t floor)
                           source->ring_bytes);
         job_note_locked(job, &problem);
         job_fail(job->core);
-        job_wake_locked(job);
+        job_tell_locked(job);
         return;
     }
     /* What is copied stays where it is: nobody is within a call, and nobody is given a range. */
@@ -198,7 +198,7 @@ static void leave_ring_locked(struct muster_job *job, uint64_t floor)
     source->is_moving = false;
     source->ring = ring;
     /* Another caller may wait for that. */
-    job_wake_locked(job);
+    platform_condition_wake_all(&source->changed);
 }
 
 static bool has_range(const struct source_caller *caller)
@@ -236,8 +236,8 @@ static uint64_t find_room_locked(struct muster_job *job)
     uint64_t now_ns = platform_clock_ns();
     if (source->leave_ns == UINT64_MAX) {
         source->leave_ns = now_ns + LATE_NS;
-        /* The caller that waits for the job's changes has to look again then. */
-        job_wake_locked(job);
+        /* The caller that waits for room has to look again then. */
+        platform_condition_wake_all(&source->changed);
     }
     if (now_ns >= source->leave_ns && !have_ranges(source))
         leave_ring_locked(job, needed);
@@ -265,7 +265,7 @@ static bool take_range_locked(struct source_caller *caller)
             platform_condition_wait(&source->turn, &job->m->lock, UINT64_MAX);
         } else {
             source->has_first = true;
-            platform_condition_wait(&job->changed, &job->m->lock,
+            platform_condition_wait(&job->source.changed, &job->m->lock,
                                     source->leave_ns > platform_clock_ns() ? source->leave_ns
                                                                            : UINT64_MAX);
             source->has_first = false;
@@ -337,7 +337,7 @@ static void advance_locked(struct muster_job *job)
     if (ends)
         conclude_locked(job);
     if (has_advanced || ends)
-        job_wake_locked(job);
+        job_tell_locked(job);
 }
 
 /* What the function has answered for the caller's range. */
@@ -387,7 +387,7 @@ static void supply(void *argument)
     run_lock(job->m);
     /* A job whose threads could not all be started is never known. */
     while (!job->is_known && !job->work.must_leave)
-        platform_condition_wait(&job->changed, &job->m->lock, UINT64_MAX);
+        platform_condition_wait(&job->source.changed, &job->m->lock, UINT64_MAX);
     while (take_range_locked(caller))
         take_answer_locked(caller, ask_locked(caller));
     group_leave_locked(&job->work.group, &caller->thread);

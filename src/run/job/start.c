@@ -27,7 +27,8 @@ static muster_status start_threads(struct muster_job *job, struct muster_error *
     for (uint32_t i = 0; i < job->lane_count && status == MUSTER_OK; i++)
         status = start_lane(&job->lanes[i], err);
     if (status == MUSTER_OK)
-        status = group_start(&job->work.group, &job->conductor, job_conduct, job, "muster-job", err);
+        status =
+            group_start(&job->work.group, &job->conductor, job_conduct, job, "muster-job", err);
     return status;
 }
 
@@ -109,6 +110,23 @@ static muster_status describe(struct muster_job *job, struct muster *m,
     return status == MUSTER_OK ? job_hold_kernels(job, err) : status;
 }
 
+static muster_status init_conditions(struct muster_job *job, struct muster_error *err)
+{
+    muster_status status = platform_condition_init(&job->changed, err);
+    if (status != MUSTER_OK)
+        return status;
+    if ((status = platform_condition_init(&job->news, err)) != MUSTER_OK)
+        goto no_news;
+    if ((status = platform_condition_init(&job->source.changed, err)) != MUSTER_OK)
+        goto no_source;
+    return MUSTER_OK;
+no_source:
+    platform_condition_deinit(&job->news);
+no_news:
+    platform_condition_deinit(&job->changed);
+    return status;
+}
+
 muster_status muster_start(struct muster *m, const struct muster_job_desc *desc,
                            struct muster_job **out, struct muster_error *err)
 {
@@ -123,7 +141,7 @@ muster_status muster_start(struct muster *m, const struct muster_job_desc *desc,
         return run_no_memory(err, "a job");
     muster_status status = describe(job, m, desc, err);
     if (status == MUSTER_OK)
-        status = platform_condition_init(&job->changed, err);
+        status = init_conditions(job, err);
     if (status != MUSTER_OK) {
         job_free(job);
         return status;

@@ -9,29 +9,23 @@ static struct muster_job *job_of(struct lane_work *work)
     return (struct muster_job *)(void *)((char *)work - offsetof(struct muster_job, work));
 }
 
-static bool claim_locked(struct run_lane *lane, struct lane_unit *unit, uint64_t now_ns)
+/* The unit has a claim: gives it what it works with. */
+static void equip_locked(struct muster_job *job, struct lane_unit *unit,
+                         const struct job_claim *claim)
 {
-    struct muster_job *job = job_of(lane->work);
-    struct job_claim claim;
-    if (!job_claim(job->core, lane->index, now_ns, &claim))
-        return false;
-    if (!job_kick(job->core, claim.ticket, now_ns))
-        return true;
-    unit->claim = claim;
+    unit->claim = *claim;
     unit->is_running = true;
     unit->buffer = job_take_buffer_locked(job);
     unit->results = job_buffer(job, unit->buffer);
     unit->statuses = job_statuses(job, unit->buffer);
-    unit->result_bytes =
-        job->result_bytes ? job_result_bytes(job, unit->buffer, 0, 0) : NULL;
+    unit->result_bytes = job->result_bytes ? job_result_bytes(job, unit->buffer, 0, 0) : NULL;
     unit->ring = job->source.ring;
     unit->supplied =
-        unit->ring ? unit->ring + source_offset(&job->source, claim.range.begin) : NULL;
+        unit->ring ? unit->ring + source_offset(&job->source, claim->range.begin) : NULL;
     for (uint64_t i = 0; unit->statuses && i < unit_items(unit); i++)
         unit->statuses[i] = MUSTER_OK;
     /* What is said of a unit that no attempt of it comes back from. */
-    job->unit_failures[claim.unit] = MUSTER_E_DEVICE_LOST;
-    return true;
+    job->unit_failures[claim->unit] = MUSTER_E_DEVICE_LOST;
 }
 
 /* The unit's failure was one too many. */
@@ -52,25 +46,73 @@ static void note_failure_locked(const struct lane_unit *unit, enum job_end end)
     job_note_locked(job_of(unit->lane->work), &problem);
 }
 
-static void finish_locked(struct lane_unit *unit, enum job_end end, uint64_t now_ns)
+/* What the core made of an attempt: its buffer goes to whom it belongs now. */
+static void settle_locked(struct muster_job *job, const struct lane_ended *ended,
+                          enum job_verdict verdict, uint64_t now_ns)
 {
-    struct muster_job *job = job_of(unit->lane->work);
-    bool was_running = job_state(job->core) == JOB_RUNNING;
-    enum job_verdict verdict = job_finish(job->core, unit->claim.ticket, end, now_ns);
+    struct lane_unit *unit = ended->unit;
     if (verdict == JOB_ACCEPTED)
         job->unit_buffers[unit->claim.unit] = unit->buffer;
     else
         job->free_buffers[job->free_count++] = unit->buffer;
     if (verdict == JOB_GIVEN_UP)
         job->unit_failures[unit->claim.unit] = unit_failure(unit);
-    if (was_running && job_state(job->core) == JOB_FAILED)
-        note_failure_locked(unit, end);
-    trace_attempt_locked(unit, end, verdict, now_ns);
+    if (verdict == JOB_REFUSED)
+        note_failure_locked(unit, ended->end);
+    trace_attempt_locked(unit, ended->end, verdict, now_ns);
+}
+
+static uint32_t step_locked(struct run_lane *lane, const struct lane_ended *ended,
+                            uint32_t ended_count, struct lane_unit *const *places,
+                            uint32_t place_count, uint64_t now_ns)
+{
+    struct muster_job *job = job_of(lane->work);
+    struct job_ended ends[LANE_DEPTH_MAX];
+    struct job_claim claims[LANE_DEPTH_MAX];
+    struct job_round round = { .ends = ends,
+                               .end_count = ended_count,
+                               .claims = claims,
+                               .claim_max = place_count,
+                               .start_max = place_count };
+    for (uint32_t i = 0; i < ended_count; i++)
+        ends[i] = (struct job_ended){ .ticket = ended[i].unit->claim.ticket,
+                                      .end = ended[i].end,
+                                      .done = JOB_DONE_UNKNOWN };
+    bool was_running = job_state(job->core) == JOB_RUNNING;
+    job_step(job->core, lane->index, &round, now_ns);
+    for (uint32_t i = 0; i < ended_count; i++)
+        settle_locked(job, &ended[i], ends[i].verdict, now_ns);
+    /* No device is left: the last one's failure is why. */
+    if (was_running && job_state(job->core) == JOB_FAILED && ended_count > 0)
+        note_failure_locked(ended[ended_count - 1].unit, ended[ended_count - 1].end);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < round.claim_count; i++)
+        if (claims[i].is_started)
+            equip_locked(job, places[count++], &claims[i]);
+    job_tell_locked(job);
+    /* The source may go on where nobody reads any more. */
+    if (ended_count > 0)
+        platform_condition_wake_all(&job->source.changed);
+    return count;
+}
+
+void job_tell_locked(struct muster_job *job)
+{
+    uint32_t news = job_news(job->core, platform_clock_ns());
+    if (news & JOB_NEWS_OVER)
+        job_wake_locked(job);
+    if (news & (JOB_NEWS_RESULT | JOB_NEWS_LOOK))
+        platform_condition_wake_all(&job->news);
+    for (uint32_t lane = 0; (news & JOB_NEWS_LANES) && lane != JOB_NONE;) {
+        lane = job_wake_lane(job->core);
+        if (lane != JOB_NONE)
+            lane_wake_locked(&job->lanes[lane]);
+    }
 }
 
 static void tell_locked(struct lane_work *work)
 {
-    job_wake_locked(job_of(work));
+    job_tell_locked(job_of(work));
 }
 
 static void look_locked(struct lane_work *work, uint64_t now_ns)
@@ -84,8 +126,7 @@ static muster_status hold_kernel(struct lane_work *work, struct muster_kernel *k
     return job_hold_kernel(job_of(work), kernel, err);
 }
 
-const struct lane_calls job_lane_calls = { .claim_locked = claim_locked,
-                                           .finish_locked = finish_locked,
+const struct lane_calls job_lane_calls = { .step_locked = step_locked,
                                            .tell_locked = tell_locked,
                                            .look_locked = look_locked,
                                            .hold_kernel = hold_kernel };

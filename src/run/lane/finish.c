@@ -195,14 +195,13 @@ static void note_end_locked(struct lane_unit *unit)
 static void finish_unit_locked(struct lane_unit *unit)
 {
     struct run_lane *lane = unit->lane;
-    struct lane_work *work = lane->work;
     uint64_t now_ns = platform_clock_ns();
     unit_count_sink(unit);
     note_bytes_locked(unit);
     end_load_locked(unit, unit_failure(unit) == MUSTER_OK && !unit->is_broken_off, unit->ended_ns);
     unit->is_running = false;
-    work->outstanding--;
-    work->calls->finish_locked(unit, judge(unit), now_ns);
+    lane->work->outstanding--;
+    lane->ended[lane->ended_count++] = (struct lane_ended){ unit, judge(unit) };
     lane->last_ns = now_ns;
     if (--lane->running == 0)
         lane->busy_ns += now_ns - lane->busy_since_ns;
@@ -253,7 +252,6 @@ void lane_finish_locked(struct run_lane *lane)
     }
     while (lane->oldest < lane->next && !lane_unit_at(lane, lane->oldest)->is_running)
         lane->oldest++;
-    lane->work->calls->tell_locked(lane->work);
 }
 
 void lane_leave_units_locked(struct run_lane *lane)

@@ -15,8 +15,6 @@
 #define SLEEPS_PER_UNIT 16u
 /* A lane with this much to do can wait for more. */
 #define ENOUGH_NS 4000000u
-/* The conductor looks for what is overdue. When it has not by then, a sink keeps it, and lanes do. */
-#define LOOK_GRACE_NS 5000000u
 
 /* Away and back. */
 
@@ -47,45 +45,55 @@ void lane_note_stuck_locked(struct run_lane *lane)
 /* Units come and go. */
 
 /*
- * Whether the device has enough to do for a while: a unit for each stream and one more, and of more
- * than that not so many that others could have done them long before.
+ * Whether so many units are enough for the device to do for a while: one for each stream and one more,
+ * and of more than that not so many that others could have done them long before.
  */
-static bool has_enough(const struct run_lane *lane)
+static bool is_enough(const struct run_lane *lane, uint64_t count)
 {
-    if (lane->plan->width > 1)
-        return lane->running == lane->plan->depth;
-    uint64_t count = lane->next - lane->oldest;
-    return count == lane->plan->depth ||
-           (count > lane->plan->declaration->stream_count && count * lane->interval_ns > ENOUGH_NS);
+    return count >= lane->plan->depth ||
+           (lane->plan->width == 1 && count > lane->plan->declaration->stream_count &&
+            count * lane->interval_ns > ENOUGH_NS);
 }
 
-/* The place for the next unit, if there is one free. */
-static struct lane_unit *find_free(const struct run_lane *lane)
+/* The places for the next units; the first one is enqueued before many are taken. */
+static uint32_t find_places_locked(const struct run_lane *lane, struct lane_unit **places)
 {
-    uint32_t i = 0;
-    while (lane->plan->width > 1 && lane->units[i].is_running)
-        i++;
-    return lane->plan->width > 1 ? &lane->units[i] : lane_unit_at(lane, lane->next);
+    uint32_t count = 0, most = lane->ended_count + 1;
+    if (lane->must_renew || lane->is_isolating || lane->work->must_leave)
+        return 0;
+    if (lane->plan->width == 1) {
+        for (uint64_t next = lane->next; count < most && !is_enough(lane, next - lane->oldest);
+             next++)
+            places[count++] = lane_unit_at(lane, next);
+        return count;
+    }
+    for (uint32_t i = 0; i < lane->plan->depth && count < most; i++)
+        if (!lane->units[i].is_running)
+            places[count++] = &lane->units[i];
+    return count;
 }
 
-static bool claim_locked(struct run_lane *lane)
+/* Hands in what has ended and takes more; true if there was either. */
+static bool step_locked(struct run_lane *lane)
 {
-    struct lane_work *work = lane->work;
-    if (has_enough(lane) || lane->must_renew || lane->is_isolating || work->must_leave)
-        return false;
-    struct lane_unit *unit = find_free(lane);
+    struct lane_unit *places[LANE_DEPTH_MAX];
+    uint32_t place_count = lane->units ? find_places_locked(lane, places) : 0;
+    uint32_t ended_count = lane->ended_count;
     uint64_t now_ns = platform_clock_ns();
-    if (!work->calls->claim_locked(lane, unit, now_ns))
+    if (place_count == 0 && ended_count == 0)
         return false;
-    if (!unit->is_running)
-        return true;
-    work->outstanding++;
-    if (lane->running++ == 0)
+    uint32_t count =
+        lane->work->calls->step_locked(lane, lane->ended, ended_count, places, place_count, now_ns);
+    lane->ended_count = 0;
+    lane->work->outstanding += count;
+    if (count > 0 && lane->running == 0)
         lane->busy_since_ns = now_ns;
-    if (lane->first_ns == 0)
+    if (count > 0 && lane->first_ns == 0)
         lane->first_ns = now_ns;
-    unit_start_locked(unit, lane->next++, now_ns);
-    return true;
+    lane->running += count;
+    for (uint32_t i = 0; i < count; i++)
+        unit_start_locked(places[i], lane->next++, now_ns);
+    return count > 0 || ended_count > 0;
 }
 
 /* Sees which units are over, without the lock; true if there are any. */
@@ -162,8 +170,7 @@ static bool spin(struct run_lane *lane, uint64_t seen, bool *has_ended)
 static void wait_locked(struct run_lane *lane)
 {
     struct lane_work *work = lane->work;
-    uint64_t now_ns = platform_clock_ns(), due_ns = job_look_due(work->core);
-    uint64_t until_ns = due_ns < UINT64_MAX - LOOK_GRACE_NS ? due_ns + LOOK_GRACE_NS : UINT64_MAX;
+    uint64_t now_ns = platform_clock_ns(), until_ns = lane_look_ns(work->core);
     if (until_ns <= now_ns && !thread_is_given_up(&lane->thread)) {
         work->calls->look_locked(work, now_ns);
         return;
@@ -189,15 +196,11 @@ static void carry_out(struct run_lane *lane)
     come_back_lock(lane);
     for (;;) {
         uint64_t seen = atomic_load_explicit(&lane->changes, memory_order_relaxed);
-        uint64_t due_ns = job_look_due(work->core);
-        bool has_claimed = claim_locked(lane), has_ended = false;
-        /* A claim, also one that got nothing, may have brought the next look forward. */
-        if (job_look_due(work->core) < due_ns)
-            work->calls->tell_locked(work);
+        bool has_stepped = step_locked(lane), has_ended = false;
         lane->is_over = job_state(work->core) != JOB_RUNNING;
         go_away_unlock(lane);
         bool has_moved = move(lane, &has_ended);
-        has_moved = has_claimed || has_moved || spin(lane, seen, &has_ended);
+        has_moved = has_stepped || has_moved || spin(lane, seen, &has_ended);
         come_back_lock(lane);
         note_host_steps_locked(lane);
         if (has_ended)

@@ -24,6 +24,10 @@ struct run_lane;
 struct lane_unit;
 struct lane_work;
 
+/* Units that a lane may hold. */
+#define LANE_DEPTH_MAX 64
+_Static_assert(LANE_DEPTH_MAX <= JOB_STEP_MAX, "all can be taken at once");
+
 /* Timing events of a unit: before and after its kernel. */
 #define TIMING_MARKS 2u
 struct timing_mark;
@@ -37,20 +41,27 @@ struct time_cover {
     uint64_t ns, until_ns;
 };
 
-/* What a job does for its lanes. All are called with the lock. */
+/* An attempt that is over. */
+struct lane_ended {
+    struct lane_unit *unit; /* free again for another */
+    enum job_end end;
+};
+
+/* What a job does for its lanes. */
 struct lane_calls {
     /*
-     * Claims a unit and takes a buffer for its results: then the unit is running. It is not if it
-     * was taken back at once. False: there is none.
+     * Hands in what has ended, and then takes units for the places: each is given its claim and a
+     * buffer for its results. Gives how many there were. Wakes those who have something to do now.
+     * Called with the lock.
      */
-    bool (*claim_locked)(struct run_lane *lane, struct lane_unit *unit, uint64_t now_ns);
-    /* Hands an attempt that has ended so to the core, and its buffer to whom that belongs now. */
-    void (*finish_locked)(struct lane_unit *unit, enum job_end end, uint64_t now_ns);
-    /* The core was told something: wakes those who have something to do now. */
+    uint32_t (*step_locked)(struct run_lane *lane, const struct lane_ended *ended,
+                            uint32_t ended_count, struct lane_unit *const *places,
+                            uint32_t place_count, uint64_t now_ns);
+    /* The core was told something else: wakes likewise. Called with the lock. */
     void (*tell_locked)(struct lane_work *work);
-    /* It is time to look for what is overdue. */
+    /* It is time to look for what is overdue. Called with the lock. */
     void (*look_locked)(struct lane_work *work, uint64_t now_ns);
-    /* A callback launches the kernel: it stays loaded as long as the job's memory. Without the lock. */
+    /* A callback launches the kernel: it stays loaded as long as the job's memory. */
     muster_status (*hold_kernel)(struct lane_work *work, struct muster_kernel *kernel,
                                  struct muster_error *err);
 };
@@ -163,7 +174,6 @@ struct run_lane {
     uint32_t index;
     struct job_thread thread;
     struct platform_condition changed; /* there is something for it to do */
-    bool has_condition;
     /* How often that was said. Written with the lock; relaxed: its thread takes that before it acts. */
     _Atomic uint64_t changes;
     /* Counts among the device's `stuck_calls`. Written with the lock; its thread reads it without. */
@@ -199,8 +209,10 @@ struct run_lane {
     uint32_t segment_last[PIPE_STEPS_MAX]; /* the last device step of each segment; 0: none */
     void *gates[MUSTER_EDGES_MAX];         /* own; of gate edges */
     struct edge_count counts[MUSTER_EDGES_MAX];
-    struct account *account; /* owns; NULL: stalls of streams are not measured */
-    uint32_t running;        /* units that are */
+    struct account *account;                 /* owns; NULL: stalls of streams are not measured */
+    uint32_t running;                        /* units that are */
+    struct lane_ended ended[LANE_DEPTH_MAX]; /* to be handed in */
+    uint32_t ended_count;
     uint64_t first_ns, last_ns, busy_since_ns, busy_ns;
     bool is_timed;
     struct timing_mark *anchors[2];    /* borrowed of the device: the current one, and the next */
@@ -257,6 +269,17 @@ static inline uint32_t unit_stream(const struct lane_unit *unit, uint32_t step)
     const struct lane_plan *plan = unit->lane->plan;
     return plan->declaration->stages[step - 1].stream * plan->width +
            (uint32_t)(unit - unit->lane->units) % plan->width;
+}
+
+/*
+ * When any thread that is awake looks for what is overdue. The conductor does so when it is due; that it
+ * has not some time later means that a sink keeps it.
+ */
+#define LOOK_GRACE_NS 5000000u
+static inline uint64_t lane_look_ns(const struct job *core)
+{
+    uint64_t due_ns = job_look_due(core);
+    return due_ns < UINT64_MAX - LOOK_GRACE_NS ? due_ns + LOOK_GRACE_NS : UINT64_MAX;
 }
 
 /* There is something for the lane to do. */
@@ -335,7 +358,7 @@ muster_status unit_launch_step(struct lane_unit *unit, uint32_t step, uint32_t f
 /* finish.c: what comes of a unit. */
 /* The unit that was claimed begins. */
 void unit_start_locked(struct lane_unit *unit, uint64_t number, uint64_t now_ns);
-/* Finishes units that are over, or has them run again in sections. */
+/* Sees to units that are over: they are to be handed in, or run again in sections. */
 void lane_finish_locked(struct run_lane *lane);
 /* The lane leaves units that its device has not finished. */
 void lane_leave_units_locked(struct run_lane *lane);

@@ -321,6 +321,15 @@ static void give_buffers(struct run_lane *lane)
     }
 }
 
+static void unpin(struct run_lane *lane)
+{
+    for (size_t i = 0; i < 2; i++) {
+        if (lane->pinned[i])
+            lane_table(lane)->host_unregister(lane->device->state, lane->pinned[i]);
+        lane->pinned[i] = NULL;
+    }
+}
+
 static bool has_running_units(const struct run_lane *lane)
 {
     uint32_t i = 0;
@@ -340,11 +349,7 @@ void lane_tear_down(struct run_lane *lane)
     lane->has_device_pin = false;
     if (is_kept || !lane->plan)
         return;
-    for (size_t i = 0; i < 2; i++) {
-        if (lane->pinned[i])
-            lane_table(lane)->host_unregister(lane->device->state, lane->pinned[i]);
-        lane->pinned[i] = NULL;
-    }
+    unpin(lane);
     account_free(lane);
     give_gates(lane);
     give_units(lane);
@@ -355,9 +360,7 @@ void lane_tear_down(struct run_lane *lane)
 void lane_free(struct run_lane *lane)
 {
     const struct muster_allocator *allocator = &runtime_of(lane)->allocator;
-    if (lane->has_condition)
-        platform_condition_deinit(&lane->changed);
-    lane->has_condition = false;
+    platform_condition_deinit(&lane->changed);
     if (!lane->plan)
         return;
     allocator_give(allocator, lane->unit_memory, lane->plan->depth, lane->unit_bytes);
