@@ -282,6 +282,15 @@ MUSTER_API muster_status muster_job_wait(struct muster_job *job, struct muster_r
                                          struct muster_error *err);
 
 /*
+ * The same, but blocks at most `timeout_ns` (UINT64_MAX: for ever). MUSTER_E_TIMEOUT: the job is not
+ * over by then, goes on, and the report is not written; 0 only looks, also within the job's own
+ * callbacks. Any thread, also several at once, and again after that.
+ */
+MUSTER_API muster_status muster_job_wait_for(struct muster_job *job, uint64_t timeout_ns,
+                                             struct muster_report *report,
+                                             struct muster_error *err);
+
+/*
  * What each device has done so far, at the end as muster_job_wait has it; `*count` as in
  * muster_device_list. The caller sets each out[i].size. Any thread, at any time; does not wait.
  */

@@ -29,8 +29,7 @@ typedef struct {
 #define MUSTER_TASKS_MAX 65536u
 /* Of them: most that run kernels; with all of them muster_submit waits likewise. */
 #define MUSTER_KERNEL_TASKS_MAX 8192u
-/* Most tasks that one task can be submitted after, and most tasks in one call. */
-#define MUSTER_AFTER_MAX 16u
+/* Most tasks in one call. */
 #define MUSTER_SUBMIT_MAX 1024u
 
 /* The caller sets `size`, the same in all of one call. */
@@ -40,7 +39,7 @@ struct muster_task_desc {
     muster_status (*fn)(void *user);
     void *user;
     /*
-     * Tasks that must end before. One that failed or was cancelled, itself or for such a reason,
+     * Tasks that must end before, any number of them. One that failed or was cancelled, itself or for such a reason,
      * cancels this one. One whose place was used again has ended long ago and counts as well.
      */
     const muster_task *after; /* copied */

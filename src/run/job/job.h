@@ -227,7 +227,7 @@ void job_look_or_wait_locked(struct muster_job *job);
  */
 void job_end_locked(struct muster_job *job);
 /* Waits until the job is over. Its sink has as much time as all others, and is then given up. */
-void job_wait_until_over_locked(struct muster_job *job);
+void job_wait_until_over_locked(struct muster_job *job, uint64_t deadline_ns);
 /* Ends threads that were started though not all could be. */
 void job_stop_threads(struct muster_job *job);
 /* Whether the job's end has to wait for what this thread is in. */

@@ -108,8 +108,9 @@ struct task_pool {
     struct platform_condition work;  /* for threads that are parked: something is ready */
     struct platform_condition ended; /* for those who wait: something has ended */
     struct tasks tasks;
-    void *memory;           /* owns: the table's */
-    struct worker *workers; /* owns */
+    void *memory;                  /* owns: the table's */
+    struct tasks_edge *more_edges; /* owns: where the table's edges are; NULL: in `memory` */
+    struct worker *workers;        /* owns */
     uint32_t worker_count, started;
     uint32_t parked, spinning, waking; /* threads, and wakes that nobody has heard yet */
     uint32_t waiters;                  /* threads that wait on `ended` */
