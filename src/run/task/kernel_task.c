@@ -210,11 +210,6 @@ static muster_status read_args(struct muster *m, struct kernel_task *task,
 
 /* Where it may run. */
 
-static uint32_t count_devices_locked(const struct muster *m)
-{
-    return m->device_count < TASK_DEVICES_MAX ? m->device_count : TASK_DEVICES_MAX;
-}
-
 static muster_status say_none_locked(struct muster *m, const struct kernel_task *task,
                                      const struct placement_hints *hints, struct muster_error *err)
 {
@@ -224,7 +219,6 @@ static muster_status say_none_locked(struct muster *m, const struct kernel_task 
             continue;
         enum muster_refusal refusal = placement_refusal(&m->views[i], i, hints);
         const char *why = refusal != MUSTER_REFUSED_NOT ? muster_refusal_name(refusal)
-                          : i >= TASK_DEVICES_MAX       ? "too many devices"
                           : !kernel_has_form(task->kernel, m->devices[i]) ? "no form of the kernel"
                                                                           : "not refused";
         snprintf(words + strlen(words), sizeof words - strlen(words), "%s%s: %s",
@@ -247,10 +241,10 @@ static muster_status find_devices(struct task_pool *pool, struct kernel_task *ta
         return status;
     kernel_find_compilers(task->kernel);
     uint32_t allowed_count = 0;
-    task->allowed = (struct device_set){ { 0 } };
     task->only = PLACEMENT_NONE;
     run_lock(m);
-    for (uint32_t i = 0; i < count_devices_locked(m); i++) {
+    device_set_clear(&task->allowed, m->device_count);
+    for (uint32_t i = 0; i < m->device_count; i++) {
         bool is_named = !hints.devices || named[i / 64] >> (i % 64) & 1;
         if (!is_named || !kernel_has_form(task->kernel, m->devices[i]))
             continue;
@@ -286,7 +280,7 @@ bool kernel_task_is_known(const struct task_pool *pool, const struct muster_task
 
 static void use_known(struct kernel_task *task, const struct kernel_devices *known)
 {
-    task->allowed = known->allowed;
+    device_set_copy(&task->allowed, &known->allowed);
     task->only = known->only;
     task->hints = (struct placement_hints){ .backends = UINT32_MAX };
 }
@@ -303,8 +297,12 @@ static muster_status find_known(struct task_pool *pool, struct kernel_task *task
     /* Before they are found: what changes meanwhile makes it stale. */
     uint64_t epoch = atomic_load_explicit(&pool->m->epoch, memory_order_relaxed);
     muster_status status = find_devices(pool, task, desc, err);
-    if (status == MUSTER_OK)
-        *known = (struct kernel_devices){ task->kernel, epoch, task->allowed, task->only };
+    if (status == MUSTER_OK) {
+        known->kernel = task->kernel;
+        known->epoch = epoch;
+        known->only = task->only;
+        device_set_copy(&known->allowed, &task->allowed);
+    }
     return status;
 }
 
@@ -324,7 +322,6 @@ muster_status kernel_task_fill(struct task_pool *pool, struct kernel_task *task,
     task->kernel = desc->kernel;
     task->items = desc->items;
     task->timeout_ns = desc->timeout_ns > 0 ? desc->timeout_ns : UINT64_MAX;
-    task->refused = task->avoided = (struct device_set){ { 0 } };
     task->status = MUSTER_OK;
     task->tries = 0;
     task->arg_count = (uint32_t)desc->arg_count;
@@ -338,6 +335,8 @@ muster_status kernel_task_fill(struct task_pool *pool, struct kernel_task *task,
                              : find_known(pool, task, desc, known, err);
     if (status != MUSTER_OK)
         return status;
+    device_set_clear(&task->refused, task->allowed.word_count * 64);
+    device_set_clear(&task->avoided, task->allowed.word_count * 64);
     if (task->hints.items == 0)
         task->hints.items = desc->items;
     return read_args(pool->m, task, desc, err);
@@ -359,14 +358,15 @@ static uint32_t choose_only_locked(const struct muster *m, const struct kernel_t
 static uint32_t choose_among_locked(struct muster *m, const struct kernel_task *task,
                                     bool may_avoid)
 {
-    struct device_set set;
-    for (uint32_t i = 0; i < TASK_DEVICE_WORDS; i++)
-        set.words[i] = task->allowed.words[i] & ~task->refused.words[i] &
-                       ~(may_avoid ? task->avoided.words[i] : 0);
+    uint64_t words[TASK_DEVICE_WORDS];
+    uint32_t word_count = task->allowed.word_count;
+    uint32_t count = m->device_count < word_count * 64 ? m->device_count : word_count * 64;
+    for (uint32_t i = 0; i < word_count; i++)
+        words[i] = task->allowed.words[i] & ~task->refused.words[i] &
+                   ~(may_avoid ? task->avoided.words[i] : 0);
     struct placement_hints hints = task->hints;
-    hints.devices = set.words;
-    return placement_choose(PLACEMENT_EARLIEST_FINISH, m->views, count_devices_locked(m), &hints,
-                            &m->turn);
+    hints.devices = words;
+    return placement_choose(PLACEMENT_EARLIEST_FINISH, m->views, count, &hints, &m->turn);
 }
 
 static uint32_t choose_locked(struct muster *m, const struct kernel_task *task)

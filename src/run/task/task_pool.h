@@ -20,19 +20,34 @@
 
 /* Tasks that one thread takes at once, if there are enough for all. */
 #define TAKEN_AT_ONCE 64u
-/* Devices that take kernel tasks: those that were found first. */
-#define TASK_DEVICES_MAX 256u
-#define TASK_DEVICE_WORDS (TASK_DEVICES_MAX / 64)
+/* Words of a set of devices: all that a runtime may have. */
+#define TASK_DEVICE_WORDS (DEVICES_MAX / 64)
 /* How often a kernel task is run at most. */
 #define KERNEL_TRIES 3u
 
 typedef muster_status (*task_function)(void *user);
 typedef void (*done_function)(void *user, muster_task task, muster_status status);
 
-/* A set of devices, by index. */
+/* A set of devices, by index; of the words those that are counted are there. */
 struct device_set {
+    uint32_t word_count;
     uint64_t words[TASK_DEVICE_WORDS];
 };
+
+/* Empty, for the first `devices` devices. */
+static inline void device_set_clear(struct device_set *set, uint32_t devices)
+{
+    set->word_count = (devices + 63) / 64;
+    for (uint32_t i = 0; i < set->word_count; i++)
+        set->words[i] = 0;
+}
+
+static inline void device_set_copy(struct device_set *to, const struct device_set *from)
+{
+    to->word_count = from->word_count;
+    for (uint32_t i = 0; i < from->word_count; i++)
+        to->words[i] = from->words[i];
+}
 
 static inline void device_set_add(struct device_set *set, uint32_t device)
 {
@@ -135,9 +150,9 @@ struct task_pool {
 
     struct platform_mutex opening; /* held by who opens a lane; no other lock is held then */
     /* Release when it is set and acquire when it is read: the lane is whole for whoever sees it. */
-    _Atomic(struct task_lane *) lanes[TASK_DEVICES_MAX]; /* own, by device */
-    _Atomic(struct task_lane *) lane_list;               /* the same, newest first */
-    uint32_t lanes_asleep;                               /* lanes' threads that nap or are parked */
+    _Atomic(struct task_lane *) lanes[DEVICES_MAX]; /* own, by device */
+    _Atomic(struct task_lane *) lane_list;          /* the same, newest first */
+    uint32_t lanes_asleep;                          /* lanes' threads that nap or are parked */
 };
 
 /* task.c */
