@@ -50,12 +50,13 @@ struct muster_task_desc {
      * Runs over items [0, items), of which there may be none, on one device. Borrowed until the
      * task has ended. It may be run more than once: elsewhere, when its device fails or it returns
      * MUSTER_E_FAILED, three times in all; not if that had an array in its hands that it reads and
-     * writes (MUSTER_INOUT). What else it returns is how the task ends.
+     * writes (MUSTER_INOUT, MUSTER_DEVICE_INOUT). What else it returns is how the task ends.
      */
     struct muster_kernel *kernel;
     /*
      * Arrays are whole, `items` of them each, and borrowed until the task has ended. Copied to the
-     * device and back where it cannot use them in place.
+     * device and back where it cannot use them in place. With arguments in device memory
+     * (MUSTER_DEVICE_IN and so on) the task runs on that device alone.
      */
     const struct muster_arg *args; /* copied, values too */
     size_t arg_count;

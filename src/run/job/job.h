@@ -65,6 +65,7 @@ struct muster_job {
     struct job_thread conductor;
     struct run_lane *lanes; /* owns */
     uint32_t lane_count;
+    const struct run_device *only;          /* whose memory arguments are in; NULL: any may run it */
     uint32_t lanes_max;                     /* that there is room for, here and below */
     char (*lane_ids)[24];                   /* owns: for the report, when the lanes are gone */
     struct muster_job_device *lane_reports; /* owns: as they were last, and when the job was over */

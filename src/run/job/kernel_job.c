@@ -75,9 +75,8 @@ static void add_stage(struct kernel_plan *plan, const char *name, const char *st
         number++;
     if (number == declaration->stream_count)
         declaration->streams[declaration->stream_count++] = stream;
-    declaration->stages[declaration->stage_count++] = (struct pipe_stage){
-        .name = name, .stream = number, .reads = reads, .writes = writes
-    };
+    declaration->stages[declaration->stage_count++] =
+        (struct pipe_stage){ .name = name, .stream = number, .reads = reads, .writes = writes };
 }
 
 /* What is read and written by which stage. */
@@ -182,9 +181,8 @@ static uint32_t add_copy(struct lane_plan *plan, uint32_t count, uint32_t from, 
  * buffer, and what the kernel is given. Copies up and down are added to `ups` and `downs`.
  */
 static struct lane_operand place(struct lane_plan *plan, const struct muster_job *job, size_t arg,
-                                 const struct kernel_plan *of, bool on_host,
-                                 struct lane_copy *ups, uint32_t *up_count,
-                                 struct lane_copy *downs, uint32_t *down_count)
+                                 const struct kernel_plan *of, bool on_host, struct lane_copy *ups,
+                                 uint32_t *up_count, struct lane_copy *downs, uint32_t *down_count)
 {
     const struct muster_arg *given = &job->args[arg];
     uint32_t input = PIPE_NONE, output = PIPE_NONE, work = PIPE_NONE;
@@ -210,6 +208,14 @@ static struct lane_operand make_operand(const struct muster_arg *given)
         return (struct lane_operand){ .kind = OPERAND_FIRST };
     case MUSTER_ARG_ALL:
         return (struct lane_operand){ .kind = OPERAND_DATA, .data = given->data };
+    case MUSTER_ARG_DEVICE_IN:
+    case MUSTER_ARG_DEVICE_OUT:
+    case MUSTER_ARG_DEVICE_INOUT:
+        return (struct lane_operand){ .kind = OPERAND_BLOCK,
+                                      .block = given->block,
+                                      .access = arg_access(given),
+                                      .offset = given->offset,
+                                      .bytes = given->bytes };
     default:
         return (struct lane_operand){ .kind = OPERAND_VALUE,
                                       .value = given->in,
@@ -254,8 +260,7 @@ muster_status kernel_job_compile(struct muster_job *job, const struct run_device
     plan->is_timed = !on_host && copy_count > 0;
     plan->counts_giving = true;
     /* On the host units have nothing to do with each other. */
-    plan->depth =
-        on_host && job->options.depth == 0 ? JOB_DEPTH_DEFAULT : job->core_options.depth;
+    plan->depth = on_host && job->options.depth == 0 ? JOB_DEPTH_DEFAULT : job->core_options.depth;
     plan->width = on_host ? (uint32_t)least(plan->depth, MUSTER_ROLES_MAX) : 1;
     return MUSTER_OK;
 }

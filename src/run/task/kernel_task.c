@@ -171,6 +171,45 @@ static muster_status read_data(struct muster *m, struct kernel_task *task, uint3
     return status;
 }
 
+/* An argument in device memory; that device alone may run the task. */
+static muster_status read_block(struct muster *m, struct kernel_task *task, uint32_t i,
+                                const struct muster_arg *arg, struct muster_error *err)
+{
+    struct run_device *device;
+    if (arg->bytes == 0)
+        return say_bad(err, "an array in device memory without size of an item");
+    muster_status status = block_check_arg(m, arg, task->items, &device, err);
+    if (status != MUSTER_OK)
+        return status;
+    if (task->only_device && task->only_device != device)
+        return muster_error_fill(err, MUSTER_E_INVALID, 0, "copy one to the other device",
+                                 "arguments are in the memory of %s and of %s",
+                                 task->only_device->info.id, device->info.id);
+    task->args[i] = (struct muster_launch_arg){ .offset = arg->offset };
+    task->only_device = device;
+    task->has_data = true;
+    task->writes_block |= arg->kind != MUSTER_ARG_DEVICE_IN;
+    task->has_update |= arg->kind == MUSTER_ARG_DEVICE_INOUT;
+    return MUSTER_OK;
+}
+
+/* Of the devices that may run the task only this one is left. */
+static muster_status keep_only(struct kernel_task *task, struct muster_error *err)
+{
+    uint32_t only = task->only_device->index;
+    bool is_allowed =
+        only / 64 < task->allowed.word_count && task->allowed.words[only / 64] >> (only % 64) & 1;
+    if (!is_allowed)
+        return muster_error_fill(err, MUSTER_E_NO_DEVICE, 0, "copy the arguments elsewhere",
+                                 "arguments are in the memory of %s, which has no form of the "
+                                 "kernel or is not among the devices of the hints",
+                                 task->only_device->info.id);
+    device_set_clear(&task->allowed, task->allowed.word_count * 64);
+    device_set_add(&task->allowed, only);
+    task->only = only;
+    return MUSTER_OK;
+}
+
 static muster_status read_args(struct muster *m, struct kernel_task *task,
                                const struct muster_task_desc *desc, struct muster_error *err)
 {
@@ -201,10 +240,17 @@ static muster_status read_args(struct muster *m, struct kernel_task *task,
         case MUSTER_ARG_FIRST:
             task->args[i] = (struct muster_launch_arg){ .value = &first, .bytes = sizeof first };
             break;
+        case MUSTER_ARG_DEVICE_IN:
+        case MUSTER_ARG_DEVICE_OUT:
+        case MUSTER_ARG_DEVICE_INOUT:
+            status = read_block(m, task, i, arg, err);
+            break;
         default:
             status = say_bad(err, "an argument is of no known kind");
         }
     }
+    if (status == MUSTER_OK && task->only_device)
+        status = keep_only(task, err);
     return status == MUSTER_OK ? check_args(task, err) : status;
 }
 
@@ -274,7 +320,8 @@ bool kernel_task_is_known(const struct task_pool *pool, const struct muster_task
                     (desc->args || desc->arg_count == 0) && desc->arg_count <= MUSTER_ARGS_MAX;
     /* Arguments of another size are read with care, and so not here. */
     for (size_t i = 0; is_known && i < desc->arg_count; i++)
-        is_known = desc->args[i].size == sizeof *desc->args && desc->args[i].kind != MUSTER_ARG_ALL;
+        is_known = desc->args[i].size == sizeof *desc->args &&
+                   desc->args[i].kind != MUSTER_ARG_ALL && !arg_is_on_device(&desc->args[i]);
     return is_known;
 }
 
@@ -326,6 +373,8 @@ muster_status kernel_task_fill(struct task_pool *pool, struct kernel_task *task,
     task->tries = 0;
     task->arg_count = (uint32_t)desc->arg_count;
     task->has_data = task->has_arrays = task->has_output = task->has_update = false;
+    task->writes_block = false;
+    task->only_device = NULL;
     task->is_counted = false;
     muster_status status = MUSTER_OK;
     if (is_known)

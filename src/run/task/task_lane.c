@@ -785,7 +785,7 @@ static bool give_quickly(struct task_lane *lane, struct group *group, uint64_t n
     return true;
 }
 
-/* The data that all tasks of a group have, made resident. No lock is held. */
+/* The data that all tasks of a group have, made resident, and the caller's blocks. No lock is held. */
 static muster_status find_data(struct muster *m, const struct visit *visit,
                                const struct kernel_task *task, struct muster_use *uses,
                                size_t *count)
@@ -793,11 +793,14 @@ static muster_status find_data(struct muster *m, const struct visit *visit,
     muster_status status = MUSTER_OK;
     *count = 0;
     for (uint32_t i = 0; i < task->arg_count && status == MUSTER_OK; i++) {
-        if (task->given[i].kind != MUSTER_ARG_ALL)
+        const struct muster_arg *arg = &task->given[i];
+        if (arg_is_on_device(arg))
+            uses[(*count)++] = (struct muster_use)MUSTER_USE(arg->block, arg_access(arg));
+        if (arg->kind != MUSTER_ARG_ALL)
             continue;
         uses[*count].access = MUSTER_READS;
-        status = muster_data_resident(m, task->given[i].data, visit->stream->handle,
-                                      &uses[(*count)++].block, NULL);
+        status = muster_data_resident(m, arg->data, visit->stream->handle, &uses[(*count)++].block,
+                                      NULL);
     }
     return status;
 }
@@ -827,7 +830,7 @@ static void give_with_data(struct task_lane *lane, struct visit *visit, struct k
     for (uint32_t i = 0; i < visit->group->count; i++) {
         struct kernel_task *task = visit->group->tasks[i];
         for (uint32_t arg = 0, use = 0; arg < task->arg_count; arg++)
-            if (task->given[arg].kind == MUSTER_ARG_ALL)
+            if (task->given[arg].kind == MUSTER_ARG_ALL || arg_is_on_device(&task->given[arg]))
                 task->args[arg].memory = operation_memory(&run, uses[use++].block);
     }
     uint32_t count = fill_launches(visit->group, launches);
@@ -870,6 +873,12 @@ static muster_status make_operands(struct muster *m, struct lane_stream *stream,
         if (kind == MUSTER_ARG_VALUE || kind == MUSTER_ARG_FIRST) {
             operands[i].value = task->args[i].value;
             operands[i].bytes = task->args[i].bytes;
+            continue;
+        }
+        if (arg_is_on_device(&task->given[i])) {
+            operands[i].block = task->given[i].block;
+            operands[i].access = arg_access(&task->given[i]);
+            operands[i].offset = task->given[i].offset;
             continue;
         }
         operands[i].access = accesses[kind];
@@ -962,9 +971,16 @@ static bool has_same_data(const struct kernel_task *a, const struct kernel_task 
 {
     if (!a->has_data && !b->has_data)
         return true;
-    if (a->arg_count != b->arg_count)
+    /* Launches of one call may run at the same time: none of them writes what another uses. */
+    if (a->arg_count != b->arg_count || a->writes_block || b->writes_block)
         return false;
     for (uint32_t i = 0; i < a->arg_count; i++) {
+        const struct muster_arg *one = &a->given[i], *other = &b->given[i];
+        bool is_block = arg_is_on_device(one);
+        if (is_block != arg_is_on_device(other) ||
+            (is_block && (one->block.index != other->block.index ||
+                          one->block.generation != other->block.generation)))
+            return false;
         bool is_data = a->given[i].kind == MUSTER_ARG_ALL;
         if (is_data != (b->given[i].kind == MUSTER_ARG_ALL) ||
             (is_data && (a->given[i].data.index != b->given[i].data.index ||

@@ -93,7 +93,10 @@ struct kernel_task {
     uint32_t tries;
     const void *submitter; /* names the thread that submitted it */
     uint32_t arg_count;
-    bool has_data, has_arrays, has_output, has_update; /* arguments of these kinds */
+    bool has_data; /* arguments that are resident data, or in blocks that the caller has already */
+    bool has_arrays, has_output, has_update; /* arguments of these kinds */
+    bool writes_block;                       /* of the caller's */
+    struct run_device *only_device;          /* whose memory arguments are in; NULL: none are */
 
     /* With a device. */
     struct run_device *device;
