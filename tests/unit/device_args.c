@@ -4,6 +4,8 @@
  */
 #include "support.h"
 
+#include <sched.h>
+
 #define SIM "[{\"items_per_s\":1e9,\"h2d_bytes_per_s\":1e9,\"d2h_bytes_per_s\":1e9,\"count\":2}]"
 #define ITEMS 5000u
 
@@ -170,6 +172,41 @@ static void tasks_work_where_their_arguments_are(void)
     MUST(muster_close(m, &problem));
 }
 
+/* Adds one to each item, and lets others have their turn between reading and writing. */
+static muster_status add_one(uint64_t begin, uint64_t end, void *const *args)
+{
+    uint32_t *sum = *(void *const *)args[0];
+    for (uint64_t i = begin; i < end; i++) {
+        uint32_t was = sum[i];
+        sched_yield();
+        sum[i] = was + 1;
+    }
+    return MUSTER_OK;
+}
+
+static void tasks_of_one_call_update_one_after_the_other(void)
+{
+    enum { CALLS = 20, EACH = 64, FEW = 4 };
+    struct muster *m = open_mixed();
+    struct muster_kernel *kernel = kernel_of(m, add_one);
+    for (size_t d = 0; d < COUNT_OF(devices); d++) {
+        struct blocks b = make_blocks(m, devices[d]);
+        const struct muster_arg args[] = { MUSTER_DEVICE_INOUT(b.sum, uint32_t) };
+        struct muster_task_desc descs[EACH];
+        for (size_t i = 0; i < EACH; i++)
+            descs[i] = (struct muster_task_desc){
+                .size = sizeof *descs, .kernel = kernel, .args = args, .arg_count = 1, .items = FEW
+            };
+        for (int i = 0; i < CALLS; i++)
+            MUST(muster_submit(m, descs, EACH, NULL, &problem));
+        MUST(muster_wait(m, NULL, 0, 60 * SECOND, &problem));
+        read_back(m, &b, b.sum, 0);
+        for (uint32_t i = 0; i < FEW; i++)
+            CHECK_EQUAL(CALLS * EACH, back[i]);
+    }
+    MUST(muster_close(m, &problem));
+}
+
 /* The caller's own work on the block, before and after, on another stream. */
 static struct door held;
 
@@ -309,6 +346,7 @@ int main(int argc, char **argv)
     static const struct test tests[] = { TEST(a_job_works_where_its_arguments_are),
                                          TEST(both_kinds_go_together),
                                          TEST(tasks_work_where_their_arguments_are),
+                                         TEST(tasks_of_one_call_update_one_after_the_other),
                                          TEST(uses_of_a_block_are_ordered),
                                          TEST(mistakes_are_refused),
                                          TEST(what_is_updated_is_run_once) };
