@@ -23,19 +23,33 @@
  * The same arithmetic everywhere: no contraction, no excess precision (-std=c11). What is left out
  * (errno, traps) no kernel can see, and the loop is vectorised for it.
  */
-#define OPTIONS                                                                                    \
-    "-std=c11", "-O3", "-fPIC", "-shared", "-fvisibility=hidden", "-ffp-contract=off",             \
-        "-fno-math-errno", "-fno-trapping-math", "-w"
+static const char *const options[] = { "-std=c11",
+                                       "-O3",
+                                       "-fPIC",
+                                       "-shared",
+                                       "-fvisibility=hidden",
+                                       "-ffp-contract=off",
+                                       "-fno-math-errno",
+                                       "-fno-trapping-math",
+                                       "-w" };
+/*
+ * For this very processor. On many processors with AVX-512 compilers use half of each register. With
+ * whole registers kernels that are limited by arithmetic take half the time, and those that are
+ * limited by memory the same time. Other architectures spell it in too many ways.
+ */
+static const char *const native_options[] = {
 #if defined(__x86_64__)
-#define NATIVE "-march=native"
+    "-march=native", "-mprefer-vector-width=512"
 #else
-#define NATIVE "-fPIC" /* said already: other architectures spell it in too many ways */
+    "-fPIC"
 #endif
+};
 /*
  * clang vectorises over the items only where no loop is left in the body. It unrolls loops of
  * constant length for that: by default up to about 64 multiply-adds, with this option up to about 400.
  */
-#define CLANG_OPTIONS "-mllvm", "-unroll-threshold=2000"
+static const char *const clang_options[] = { "-mllvm", "-unroll-threshold=2000" };
+#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 
 static bool find_compiler(char path[PLATFORM_PATH_BYTES])
 {
@@ -72,24 +86,46 @@ muster_status compiler_missing(struct muster_error *err)
                              "there is no C compiler here for a kernel in source form");
 }
 
+/* A compiler's command line. */
+struct words {
+    const char *all[COUNT_OF(options) + COUNT_OF(native_options) + COUNT_OF(clang_options) + 6];
+    size_t count;
+};
+
+static void add(struct words *words, const char *const *more, size_t count)
+{
+    memcpy(words->all + words->count, more, count * sizeof *more);
+    words->count += count;
+}
+
+/* The compiler and its options, without files. */
+static void add_options(struct words *words, const char *path, bool is_native)
+{
+    add(words, &path, 1);
+    add(words, options, COUNT_OF(options));
+    if (is_native)
+        add(words, native_options, COUNT_OF(native_options));
+    if (is_clang(path))
+        add(words, clang_options, COUNT_OF(clang_options));
+}
+
 /* All that the result depends on. */
 static void make_key(const char *path, const char *source, size_t bytes, bool is_native,
                      uint8_t key[SHA256_BYTES])
 {
-    static const char *const options[] = { OPTIONS, CLANG_OPTIONS };
+    struct words words = { .count = 0 };
     char features[8192];
     uint64_t identity[4] = { 0 };
     struct sha256 hash;
     sha256_init(&hash);
     sha256_add_text(&hash, "muster " MUSTER_VERSION_STRING " C");
-    sha256_add_text(&hash, path);
+    add_options(&words, path, is_native);
+    for (size_t i = 0; i < words.count; i++)
+        sha256_add_text(&hash, words.all[i]);
     platform_file_identity(path, identity);
     sha256_add(&hash, identity, sizeof identity);
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
-        sha256_add_text(&hash, options[i]);
     if (is_native) {
         platform_processor_features(features, sizeof features);
-        sha256_add_text(&hash, NATIVE);
         sha256_add_text(&hash, features);
         platform_processor_name(features, sizeof features);
         sha256_add_text(&hash, features);
@@ -104,19 +140,17 @@ static muster_status run_compiler(const char *folder, const char *path, const ch
                                   const struct muster_allocator *allocator,
                                   const struct kernel_log *log, struct muster_error *err)
 {
-    const char *const clang[] = { path,          OPTIONS, is_native ? NATIVE : "-fPIC",
-                                  CLANG_OPTIONS, "-o",    output,
-                                  input,         "-lm",   NULL };
-    const char *const others[] = { path,  OPTIONS, is_native ? NATIVE : "-fPIC",
-                                   "-o",  output,  input,
-                                   "-lm", NULL };
+    const char *const files[] = { "-o", output, input, "-lm", NULL };
+    struct words command = { .count = 0 };
+    add_options(&command, path, is_native);
+    add(&command, files, COUNT_OF(files));
     struct platform_process_end end;
     char *words = allocator_take(allocator, WORDS_BYTES, 1);
     if (!words)
         return muster_error_fill(err, MUSTER_E_NO_MEMORY, 0, "free memory of the process",
                                  "no host memory for a compiler's words");
-    muster_status status = platform_process_run(path, is_clang(path) ? clang : others, folder,
-                                                words, WORDS_BYTES, COMPILE_NS_MAX, &end, err);
+    muster_status status = platform_process_run(path, command.all, folder, words, WORDS_BYTES,
+                                                COMPILE_NS_MAX, &end, err);
     /* Where the code is not known, the file that should be there tells. */
     if (status == MUSTER_OK && end.code != 0 && (end.code > 0 || access(output, R_OK) != 0))
         status = kernel_report(path, words, log, err);

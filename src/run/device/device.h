@@ -51,7 +51,7 @@ struct run_device {
     uint32_t streams_acquired;
     uint64_t releases; /* of streams, so far */
     uint32_t block_count;
-    struct run_event *free_events;
+    struct run_event *events, *free_events; /* owns all; those that nobody has */
     struct flight *free_flights;
     struct timing_mark *marks, *free_marks; /* owns all; those that no slot has */
     struct zombie *zombies;

@@ -199,7 +199,12 @@ void job_set_core_options(struct muster_job *job)
     const struct muster_run_options *options = &job->options;
     uint32_t depth = job->pipeline ? pipeline_depth(job) : kernel_job_depth(job);
     bool carries = job->pipeline && pipeline_carries(job->pipeline);
-    bool is_fixed = options->unit_items > 0 || job->has_fixed_units;
+    /*
+     * Where several of the caller's units go together the core chooses how many: fewer for a slow
+     * device, and towards the end, so that all devices finish together.
+     */
+    bool is_merged = job->parts_max > 1 && (!job->pipeline || job->pipeline->every == 1);
+    bool is_fixed = !is_merged && (options->unit_items > 0 || job->has_fixed_units);
     uint32_t slots = job->lane_count * depth;
     bool is_deep = job->pipeline || job_has_gpu(job);
     job->core_options = (struct job_options){
@@ -207,8 +212,8 @@ void job_set_core_options(struct muster_job *job)
         .unit = is_fixed ? JOB_UNIT_FIXED : JOB_UNIT_ADAPTIVE,
         .unit_items = job->unit_max > 0 ? job->unit_max : options->unit_items,
         .unit_max = job->unit_max,
-        .grain = options->unit_multiple,
-        .window = job->window,
+        .grain = is_merged ? job->part_items : options->unit_multiple,
+        .window = is_merged ? job->window - job->window % job->part_items : job->window,
         .lane_count = job->lane_count,
         .depth = depth,
         .units_max = is_deep ? slots + UNITS_WAITING * job->lane_count : UNITS_PER_SLOT * slots,

@@ -63,6 +63,7 @@ static void reset(struct lane_unit *unit)
     unit->given = unit->ended = unit->result = MUSTER_OK;
     unit->is_refused = unit->is_broken_off = false;
     unit->marked = 0;
+    unit->is_anchor = false;
     unit->at_kernel = (struct time_span){ 0, 0 };
 }
 

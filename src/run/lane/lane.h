@@ -28,8 +28,8 @@ struct lane_work;
 #define LANE_DEPTH_MAX 64
 _Static_assert(LANE_DEPTH_MAX <= JOB_STEP_MAX, "all can be taken at once");
 
-/* Timing events around a unit's kernel: before it, behind it, and at the end of the unit. */
-#define TIMING_MARKS 3u
+/* Timing events of a unit: before and after its kernel. */
+#define TIMING_MARKS 2u
 struct timing_mark;
 
 struct time_span {
@@ -148,6 +148,7 @@ struct lane_unit {
     /* Figures: */
     struct timing_mark *marks[TIMING_MARKS]; /* borrowed of the device; NULL: not timed */
     uint32_t marked;                         /* of them, recorded for this unit */
+    bool is_anchor;                          /* has a timing event at its end too */
     struct time_span at_kernel;              /* 0: not known */
     uint64_t copied_bytes;                   /* to and from the device */
     struct throughput_mark mark;             /* in the device's figures */
@@ -214,6 +215,9 @@ struct run_lane {
     uint32_t ended_count;
     uint64_t first_ns, last_ns, busy_since_ns, busy_ns;
     bool is_timed;
+    struct timing_mark *anchors[2];    /* borrowed of the device: the current one, and the next */
+    uint32_t anchor;                   /* which is current */
+    uint64_t anchor_ns;                /* when its unit ended; 0: none has */
     struct time_cover held, at_kernel; /* the device had a whole unit; one was at its kernel */
     bool was_hung;                     /* as last told of in a trace */
 };
@@ -377,8 +381,11 @@ void trace_health_locked(struct run_lane *lane);
 /* Timing is for the report alone: where it cannot be had the lane does without. */
 void timing_set_up(struct run_lane *lane);
 void timing_give_back(struct lane_unit *unit);
-/* Records the unit's mark of that number behind what the stream was given; they come in order. */
+void timing_give_anchors(struct run_lane *lane);
+/* Records the unit's mark of that number after what the stream was given; they come in order. */
 void timing_mark(struct lane_unit *unit, uint32_t which, const struct run_stream *stream);
+/* The stream was given the last of the unit. */
+void timing_anchor(struct lane_unit *unit, const struct run_stream *stream);
 /* After the unit's end, with no lock held. */
 void timing_read(struct lane_unit *unit);
 void loss_attempt_locked(struct lane_unit *unit);

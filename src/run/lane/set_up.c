@@ -294,6 +294,7 @@ static void give_gates(struct run_lane *lane)
 
 static void give_units(struct run_lane *lane)
 {
+    timing_give_anchors(lane);
     for (uint32_t i = 0; lane->units && i < lane->plan->depth; i++) {
         struct lane_unit *unit = &lane->units[i];
         timing_give_back(unit);

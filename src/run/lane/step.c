@@ -352,7 +352,7 @@ static bool enqueue(struct lane_unit *unit, uint32_t step)
         void_unit(unit, device_note(lane->device, status, &problem), &problem);
     account_end_step(unit, step);
     if (step + 1 == lane_sink(lane))
-        timing_mark(unit, TIMING_MARKS - 1, lane->streams[unit_stream(unit, step)]);
+        timing_anchor(unit, lane->streams[unit_stream(unit, step)]);
     count_records(unit, step, ~RECORDED_KINDS);
     if (!(lane->recording >> step & 1))
         return true;
