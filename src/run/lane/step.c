@@ -43,9 +43,21 @@ static bool has_arrived(struct lane_unit *unit, uint32_t step)
     return true;
 }
 
+/* On a device that is lost no stream waits for another: that one came to its end says nothing of others. */
+static bool are_streams_over(struct run_lane *lane)
+{
+    for (uint32_t i = 0; i < MUSTER_ROLES_MAX; i++)
+        if (lane->streams[i] &&
+            !run_is_over(lane_table(lane)->stream_query(lane->streams[i]->state, NULL))) {
+            lane->awaits_device = true;
+            return false;
+        }
+    return true;
+}
+
 bool unit_is_over(struct lane_unit *unit)
 {
-    const struct run_lane *lane = unit->lane;
+    struct run_lane *lane = unit->lane;
     if (unit->next < lane_sink(lane))
         return false;
     /* A call that is still to come would find the unit gone, and until it has come all is not over. */
@@ -54,7 +66,7 @@ bool unit_is_over(struct lane_unit *unit)
     for (uint32_t s = lane_sink(lane) - 1; s > 0; s--)
         if ((lane->terminal >> s & 1) && !has_arrived(unit, s))
             return false;
-    return true;
+    return !lane->is_lost || are_streams_over(lane);
 }
 
 /* On a thread of the backend's: a stream got to the end of the unit. */
