@@ -10,6 +10,8 @@
 
 /* For smaller ones a queue of requests is not worth its making. */
 #define LARGE_BYTES (8 << 20)
+/* Threads that read one large file. */
+#define CALLS 8
 
 bool inputs_init(struct inputs *inputs, struct muster *m, const char *const *paths, size_t count,
                  size_t item_bytes)
@@ -117,7 +119,7 @@ static bool read_current(struct inputs *inputs, unsigned char *to, size_t bytes,
 static void end_current(struct inputs *inputs, uint64_t end, const char *why)
 {
     struct input *input = &inputs->list[inputs->current];
-    input->is_unread = why != NULL;
+    atomic_store(&input->is_unread, why != NULL);
     if (why && inputs->trouble)
         inputs->trouble(inputs->user, input->path, why);
     /* Whoever is given text from behind it has passed the runtime's lock since. */
@@ -140,9 +142,67 @@ static size_t read_some(struct inputs *inputs, unsigned char *to, size_t bytes, 
     return 1;
 }
 
+uint32_t inputs_calls(struct inputs *inputs)
+{
+    struct stat facts;
+    struct muster_error why;
+    if (inputs->count != 1 || strcmp(inputs->list[0].path, "-") == 0 ||
+        stat(inputs->list[0].path, &facts) != 0 || !S_ISREG(facts.st_mode) ||
+        facts.st_size < LARGE_BYTES)
+        return 1;
+    /* What is wrong is told by the thread that reads. */
+    if (!open_current(inputs, &why))
+        close_current(inputs);
+    /* Many direct requests are under way at a time already. */
+    inputs->is_shared = inputs->descriptor >= 0 && inputs->is_regular && !inputs->file;
+    inputs->size = (uint64_t)facts.st_size;
+    return inputs->is_shared ? CALLS : 1;
+}
+
+/* The file ends there, as one of several threads sees it; the first of all places counts. */
+static void end_shared(struct inputs *inputs, uint64_t end, const char *why)
+{
+    struct input *input = &inputs->list[0];
+    if (why && !atomic_exchange(&input->is_unread, true) && inputs->trouble)
+        inputs->trouble(inputs->user, input->path, why);
+    uint64_t before = atomic_load(&input->end);
+    while (end < before && !atomic_compare_exchange_weak(&input->end, &before, end)) {}
+}
+
+/*
+ * Text of the only file. A thread that comes to the end gives the newline after it as well. If the
+ * file has become shorter, others may see an end too, where they are: after the first there are then
+ * only newlines.
+ */
+static int64_t read_shared(struct inputs *inputs, uint64_t base, unsigned char *to, size_t bytes)
+{
+    size_t filled = 0;
+    ssize_t step = 1;
+    if (base > atomic_load(&inputs->list[0].end))
+        return 0;
+    while (filled < bytes && step > 0) {
+        do
+            step = pread(inputs->descriptor, to + filled, bytes - filled, (off_t)(base + filled));
+        while (step < 0 && errno == EINTR);
+        filled += step > 0 ? (size_t)step : 0;
+    }
+    /* Another thread has come to the end, or will. */
+    if (step == 0 && filled == 0 && base > inputs->size)
+        return 0;
+    if (filled < bytes) {
+        end_shared(inputs, base + filled, step < 0 ? strerror(errno) : NULL);
+        size_t until = filled / inputs->item_bytes * inputs->item_bytes + inputs->item_bytes;
+        memset(to + filled, '\n', until - filled);
+        filled = until;
+    }
+    return (int64_t)(filled / inputs->item_bytes);
+}
+
 int64_t inputs_read(void *user, uint64_t begin, uint64_t items, void *memory, size_t bytes)
 {
     struct inputs *inputs = user;
+    if (inputs->is_shared)
+        return read_shared(inputs, begin * inputs->item_bytes, memory, bytes);
     unsigned char *to = memory;
     size_t filled = inputs->rest_bytes;
     (void)items;

@@ -113,6 +113,7 @@ static int64_t begin_records(struct map *map, uint64_t items, char *to)
     return map->problem.status;
 }
 
+/* Of a pipe: a file is the source itself, so that it can be read in several places at once. */
 static int64_t give_records(void *user, uint64_t begin, uint64_t items, void *to, size_t bytes)
 {
     struct map *map = user;
@@ -269,13 +270,16 @@ muster_status map_start(struct map *map, const struct map_options *options,
     for (size_t i = 0; i < map->binding.count; i++)
         if (map->binding.args[i].kind == MUSTER_ARG_SOURCE)
             map->binding.args[i].halo = halo;
+    bool is_file = !map->is_video && map->begin_bytes == 0;
     const struct muster_job_desc desc = { .size = sizeof desc,
                                           .kernel = map->kernel,
                                           .items = map->items,
                                           .args = map->binding.args,
                                           .arg_count = map->binding.count,
-                                          .source = map->is_video ? give_frames : give_records,
-                                          .source_user = map,
+                                          .source = map->is_video ? give_frames
+                                                    : is_file     ? muster_file_source
+                                                                  : give_records,
+                                          .source_user = is_file ? (void *)map->in : map,
                                           .sink = map->is_video ? take_frames : take_records,
                                           .sink_user = map,
                                           .options = &run };

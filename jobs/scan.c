@@ -120,6 +120,7 @@ static muster_status start_job(struct scan *scan, struct muster_error *err)
                                           .arg_count = sizeof args / sizeof *args,
                                           .source = inputs_read,
                                           .source_user = &scan->inputs,
+                                          .source_calls = inputs_calls(&scan->inputs),
                                           .sink = settle,
                                           .sink_user = scan,
                                           .options = &run };

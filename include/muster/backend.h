@@ -267,7 +267,7 @@ MUSTER_API muster_status muster_error_fill(struct muster_error *err, muster_stat
                                            int driver_code, const char *fix, const char *format,
                                            ...)
 #if defined(__GNUC__)
-    __attribute__((format(printf, 5, 6)))
+    __attribute__((format(printf, 5, 6), cold))
 #endif
     ;
 

@@ -26,7 +26,10 @@ enum muster_capability {
 
 enum muster_health {
     MUSTER_HEALTH_OK = 0,
-    /* A wait on it has timed out, and it has not finished anything since. */
+    /*
+     * A wait on it has timed out, and it has not finished anything since; or it hangs: it answers
+     * MUSTER_E_DEVICE_HUNG until its driver and its work have come back.
+     */
     MUSTER_HEALTH_SUSPECT = 1,
     /* Works, but another device of its failure domain was lost: answers MUSTER_E_DEVICE_LOST. */
     MUSTER_HEALTH_QUARANTINED = 2,

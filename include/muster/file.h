@@ -100,10 +100,13 @@ MUSTER_API muster_status muster_file_items(struct muster_file *file, uint64_t *i
                                            struct muster_error *err);
 
 /*
- * A job's `source`, with the file as `source_user`: the next items, from where the file stands,
- * read straight into the job's memory. A pipe gives what has arrived, in whole items. What went
- * wrong is told by muster_file_finish. A source of your own may call it for the memory that it was
- * given, and for no other: the system is told of it, and keeps to it until the job is destroyed.
+ * A job's `source`, with the file as `source_user`: the next items, from where the file stands when
+ * the job is started, read straight into the job's memory. A file is read in several places at once,
+ * as many as the job's source_calls says, 8 by default; it stands after all of them when the job is
+ * over. A pipe is read in one call at a time and gives what has arrived, in whole items. What went
+ * wrong is told by muster_file_finish. A source of your own may call it, one call at a time and
+ * whatever `begin` is, for the memory that it was given, and for no other: the system is told of it,
+ * and keeps to it until the job is destroyed. With several calls at once, use muster_file_read_at.
  */
 MUSTER_API int64_t muster_file_source(void *file, uint64_t begin, uint64_t items, void *to,
                                       size_t bytes);
@@ -127,7 +130,7 @@ MUSTER_API muster_status muster_file_read(struct muster_file *file, void *to, si
 
 /*
  * Reads bytes from any place, and leaves the file where it stands; fewer at the end. Not of a pipe:
- * MUSTER_E_NOT_SUPPORTED. One call at a time.
+ * MUSTER_E_NOT_SUPPORTED. Any thread, also several at once.
  */
 MUSTER_API muster_status muster_file_read_at(struct muster_file *file, uint64_t offset, void *to,
                                              size_t bytes, size_t *got, struct muster_error *err);

@@ -166,6 +166,17 @@ struct muster_job_desc {
     int64_t (*source)(void *user, uint64_t begin, uint64_t items, void *to, size_t bytes);
     void *source_user;
     /*
+     * How many calls of `source` may run at once, each on a thread of Muster's, at most 64; 0: one,
+     * and of muster_file_source as many as suit the file. Several calls ask for ranges that follow
+     * each other without gaps, each item once. They may begin and return in any order. A call that
+     * returns fewer items than it was asked for is followed by one for the rest of its range. The
+     * first answer in item order that is not a number of items decides: 0 is the end, and whatever
+     * is answered for items after it is dropped, failures too. Units start when all items before
+     * their end, and their halo, are there. Without a window of the caller's the source may then be
+     * ahead by twice what the slots hold.
+     */
+    uint32_t source_calls;
+    /*
      * Not NULL: how each item ended, in an array of `items`, borrowed until the job is over. A
      * failing item then fails alone: a unit of which the kernel says that it failed is run again in
      * parts until it is known which. Of items that failed no output is written. Items that were not

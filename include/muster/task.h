@@ -65,9 +65,9 @@ struct muster_task_desc {
     /*
      * A device that takes longer counts as hung, also if its driver does not return from a call.
      * The task is run elsewhere, or ends with MUSTER_E_DEVICE_HUNG: then the device may still read
-     * and write the task's arrays, and read its data. Muster notices about 10 ms late; a driver
-     * call is given at least 100 ms. Up to a minute of building the kernel does not count. 0: no
-     * limit.
+     * and write the task's arrays, and read its data. The device refuses work until the attempt has
+     * ended after all, and then takes it as before. Muster notices about 10 ms late; a driver call
+     * is given at least 100 ms. Up to a minute of building the kernel does not count. 0: no limit.
      */
     uint64_t timeout_ns;
     /*

@@ -21,7 +21,7 @@ enum muster_trace_kind {
     MUSTER_TRACE_DATA = 5,     /* data was given to a device to be kept there */
     MUSTER_TRACE_PICK = 6,     /* muster_pick chose the device */
     MUSTER_TRACE_DEVICE_LOST = 7,
-    MUSTER_TRACE_DEVICE_HUNG = 8, /* a job gave the device up, since nothing was heard of it */
+    MUSTER_TRACE_DEVICE_HUNG = 8, /* a job or a task gave it up: it had not answered in time */
     MUSTER_TRACE_DEVICE_BACK = 9, /* it was heard of again, and is tried again */
     /* Of a pipeline whose job has `account`: */
     MUSTER_TRACE_STAGE = 10, /* a span: one stage at work on one unit */

@@ -155,6 +155,14 @@ void tasks_release(struct tasks *tasks, uint32_t task)
     make_ready_if_due(tasks, task);
 }
 
+void tasks_release_taken(struct tasks *tasks, uint32_t task)
+{
+    struct tasks_entry *entry = &tasks->entries[task];
+    INVARIANT(!entry->is_released && entry->after_count == 0 && !entry->is_doomed);
+    entry->is_released = entry->is_aside = true;
+    entry->state = TASKS_TAKEN;
+}
+
 void tasks_withdraw(struct tasks *tasks, uint32_t task)
 {
     struct tasks_entry *entry = &tasks->entries[task];

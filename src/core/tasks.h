@@ -70,6 +70,8 @@ bool tasks_follow(struct tasks *tasks, uint32_t task, uint32_t before);
 void tasks_unfollow(struct tasks *tasks, uint32_t task, uint32_t before);
 /* The task gets no more predecessors; it is ready if all it has have ended. */
 void tasks_release(struct tasks *tasks, uint32_t task);
+/* A new task that follows nobody: released, and taken in the same step by who set it aside. */
+void tasks_release_taken(struct tasks *tasks, uint32_t task);
 /*
  * A task that follows nobody, and that nobody follows or has taken, is not submitted after all. The
  * last first: then the places are in the order they were in.

@@ -45,14 +45,39 @@ static void hint(const struct io_file *file, uint64_t offset)
                       (off_t)min_u64(HINT_BYTES, file->size - offset), POSIX_FADV_WILLNEED);
 }
 
+/* Bytes at an offset that are there. */
+static size_t count_at(const struct io_file *file, uint64_t offset, size_t bytes)
+{
+    return (size_t)min_u64(bytes, offset < file->size ? file->size - offset : 0);
+}
+
 muster_status io_read_at(struct io_file *file, uint64_t offset, void *to, size_t bytes, size_t *got,
                          struct muster_error *err)
 {
-    uint64_t left = offset < file->size ? file->size - offset : 0;
-    size_t count = (size_t)min_u64(bytes, left);
-    muster_status status = transfer_run(file, offset, to, count, false);
+    size_t count = count_at(file, offset, bytes);
+    muster_status status = transfer_run(file, offset, to, count, (struct io_span){ NULL, 0 });
     if (status != MUSTER_OK)
         return io_failure(file, err);
+    *got = count;
+    return MUSTER_OK;
+}
+
+muster_status io_read_part(struct io_file *file, uint64_t offset, void *to, size_t bytes,
+                           struct io_span lasting, size_t *got, struct muster_error *err)
+{
+    size_t count = count_at(file, offset, bytes);
+    uint64_t end = offset + count;
+    muster_status status = transfer_run(file, offset, to, count, lasting);
+    if (status != MUSTER_OK)
+        return io_failure(file, err);
+    platform_mutex_lock(&file->lock);
+    file->position = end > file->position ? end : file->position;
+    platform_mutex_unlock(&file->lock);
+    /* Parts are small: the cache is told twice in each stretch that it is told of. */
+    if (count > 0 && end == file->size)
+        note_growth(file);
+    else if (offset / (HINT_BYTES / 2) != end / (HINT_BYTES / 2))
+        hint(file, end);
     *got = count;
     return MUSTER_OK;
 }
@@ -61,7 +86,8 @@ static muster_status read_next(struct io_file *file, void *to, size_t bytes, boo
                                size_t *got)
 {
     size_t count = (size_t)min_u64(bytes, file->size - file->position);
-    muster_status status = transfer_run(file, file->position, to, count, is_lasting);
+    muster_status status = transfer_run(file, file->position, to, count,
+                                        (struct io_span){ to, is_lasting ? count : 0 });
     if (status != MUSTER_OK)
         return status;
     platform_mutex_lock(&file->lock);
@@ -121,7 +147,7 @@ static muster_status write_through(struct io_file *file, const void *from, size_
     file_reserve_locked(file, offset + bytes);
     platform_mutex_unlock(&file->lock);
     /* It is only read from: reading and writing share one kind of request. */
-    return transfer_run(file, offset, (void *)(uintptr_t)from, bytes, false);
+    return transfer_run(file, offset, (void *)(uintptr_t)from, bytes, (struct io_span){ NULL, 0 });
 }
 
 static muster_status flush(struct io_file *file)
@@ -271,6 +297,14 @@ uint64_t io_left(struct io_file *file)
     uint64_t left = file->engine == IO_STREAM ? UINT64_MAX : file->size - file->position;
     platform_mutex_unlock(&file->lock);
     return left;
+}
+
+uint64_t io_position(struct io_file *file)
+{
+    platform_mutex_lock(&file->lock);
+    uint64_t position = file->position;
+    platform_mutex_unlock(&file->lock);
+    return position;
 }
 
 uint64_t io_end(struct io_file *file)

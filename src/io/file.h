@@ -38,7 +38,8 @@ struct io_transfer {
     size_t bytes;
     size_t cut;      /* bytes that pieces were made of */
     uint32_t pieces; /* that are with the engine */
-    bool is_lasting; /* the memory stays where it is until io_forget_memory */
+    /* Memory around it, or it alone, that stays where it is until io_forget_memory; 0 bytes: none */
+    struct io_span lasting;
     bool is_done;
     void (*done)(void *user); /* NULL: somebody waits for is_done */
     void *user;
@@ -143,7 +144,7 @@ void file_reserve_locked(struct io_file *file, uint64_t end);
 /* transfer.c */
 /* Moves all of it, and waits for that. The failure is the file's. */
 muster_status transfer_run(struct io_file *file, uint64_t offset, void *memory, size_t bytes,
-                           bool is_lasting);
+                           struct io_span lasting);
 /*
  * What the system answered for a piece: bytes, or a negative errno. True: the rest is to be given
  * again.

@@ -2,8 +2,8 @@
  * Files as jobs need them: read in order or anywhere, written in order or anywhere, many requests
  * at a time, with whatever the system has for it. Knows nothing of jobs.
  *
- * Reading is done by one thread at a time, and so is writing; cancel, report and settle are for any
- * thread.
+ * Reading in order is done by one thread at a time, and so is writing; cancel, report, settle and
+ * reading elsewhere are for any thread.
  */
 #ifndef IO_IO_H
 #define IO_IO_H
@@ -12,6 +12,11 @@
 #include <stdbool.h>
 
 struct io_file;
+
+struct io_span {
+    char *begin;
+    size_t bytes;
+};
 
 /* `options` are complete: their size is this version's. */
 muster_status io_open_read(const struct muster_allocator *allocator, const char *path,
@@ -26,6 +31,8 @@ void io_close(struct io_file *file);
 bool io_is_stream(const struct io_file *file);
 /* Bytes left to read in order, UINT64_MAX if that is not known. */
 uint64_t io_left(struct io_file *file);
+/* Where the file stands. */
+uint64_t io_position(struct io_file *file);
 
 /*
  * The next bytes; fewer only at the end. Of a stream, once there are `enough`, what has arrived, in
@@ -35,6 +42,12 @@ muster_status io_read(struct io_file *file, void *to, size_t bytes, size_t enoug
                       struct muster_error *err);
 muster_status io_read_at(struct io_file *file, uint64_t offset, void *to, size_t bytes, size_t *got,
                          struct muster_error *err);
+/*
+ * The same for a file that is read part by part, several at a time, each once: the file then stands
+ * after the last of them. All go into memory `lasting`, which stays where it is until io_forget_memory.
+ */
+muster_status io_read_part(struct io_file *file, uint64_t offset, void *to, size_t bytes,
+                           struct io_span lasting, size_t *got, struct muster_error *err);
 
 /* Behind all that was written; waits until it is, or gathers it. */
 muster_status io_write(struct io_file *file, const void *from, size_t bytes,

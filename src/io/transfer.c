@@ -102,7 +102,7 @@ static void cut_locked(struct io_file *file, struct io_transfer *transfer, struc
             bytes = head;
     }
     piece->bytes = bytes < file->options.piece_bytes ? bytes : file->options.piece_bytes;
-    if (file->engine == IO_URING && transfer->is_lasting)
+    if (file->engine == IO_URING && transfer->lasting.bytes > 0)
         uring_fix_locked(file, piece);
     transfer->cut += piece->bytes;
     transfer->pieces++;
@@ -255,10 +255,10 @@ static void queue_locked(struct io_file *file, struct io_transfer *transfer)
 }
 
 muster_status transfer_run(struct io_file *file, uint64_t offset, void *memory, size_t bytes,
-                           bool is_lasting)
+                           struct io_span lasting)
 {
     struct io_transfer transfer = {
-        .memory = memory, .offset = offset, .bytes = bytes, .is_lasting = is_lasting
+        .memory = memory, .offset = offset, .bytes = bytes, .lasting = lasting
     };
     platform_mutex_lock(&file->lock);
     queue_locked(file, &transfer);
@@ -291,7 +291,7 @@ muster_status io_write_later(struct io_file *file, uint64_t offset, const void *
         *transfer = (struct io_transfer){ .memory = (char *)(uintptr_t)from,
                                           .offset = offset,
                                           .bytes = bytes,
-                                          .is_lasting = true,
+                                          .lasting = { (char *)(uintptr_t)from, bytes },
                                           .done = done,
                                           .user = user };
         file->later++;

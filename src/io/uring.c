@@ -371,7 +371,7 @@ static int add_chunk_locked(struct io_file *file, uintptr_t chunk, uint32_t plac
 void uring_fix_locked(struct io_file *file, struct io_piece *piece)
 {
     struct io_fixed *fixed = file->uring.fixed;
-    const struct io_transfer *transfer = piece->transfer;
+    const struct io_span *lasting = &piece->transfer->lasting;
     uintptr_t at = (uintptr_t)piece->memory, chunk = at & ~(CHUNK_BYTES - 1), end;
     uint32_t place;
     /*
@@ -379,9 +379,9 @@ void uring_fix_locked(struct io_file *file, struct io_piece *piece)
      */
     if (!fixed || !piece->is_direct || at % PAGE_BYTES != 0)
         return;
-    end = (uintptr_t)transfer->memory + transfer->bytes;
+    end = (uintptr_t)lasting->begin + lasting->bytes;
     piece->fixed = find_chunk(fixed, chunk, &place);
-    if (piece->fixed < 0 && (uintptr_t)transfer->memory <= chunk && end - chunk >= CHUNK_BYTES)
+    if (piece->fixed < 0 && (uintptr_t)lasting->begin <= chunk && end - chunk >= CHUNK_BYTES)
         piece->fixed = add_chunk_locked(file, chunk, place);
     if (piece->bytes > chunk + CHUNK_BYTES - at)
         piece->bytes = chunk + CHUNK_BYTES - at;

@@ -291,6 +291,7 @@ static muster_status run_job(struct muster *m, struct job_account *account,
                                     .sink = take_in_order,
                                     .sink_user = account,
                                     .source = count_up,
+                                    .source_calls = 3,
                                     .each_status = each,
                                     .options = &(struct muster_run_options){
                                         .size = sizeof(struct muster_run_options),

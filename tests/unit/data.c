@@ -127,6 +127,41 @@ static void a_copy_is_made_once_and_counted(void)
     MUST(muster_close(m, &problem));
 }
 
+/* Law 13: a copy that is there costs no memory to ask for, on any kind of device. */
+static void a_copy_that_is_there_is_found_without_memory(void)
+{
+    enum { CALLS = 100 };
+    static const char *const ids[] = { "cpu:0", "sim:0" };
+    static char host[4096];
+    for (size_t i = 0; i < COUNT_OF(ids); i++) {
+        struct muster_options options = MUSTER_OPTIONS_INIT;
+        struct counting counting = COUNTING_INIT;
+        options.allocator = counting_allocator(&counting);
+        options.sim = SIM_PLAIN;
+        struct muster *m = open_with(options);
+        muster_stream stream = acquire(m, find(m, ids[i]));
+        muster_data data = create(m, host, sizeof host);
+        muster_block first, block;
+        MUST(muster_data_resident(m, data, stream, &first, &problem));
+        wait_for(m, stream);
+        /* Seen to have arrived. */
+        MUST(muster_data_resident(m, data, stream, &block, &problem));
+        pthread_mutex_lock(&counting.mutex);
+        uint64_t calls = counting.calls;
+        pthread_mutex_unlock(&counting.mutex);
+        for (int call = 0; call < CALLS; call++) {
+            MUST(muster_data_resident(m, data, stream, &block, &problem));
+            CHECK_EQUAL(first.index, block.index);
+            CHECK_EQUAL(first.generation, block.generation);
+        }
+        pthread_mutex_lock(&counting.mutex);
+        CHECK_EQUAL(calls, counting.calls);
+        pthread_mutex_unlock(&counting.mutex);
+        MUST(muster_close(m, &problem));
+        CHECK_EQUAL(0, counting.bytes);
+    }
+}
+
 static void a_copy_loaded_on_one_stream_is_waited_for_on_another(void)
 {
     static unsigned char table[256] = { [200] = 7 };
@@ -579,6 +614,7 @@ int main(int argc, char **argv)
     static const struct test tests[] = {
         TEST(a_device_that_uses_host_memory_copies_nothing),
         TEST(a_copy_is_made_once_and_counted),
+        TEST(a_copy_that_is_there_is_found_without_memory),
         TEST(a_copy_loaded_on_one_stream_is_waited_for_on_another),
         TEST(invalidated_data_is_loaded_anew),
         TEST(destroy_and_invalidate_wait_for_readers),

@@ -187,6 +187,56 @@ static void headers_and_jobs_follow_each_other_in_a_file(void)
     close_flow(&flow);
 }
 
+/* However many calls read at once, a job begins where the file stands and leaves it after its items. */
+static void jobs_and_reads_follow_each_other_in_a_file(void)
+{
+    static const uint32_t calls[] = { 0, 1, 3, 64 };
+    const size_t items = 3000, item_bytes = 100, bytes = 10 + items * item_bytes + 5;
+    make_folder();
+    make_file("in", 2 * bytes);
+    for (size_t w = 0; w < COUNT_OF(ways); w++)
+        for (size_t c = 0; c < COUNT_OF(calls); c++) {
+            struct flow flow = { .m = open_plain(), .item_bytes = item_bytes };
+            struct muster_file_options options = options_of(&ways[w], item_bytes);
+            unsigned char head[10], tail[5];
+            size_t got;
+            options.no_sync = 1;
+            options.piece_bytes = 8 * KIB;
+            flow.in = open_way(flow.m, in_folder("in"), false, &options);
+            flow.out = flow.in ? open_way(flow.m, in_folder("out"), true, &options) : NULL;
+            for (size_t half = 0; half < 2 && flow.out; half++) {
+                MUST(muster_file_read(flow.in, head, sizeof head, &got, &problem));
+                CHECK_EQUAL(sizeof head, got);
+                check_bytes(head, half * bytes, sizeof head);
+                describe(&flow);
+                flow.desc.items = items;
+                flow.desc.source_calls = calls[c];
+                flow.how.window = 2000;
+                flow.how.unit_items = 50;
+                CHECK_STATUS(MUSTER_OK, run_flow(&flow));
+                MUST(muster_file_read(flow.in, tail, sizeof tail, &got, &problem));
+                CHECK_EQUAL(sizeof tail, got);
+                check_bytes(tail, (half + 1) * bytes - sizeof tail, sizeof tail);
+                muster_kernel_destroy(flow.kernel);
+            }
+            if (flow.out) {
+                MUST(muster_file_finish(flow.out, &problem));
+                size_t found;
+                unsigned char *content = load_file(in_folder("out"), &found);
+                CHECK_EQUAL(2 * items * item_bytes, found);
+                for (size_t i = 0; i < found; i++)
+                    content[i] ^= 0xff;
+                check_bytes(content, 10, items * item_bytes);
+                check_bytes(content + items * item_bytes, bytes + 10, items * item_bytes);
+                free(content);
+            }
+            muster_file_close(flow.in);
+            muster_file_close(flow.out);
+            MUST(muster_close(flow.m, &problem));
+        }
+    remove_folder();
+}
+
 static void a_lost_device_does_not_show_in_the_file(void)
 {
     struct muster_options options = MUSTER_OPTIONS_INIT;
@@ -586,6 +636,7 @@ int main(int argc, char **argv)
     static const struct test tests[] = {
         TEST(from_file_to_file_every_byte_is_right),
         TEST(headers_and_jobs_follow_each_other_in_a_file),
+        TEST(jobs_and_reads_follow_each_other_in_a_file),
         TEST(a_lost_device_does_not_show_in_the_file),
         TEST(a_remainder_is_refused_padded_or_ignored),
         TEST(memory_of_a_job_is_forgotten_with_it),

@@ -36,17 +36,20 @@ static const char source_text[] =
 
 struct feed {
     uint64_t items, at_once;
-    uint64_t given, wrongly_asked; /* the source's */
-    uint64_t delivered, wrong;     /* the sink's */
+    uint32_t calls;
+    _Atomic uint64_t given, wrongly_asked; /* the source's */
+    uint64_t delivered, wrong;             /* the sink's */
 };
 
 static int64_t give(void *user, uint64_t begin, uint64_t items, void *to, size_t bytes)
 {
     struct feed *feed = user;
     uint32_t *out = to;
-    uint64_t count = items < feed->items - begin ? items : feed->items - begin;
+    uint64_t left = begin < feed->items ? feed->items - begin : 0;
+    uint64_t count = items < left ? items : left;
     count = count < feed->at_once ? count : feed->at_once;
-    feed->wrongly_asked += begin != feed->given || bytes != items * sizeof *out;
+    feed->wrongly_asked += bytes != items * sizeof *out;
+    feed->wrongly_asked += feed->calls == 1 && begin != feed->given;
     for (uint64_t i = 0; i < count; i++)
         out[i] = item(begin + i);
     feed->given += count;
@@ -76,10 +79,10 @@ static struct muster_kernel *make_kernel(struct muster *m)
     return kernel;
 }
 
-static void run(struct muster *m, struct muster_kernel *kernel, const char *devices, uint64_t items,
-                uint64_t unit, uint64_t window, bool is_known)
+static void run_calls(struct muster *m, struct muster_kernel *kernel, const char *devices,
+                      uint64_t items, uint64_t unit, uint64_t window, bool is_known, uint32_t calls)
 {
-    struct feed feed = { .items = items, .at_once = unit + 3 };
+    struct feed feed = { .items = items, .at_once = unit + 3, .calls = calls };
     struct muster_arg args[] = { MUSTER_SOURCE_HALO(uint32_t, HALO),
                                  { MUSTER_ARG_OF(MUSTER_ARG_OUT), .bytes = sizeof(uint32_t) } };
     struct muster_job_desc desc = { .size = sizeof desc,
@@ -91,6 +94,7 @@ static void run(struct muster *m, struct muster_kernel *kernel, const char *devi
                                     .sink_user = &feed,
                                     .source = give,
                                     .source_user = &feed,
+                                    .source_calls = calls,
                                     .options = &(struct muster_run_options){
                                         .size = sizeof(struct muster_run_options),
                                         .devices = devices,
@@ -103,6 +107,15 @@ static void run(struct muster *m, struct muster_kernel *kernel, const char *devi
     CHECK_EQUAL(0, feed.wrongly_asked);
     CHECK_EQUAL(0, feed.wrong);
     CHECK_EQUAL(items, feed.delivered);
+    CHECK_EQUAL(items, feed.given);
+}
+
+/* In one call at a time, and in several. */
+static void run(struct muster *m, struct muster_kernel *kernel, const char *devices, uint64_t items,
+                uint64_t unit, uint64_t window, bool is_known)
+{
+    run_calls(m, kernel, devices, items, unit, window, is_known, 1);
+    run_calls(m, kernel, devices, items, unit, window, is_known, 3);
 }
 
 static void run_all(const char *devices)

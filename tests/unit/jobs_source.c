@@ -458,6 +458,7 @@ static void losing_every_device_leaves_a_prefix(void)
 #define STRAGGLER 80
 #define STRAGGLER_WINDOW 64
 static struct door *_Atomic straggler_door;
+static _Atomic uint64_t straggler_place; /* the unit's first item */
 static _Atomic int straggler_runs;
 static _Atomic uint64_t changed_under_it;
 
@@ -466,7 +467,8 @@ static muster_status digest_at_door(uint64_t begin, uint64_t end, void *const *a
     const unsigned char *in = *(const unsigned char *const *)args[0];
     size_t item_bytes = *(const size_t *)args[1];
     uint64_t first = *(const uint64_t *)args[3];
-    if (first == STRAGGLER && begin == 0 && atomic_fetch_add(&straggler_runs, 1) == 0) {
+    if (first == atomic_load(&straggler_place) && begin == 0 &&
+        atomic_fetch_add(&straggler_runs, 1) == 0) {
         door_pass(atomic_load(&straggler_door));
         for (uint64_t i = begin; i < end; i++)
             for (size_t b = 0; b < item_bytes; b++)
@@ -487,33 +489,93 @@ static void *open_door_when_full(void *argument)
     return NULL;
 }
 
-static void what_a_straggler_reads_stays(void)
+/* Two devices that work in host memory, and so in the ring itself. */
+static struct muster *open_twins(struct muster_backend *twin, const struct muster_backend **table)
 {
-    struct door door = DOOR_INIT;
-    /* Two devices that work in host memory, and so in the ring itself. */
-    struct muster_backend twin = backend_cpu;
-    const struct muster_backend *tables[] = { &twin };
     struct muster_options options = MUSTER_OPTIONS_INIT;
-    twin.name = "twin";
+    *twin = backend_cpu;
+    twin->name = "twin";
+    *table = twin;
     options.cpu_workers = 1;
-    options.backends = tables;
+    options.backends = table;
     options.backend_count = 1;
     options.devices = "cpu:0,twin:0";
-    struct muster *m = open_with(options);
+    return open_with(options);
+}
+
+static struct feed *make_straggling(struct muster *m, struct door *door)
+{
     struct feed *feed = make_feed(m, 2000, 8);
     feed->desc.kernel = kernel_of(m, digest_at_door);
     feed->how.window = STRAGGLER_WINDOW;
     feed->how.unit_items = 8;
     feed->how.depth = 1;
-    feed->door = &door;
-    atomic_store(&straggler_door, &door);
+    feed->door = door;
+    atomic_store(&straggler_door, door);
+    atomic_store(&straggler_place, STRAGGLER);
     atomic_store(&straggler_runs, 0);
+    atomic_store(&changed_under_it, 0);
+    return feed;
+}
+
+static void what_a_straggler_reads_stays(void)
+{
+    struct door door = DOOR_INIT;
+    struct muster_backend twin;
+    const struct muster_backend *table;
+    struct muster *m = open_twins(&twin, &table);
+    struct feed *feed = make_straggling(m, &door);
     pthread_t opener;
     CHECK(pthread_create(&opener, NULL, open_door_when_full, feed) == 0);
     run_through(m, feed);
     CHECK(pthread_join(opener, NULL) == 0);
     CHECK_EQUAL(2, straggler_runs);
     CHECK_EQUAL(0, changed_under_it);
+    free(feed);
+    MUST(muster_close(m, &problem));
+}
+
+static _Atomic int hung_devices;
+
+/* Lets the straggler go when all is delivered, and looks before that whether a device hangs. */
+static void *open_door_at_the_end(void *argument)
+{
+    struct feed *feed = argument;
+    struct muster_report report = full_report();
+    struct muster_error err;
+    while (atomic_load(&feed->delivered) < feed->items)
+        sched_yield();
+    atomic_store(&hung_devices, muster_job_report(feed->job, &report, &err) == MUSTER_OK ? 0 : 1);
+    for (size_t i = 0; i < report.device_count; i++)
+        atomic_fetch_add(&hung_devices, report.devices[i].health != MUSTER_HEALTH_OK);
+    door_open(feed->door);
+    return NULL;
+}
+
+/*
+ * The first unit of a device, which nobody has measured, was run a second time and delivered. Nobody
+ * waits for the first run any more, long before the device is taken to hang.
+ */
+static void a_late_attempt_does_not_hold_the_source(void)
+{
+    struct door door = DOOR_INIT;
+    struct muster_backend twin;
+    const struct muster_backend *table;
+    struct muster_report report = full_report();
+    struct muster *m = open_twins(&twin, &table);
+    struct feed *feed = make_straggling(m, &door);
+    pthread_t opener;
+    atomic_store(&straggler_place, 0);
+    MUST(muster_start(m, &feed->desc, &feed->job, &problem));
+    CHECK(pthread_create(&opener, NULL, open_door_at_the_end, feed) == 0);
+    MUST(muster_job_wait(feed->job, &report, &problem));
+    CHECK(pthread_join(opener, NULL) == 0);
+    muster_job_destroy(feed->job);
+    CHECK_EQUAL(0, hung_devices);
+    CHECK_EQUAL(feed->items, report.delivered);
+    CHECK_EQUAL(2, straggler_runs);
+    CHECK_EQUAL(0, changed_under_it);
+    CHECK_EQUAL(0, feed->wrong);
     free(feed);
     MUST(muster_close(m, &problem));
 }
@@ -550,28 +612,16 @@ static muster_status check_late(void *user, const struct muster_result *result)
 static bool reads_while_hung(unsigned depth, uint64_t timeout_ns)
 {
     struct door door = DOOR_INIT;
-    struct muster_backend twin = backend_cpu;
-    const struct muster_backend *tables[] = { &twin };
-    struct muster_options options = MUSTER_OPTIONS_INIT;
+    struct muster_backend twin;
+    const struct muster_backend *table;
     struct muster_report report;
-    twin.name = "twin";
-    options.cpu_workers = 1;
-    options.backends = tables;
-    options.backend_count = 1;
-    options.devices = "cpu:0,twin:0";
-    struct muster *m = open_with(options);
-    struct feed *feed = make_feed(m, 4000, 8);
-    feed->desc.kernel = kernel_of(m, digest_at_door);
+    struct muster *m = open_twins(&twin, &table);
+    struct feed *feed = make_straggling(m, &door);
+    feed->items = feed->desc.items = 4000;
     feed->desc.sink = check_late;
-    feed->how.window = STRAGGLER_WINDOW;
-    feed->how.unit_items = 8;
     feed->how.depth = depth;
     feed->how.no_copies = 1;
     feed->how.timeout_ns = timeout_ns;
-    feed->door = &door;
-    atomic_store(&straggler_door, &door);
-    atomic_store(&straggler_runs, 0);
-    atomic_store(&changed_under_it, 0);
     pthread_t opener;
     CHECK(pthread_create(&opener, NULL, open_door_half_way, feed) == 0);
     muster_status status = run_feed(m, feed, &report);
@@ -839,6 +889,7 @@ int main(int argc, char **argv)
         TEST(a_lost_device_costs_a_run_from_the_ring),
         TEST(losing_every_device_leaves_a_prefix),
         TEST(what_a_straggler_reads_stays),
+        TEST(a_late_attempt_does_not_hold_the_source),
         TEST(what_a_hung_device_and_the_sink_read_stays),
         TEST(a_hung_device_does_not_hold_the_source),
         TEST(a_job_may_end_while_its_source_is_busy),

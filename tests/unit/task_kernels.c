@@ -447,7 +447,56 @@ static bool heard_all(struct heard *heard, unsigned count)
     return has;
 }
 
-/* Nobody waits with muster_wait: the lane's thread tells, and what follows is given by it. */
+/*
+ * Law 10: what others hold, streams or memory, is waited for and costs no try. More than there is at all
+ * is told, also if each array would fit, and closing does not wait.
+ */
+static void what_others_hold_is_waited_for(void)
+{
+    enum { ITEMS = 100 };
+    static char arrays[2][ITEMS][100 << 10];
+    struct muster_options options = MUSTER_OPTIONS_INIT;
+    options.sim = "[{\"items_per_s\": 1e8, \"memory\": \"16MiB\"}]";
+    options.streams_max = 1;
+    options.close_ns = 200 * MS;
+    struct muster *m = open_with(options);
+    muster_device device = find(m, "sim:0");
+    struct muster_kernel *kernel = kernel_of(m, do_nothing);
+    muster_stream stream = acquire(m, device);
+    muster_task task = submit(m, task_of(kernel, NULL, 0, "sim:0"));
+    CHECK_STATUS(MUSTER_E_TIMEOUT, muster_wait(m, &task, 1, 5 * MS, &problem));
+    MUST(muster_stream_release(m, stream, &problem));
+    CHECK_STATUS(MUSTER_OK, wait_one(m, task));
+    MUST(muster_close(m, &problem));
+
+    options.streams_max = 4 + 1;
+    m = open_with(options);
+    device = find(m, "sim:0");
+    kernel = kernel_of(m, do_nothing);
+    stream = acquire(m, device);
+    muster_block held;
+    MUST(muster_block_allocate(m, stream, 8 << 20, &held, &problem));
+    struct muster_arg args[] = { MUSTER_OUT(arrays[0]), MUSTER_OUT(arrays[1]) };
+    struct muster_task_desc desc = task_of(kernel, args, 1, "sim:0");
+    desc.items = ITEMS;
+    task = submit(m, desc);
+    CHECK_STATUS(MUSTER_E_TIMEOUT, muster_wait(m, &task, 1, 5 * MS, &problem));
+    MUST(muster_block_free(m, stream, held, &problem));
+    CHECK_STATUS(MUSTER_OK, wait_one(m, task));
+    desc.arg_count = 2;
+    CHECK_STATUS(MUSTER_E_TOO_LARGE, wait_one(m, submit(m, desc)));
+    MUST(muster_block_allocate(m, stream, 8 << 20, &held, &problem));
+    struct heard heard = HEARD_INIT;
+    desc.arg_count = 1;
+    desc.done = hear;
+    desc.user = &heard;
+    submit(m, desc);
+    MUST(muster_close(m, &problem));
+    CHECK_EQUAL(1, heard.count);
+    CHECK_STATUS(MUSTER_E_DEVICE_MEMORY, heard.last);
+}
+
+/* Nobody waits with muster_wait: what the lane's thread sees to end is told, and what follows is given. */
 static void an_end_is_heard_of_without_waiting(void)
 {
     struct muster *m = open_plain();
@@ -750,7 +799,11 @@ static void with_every_device_lost_each_task_fails(void)
 /* False: `large` was done before the others had a device, so that they need not be on the one that hangs. */
 static bool hang_beside(uint64_t large)
 {
-    struct muster *m = open_sim(SIM_TWO("{\"kind\": \"hang\", \"at_ms\": 0}"));
+    struct muster_options options = MUSTER_OPTIONS_INIT;
+    options.cpu_workers = 2;
+    options.sim = SIM_TWO("{\"kind\": \"hang\", \"at_ms\": 0}");
+    options.close_ns = 200 * MS;
+    struct muster *m = open_with(options);
     struct heard heard = HEARD_INIT;
     uint32_t number = 1;
     struct muster_arg array[] = { MUSTER_IN(&number) };
@@ -930,6 +983,138 @@ static void a_device_is_cut_between_tasks(void)
                  muster_device_slice(m, find(m, "cpu:0"), sizes, 2, slices, &problem));
     CHECK_STATUS(MUSTER_OK, wait_one(m, submit(m, task_of(kernel, NULL, 0, "cpu:0"))));
     MUST(muster_close(m, &problem));
+}
+
+/*
+ * A time-out gives up the attempt and no more. The device takes nothing until that has ended, and then
+ * works as before; the other slice of the same silicon never notices, nor does a task that has time.
+ */
+static void a_time_out_costs_one_attempt(void)
+{
+    struct muster *m = open_plain();
+    struct door door = DOOR_INIT, *at = &door;
+    struct muster_arg args[] = { MUSTER_VALUE(at) };
+    struct muster_kernel *kernel = kernel_of(m, do_nothing);
+    static uint32_t in[4] = { 1, 2, 3, 4 }, out[4];
+    struct muster_arg arrays[] = { MUSTER_IN(in), MUSTER_OUT(out) };
+    const uint32_t sizes[] = { 3, 5 };
+    muster_device slices[2];
+    MUST(muster_device_slice(m, find(m, "sim:0"), sizes, 2, slices, &problem));
+    CHECK_EQUAL(info_of(m, slices[0]).domain, info_of(m, slices[1]).domain);
+    struct muster_task_desc late = task_of(kernel_of(m, stand_at_door), args, 1, "sim:0/0");
+    late.timeout_ns = 30 * MS;
+    muster_task first = submit(m, late);
+    struct muster_task_desc patient = task_of(kernel_of(m, double_up), arrays, 2, "sim:0/0");
+    patient.items = 4;
+    muster_task second = submit(m, patient);
+    CHECK_STATUS(MUSTER_E_DEVICE_HUNG, wait_one(m, first));
+    CHECK_EQUAL(MUSTER_HEALTH_SUSPECT, load_of(m, slices[0]).health);
+    CHECK_EQUAL(MUSTER_HEALTH_OK, load_of(m, slices[1]).health);
+    struct muster_task_desc small = task_of(kernel, NULL, 0, "sim:0/0");
+    CHECK_STATUS(MUSTER_E_NO_DEVICE, muster_submit(m, &small, 1, NULL, &problem));
+    muster_stream stream;
+    CHECK_STATUS(MUSTER_E_DEVICE_HUNG, muster_stream_acquire(m, slices[0], 0, &stream, &problem));
+    CHECK_STATUS(MUSTER_OK, wait_one(m, submit(m, task_of(kernel, NULL, 0, "sim:0/1"))));
+    CHECK_STATUS(MUSTER_E_TIMEOUT, muster_wait(m, &second, 1, 1 * MS, &problem));
+    door_open(&door);
+    CHECK_STATUS(MUSTER_OK, wait_one(m, second));
+    CHECK_EQUAL(8, out[3]);
+    while (load_of(m, slices[0]).health != MUSTER_HEALTH_OK)
+        sched_yield();
+    struct muster_device_load load = load_of(m, slices[0]);
+    CHECK_EQUAL(0, load.queue_depth);
+    CHECK_EQUAL(1, load.failed);
+    CHECK_EQUAL(2, load.dispatched);
+    for (int i = 0; i < 2 * MANY; i++)
+        submit(m, small);
+    MUST(muster_wait(m, NULL, 0, LONG, &problem));
+    MUST(muster_close(m, &problem));
+}
+
+static void stand_and_hear(void *user, muster_task task, muster_status status)
+{
+    (void)task, (void)status;
+    door_pass(user);
+}
+
+/* A `done` that does not return holds a thread that runs tasks, and none that watches devices. */
+static void a_callback_that_does_not_return_stops_no_watching(void)
+{
+    struct muster_options options = MUSTER_OPTIONS_INIT;
+    options.cpu_workers = 1;
+    options.sim = SIM_PLAIN;
+    struct muster *m = open_with(options);
+    struct door callback = DOOR_INIT, late = DOOR_INIT, *at = &late;
+    struct muster_arg args[] = { MUSTER_VALUE(at) };
+    struct muster_task_desc told = task_of(kernel_of(m, do_nothing), NULL, 0, "sim:0");
+    told.done = stand_and_hear;
+    told.user = &callback;
+    muster_task first = submit(m, told);
+    door_wait_arrived(&callback, 1);
+    struct muster_task_desc hangs = task_of(kernel_of(m, stand_at_door), args, 1, "sim:0");
+    hangs.timeout_ns = 20 * MS;
+    CHECK_STATUS(MUSTER_E_DEVICE_HUNG, wait_one(m, submit(m, hangs)));
+    CHECK_STATUS(MUSTER_E_TIMEOUT, muster_wait(m, &first, 1, 1 * MS, &problem));
+    door_open(&callback);
+    CHECK_STATUS(MUSTER_OK, wait_one(m, first));
+    door_open(&late);
+    MUST(muster_close(m, &problem));
+}
+
+static muster_status do_nothing_on_host(void *user)
+{
+    (void)user;
+    return MUSTER_OK;
+}
+
+static uint64_t bytes_out(struct counting *counting)
+{
+    pthread_mutex_lock(&counting->mutex);
+    uint64_t bytes = counting->bytes;
+    pthread_mutex_unlock(&counting->mutex);
+    return bytes;
+}
+
+/*
+ * What is given up comes back, time and again, and the records of tasks with it: many rounds take no
+ * more memory than two, as records may come back a little after the device does.
+ */
+static void records_come_back_from_a_hung_device(void)
+{
+    enum { ROUNDS = 12 };
+    struct muster_options options = MUSTER_OPTIONS_INIT;
+    struct counting counting = COUNTING_INIT;
+    options.allocator = counting_allocator(&counting);
+    options.sim = SIM_PLAIN;
+    struct muster *m = open_with(options);
+    muster_device device = find(m, "sim:0");
+    struct muster_task_desc host = { .size = sizeof host, .fn = do_nothing_on_host };
+    CHECK_STATUS(MUSTER_OK, wait_one(m, submit(m, host)));
+    uint64_t before = bytes_out(&counting), first = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        struct door door = DOOR_INIT, *at = &door;
+        struct muster_arg args[] = { MUSTER_VALUE(at) };
+        struct muster_kernel *kernel = kernel_of(m, stand_at_door);
+        struct muster_task_desc late = task_of(kernel, args, 1, "sim:0");
+        late.timeout_ns = 10 * MS;
+        muster_task tasks[MANY];
+        struct muster_task_desc descs[MANY];
+        for (int i = 0; i < MANY; i++)
+            descs[i] = late;
+        MUST(muster_submit(m, descs, MANY, tasks, &problem));
+        for (int i = 0; i < MANY; i++)
+            CHECK_STATUS(MUSTER_E_DEVICE_HUNG, wait_one(m, tasks[i]));
+        /* Its user may let it go; the device has it until it is done. */
+        muster_kernel_destroy(kernel);
+        door_open(&door);
+        while (load_of(m, device).health != MUSTER_HEALTH_OK)
+            sched_yield();
+        if (round == 0)
+            first = bytes_out(&counting) - before;
+    }
+    CHECK(bytes_out(&counting) - before <= 2 * first);
+    MUST(muster_close(m, &problem));
+    CHECK_EQUAL(0, counting.bytes);
 }
 
 /* Closing. */
@@ -1293,6 +1478,7 @@ int main(int argc, char **argv)
         TEST(data_is_resident),
         TEST(data_stays_while_tasks_read_it),
         TEST(what_does_not_fit_now_waits),
+        TEST(what_others_hold_is_waited_for),
         TEST(no_items_no_launch),
         TEST(mistakes_are_told),
         TEST(nothing_eligible_is_refused_with_reasons),
@@ -1313,6 +1499,9 @@ int main(int argc, char **argv)
         TEST(a_hundred_thousand_in_a_bounded_table),
         TEST(many_producers_each_task_once),
         TEST(a_device_is_cut_between_tasks),
+        TEST(a_time_out_costs_one_attempt),
+        TEST(a_callback_that_does_not_return_stops_no_watching),
+        TEST(records_come_back_from_a_hung_device),
         TEST(closing_waits_for_what_runs),
         TEST(closing_runs_what_tasks_submit_meanwhile),
         TEST(closing_ends_jobs_that_tasks_start_meanwhile),

@@ -225,6 +225,32 @@ static void a_task_is_not_ready_before_it_is_released(void)
     CHECK_EQUAL(third, out[0]);
 }
 
+/* One that was set aside and taken in one step is never among those that are ready, and ends as others do. */
+static void a_new_task_is_taken_at_once(void)
+{
+    static max_align_t memory[16384];
+    struct tasks tasks;
+    uint32_t out[2];
+    CHECK(tasks_bytes(4, 4) <= sizeof memory);
+    tasks_init(&tasks, memory, 4, 4);
+    uint32_t first = tasks_add(&tasks), second = tasks_add(&tasks);
+    tasks_release_taken(&tasks, first);
+    CHECK_EQUAL(TASKS_TAKEN, tasks.entries[first].state);
+    CHECK_EQUAL(0, tasks_take_aside(&tasks, 2, out));
+    CHECK(tasks_follow(&tasks, second, first));
+    tasks_release(&tasks, second);
+    CHECK_EQUAL(0, tasks_take(&tasks, 2, out));
+    CHECK(!tasks_check(&tasks));
+    tasks_put_back(&tasks, first);
+    CHECK_EQUAL(1, tasks_take_aside(&tasks, 2, out));
+    CHECK_EQUAL(first, out[0]);
+    tasks_end(&tasks, first, MUSTER_OK);
+    CHECK_EQUAL(1, tasks_take(&tasks, 2, out));
+    tasks_end(&tasks, second, MUSTER_OK);
+    CHECK_EQUAL(0, tasks.open_count);
+    CHECK(!tasks_check(&tasks));
+}
+
 static void handles_are_told_apart(void)
 {
     model_init(CAPACITY, EDGES_MAX);
@@ -275,6 +301,7 @@ int main(int argc, char **argv)
 {
     static const struct test tests[] = { TEST(it_does_what_the_model_does),
                                          TEST(a_task_is_not_ready_before_it_is_released),
+                                         TEST(a_new_task_is_taken_at_once),
                                          TEST(handles_are_told_apart),
                                          TEST(a_refused_call_forgets_no_more) };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);

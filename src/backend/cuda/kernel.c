@@ -342,7 +342,7 @@ muster_status cuda_launch(void *state, void *kernel_state,
         size_t together = 0;
         if (kernel->batch && count - done > 1)
             together = launch_batch(queue, kernel, launches + done, count - done, &result);
-        if (together == 0)
+        if (together == 0 && count - done > 1)
             together = cuda_graph_launch(queue, kernel, launches + done, count - done, &result);
         if (together == 0) {
             result = cuda_launch_one(queue, kernel, &launches[done]);

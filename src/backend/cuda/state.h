@@ -188,8 +188,8 @@ muster_status cuda_enter(struct cuda_scope *scope, struct cuda_domain *domain,
 muster_status cuda_leave(struct cuda_scope *scope, cuda_result result, const char *what,
                          struct muster_error *err);
 /* The status of an answer; marks the domain if its context is gone. */
-muster_status cuda_fail(struct cuda_domain *domain, cuda_result result, const char *what,
-                        struct muster_error *err);
+__attribute__((cold)) muster_status cuda_fail(struct cuda_domain *domain, cuda_result result,
+                                              const char *what, struct muster_error *err);
 muster_status cuda_check(struct cuda_domain *domain, struct muster_error *err);
 
 /* domain.c */

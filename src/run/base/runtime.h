@@ -169,12 +169,18 @@ static inline bool run_is_over(muster_status status)
 void run_log(const struct muster *m, enum muster_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-muster_status run_no_memory(struct muster_error *err, const char *what);
-muster_status run_bad_argument(struct muster_error *err, const char *function, const char *what);
+/*
+ * What is said on failure is cold, so that compilers keep the code that leads to it away from the rest: a
+ * task's way to its device is short enough for that to show.
+ */
+#define RUN_COLD __attribute__((cold))
+RUN_COLD muster_status run_no_memory(struct muster_error *err, const char *what);
+RUN_COLD muster_status run_bad_argument(struct muster_error *err, const char *function,
+                                        const char *what);
 /* MUSTER_E_FORKED. */
-muster_status run_say_forked(struct muster_error *err);
+RUN_COLD muster_status run_say_forked(struct muster_error *err);
 /* MUSTER_E_ORDER: the call could only wait for the user code that makes it. */
-muster_status run_say_stuck(struct muster_error *err, const char *function);
+RUN_COLD muster_status run_say_stuck(struct muster_error *err, const char *function);
 /* Is `name` one of a list's entries, which are separated by commas? */
 bool run_list_names(const char *list, const char *name);
 

@@ -278,6 +278,9 @@ muster_status device_check_locked(const struct run_device *device, struct muster
     else if (device->stuck_calls > 0)
         status = muster_error_fill(err, MUSTER_E_DEVICE_HUNG, 0, "go on with other devices",
                                    "a call of the driver of %s does not return", device->info.id);
+    else if (device->overdue > 0)
+        status = muster_error_fill(err, MUSTER_E_DEVICE_HUNG, 0, "go on with other devices",
+                                   "%s has not finished work that was given up", device->info.id);
     if (status != MUSTER_OK)
         run_error_device(err, device);
     return status;
@@ -320,8 +323,10 @@ muster_status device_note_locked(struct run_device *device, muster_status status
     run_error_device(err, device);
     if (status == MUSTER_E_TIMEOUT && device->health == MUSTER_HEALTH_OK)
         device->health = MUSTER_HEALTH_SUSPECT;
-    if (muster_status_discards(status) != MUSTER_DISCARD_DEVICE ||
-        device->health == MUSTER_HEALTH_LOST)
+    /* A hang ends when the device answers, unless its work cannot be followed any more. */
+    bool is_loss = muster_status_discards(status) == MUSTER_DISCARD_DEVICE &&
+                   (status != MUSTER_E_DEVICE_HUNG || device->is_hung || device->has_hung_slice);
+    if (!is_loss || device->health == MUSTER_HEALTH_LOST)
         return status;
     device->health = MUSTER_HEALTH_LOST;
     trace_device_locked(device, MUSTER_TRACE_DEVICE_LOST, 0, 0);
@@ -511,6 +516,12 @@ muster_status muster_device_info(struct muster *m, muster_device handle,
     return status;
 }
 
+static enum muster_health health_of_locked(const struct run_device *device)
+{
+    bool is_hung = device->stuck_calls > 0 || device->overdue > 0;
+    return device->health == MUSTER_HEALTH_OK && is_hung ? MUSTER_HEALTH_SUSPECT : device->health;
+}
+
 void device_load_locked(const struct run_device *device, struct muster_device_load *load)
 {
     *load = (struct muster_device_load){ .size = sizeof *load,
@@ -528,7 +539,7 @@ void device_load_locked(const struct run_device *device, struct muster_device_lo
                                          .failed = device->failed,
                                          .items_per_s = device->items.per_s,
                                          .bytes_per_s = device->bytes.per_s,
-                                         .health = device->health,
+                                         .health = health_of_locked(device),
                                          .utilisation = device->sample.utilisation,
                                          .temperature_c = device->sample.temperature_c,
                                          .sampled_ns = device->sampled_ns };

@@ -43,6 +43,8 @@ struct run_device {
     bool is_hung; /* what it does cannot be waited for: its memory is left alone */
     /* Calls of its driver that do not return. Until they do it is asked and given nothing more. */
     uint32_t stuck_calls;
+    /* Attempts that were given up and have not ended. Until they have it is given nothing more. */
+    uint32_t overdue;
     bool had_its_time; /* jobs have waited for it in vain already: closing does not once more */
     uint32_t pins;     /* calls under way that hold no stream */
     struct budget budget;

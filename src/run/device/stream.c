@@ -176,24 +176,36 @@ static muster_status check_priority(const struct run_device *device, int32_t pri
     return status;
 }
 
-/* A slot being opened, or NULL and a capacity status. The device is pinned. */
-static muster_status claim(struct run_device *device, int32_t priority, struct run_stream **out,
-                           struct muster_error *err)
+/* Claims so many slots in one step, or none: two who want several never hold a part each. */
+static muster_status claim_all(struct run_device *device, int32_t priority, uint32_t count,
+                               struct run_stream **out, struct muster_error *err)
 {
     struct muster *m = device->m;
+    uint32_t claimed = 0;
+    enum slot_state before[STREAMS_MAX_LIMIT];
+    INVARIANT(count <= STREAMS_MAX_LIMIT);
     run_lock(m);
-    struct run_stream *stream = claim_locked(device, priority);
-    if (!stream)
-        stream = claim_other_locked(device);
+    for (; claimed < count; claimed++) {
+        struct run_stream *stream = claim_locked(device, priority);
+        if (!stream)
+            stream = claim_other_locked(device);
+        if (!stream)
+            break;
+        before[claimed] = stream->state ? SLOT_RELEASED : SLOT_EMPTY;
+        out[claimed] = stream;
+    }
     uint32_t acquired = device->streams_acquired;
+    if (claimed < count)
+        for (uint32_t i = 0; i < claimed; i++)
+            out[i]->slot = before[i];
     run_unlock(m);
-    *out = stream;
-    if (stream)
+    if (claimed == count)
         return MUSTER_OK;
+    uint32_t most = device->stream_count - 1;
     muster_status status = muster_error_fill(
         err, MUSTER_E_CAPACITY, 0, "release a stream, or open with more streams_max",
         "%s has %u streams at most: %u are out, %u still finish earlier work", device->info.id,
-        device->stream_count - 1, acquired, device->stream_count - 1 - acquired);
+        most, acquired, most > acquired + claimed ? most - acquired - claimed : 0);
     run_error_device(err, device);
     return status;
 }
@@ -207,11 +219,40 @@ static bool is_sound(struct run_stream *stream)
     return stream->device->backend->table.stream_query(stream->state, NULL) == MUSTER_OK;
 }
 
+muster_status streams_acquire(struct run_device *device, int32_t priority, uint32_t count,
+                              muster_stream *out, struct muster_error *err)
+{
+    struct muster *m = device->m;
+    struct run_stream *streams[STREAMS_MAX_LIMIT];
+    flights_retire_all(device);
+    muster_status status = check_priority(device, priority, err);
+    if (status == MUSTER_OK)
+        status = claim_all(device, priority, count, streams, err);
+    if (status != MUSTER_OK)
+        return status;
+    for (uint32_t i = 0; i < count && status == MUSTER_OK; i++) {
+        if (streams[i]->state && (streams[i]->priority != priority || !is_sound(streams[i])))
+            close_driver_stream(streams[i]);
+        if (!streams[i]->state)
+            status = open_driver_stream(streams[i], priority, false, err);
+    }
+    run_lock(m);
+    for (uint32_t i = 0; i < count; i++) {
+        streams[i]->slot = status == MUSTER_OK         ? SLOT_ACQUIRED
+                           : streams[i]->state != NULL ? SLOT_RELEASED
+                                                       : SLOT_EMPTY;
+        if (status == MUSTER_OK)
+            out[i] = handle_of(streams[i]);
+    }
+    device->streams_acquired += status == MUSTER_OK ? count : 0;
+    run_unlock(m);
+    return status;
+}
+
 muster_status muster_stream_acquire(struct muster *m, muster_device handle, int32_t priority,
                                     muster_stream *out, struct muster_error *err)
 {
     struct run_device *device;
-    struct run_stream *stream;
     if (!m || !out)
         return run_bad_argument(err, "muster_stream_acquire", "an argument is NULL");
     if (run_is_forked(m))
@@ -219,26 +260,7 @@ muster_status muster_stream_acquire(struct muster *m, muster_device handle, int3
     muster_status status = device_pin(m, handle, &device, err);
     if (status != MUSTER_OK)
         return status;
-    flights_retire_all(device);
-    status = check_priority(device, priority, err);
-    if (status == MUSTER_OK)
-        status = claim(device, priority, &stream, err);
-    if (status != MUSTER_OK)
-        goto done;
-    if (stream->state && (stream->priority != priority || !is_sound(stream)))
-        close_driver_stream(stream);
-    if (!stream->state)
-        status = open_driver_stream(stream, priority, false, err);
-    run_lock(m);
-    if (status == MUSTER_OK) {
-        stream->slot = SLOT_ACQUIRED;
-        device->streams_acquired++;
-        *out = handle_of(stream);
-    } else {
-        stream->slot = SLOT_EMPTY;
-    }
-    run_unlock(m);
-done:
+    status = streams_acquire(device, priority, 1, out, err);
     device_unpin(device);
     return status;
 }

@@ -80,6 +80,12 @@ muster_status stream_pin_to_finish(struct muster *m, muster_stream handle, struc
                                    struct muster_error *err);
 void stream_unpin_locked(struct run_stream *stream);
 /*
+ * So many streams of a device that is pinned, all in one step, or none: MUSTER_E_CAPACITY if the pool
+ * has fewer now.
+ */
+muster_status streams_acquire(struct run_device *device, int32_t priority, uint32_t count,
+                              muster_stream *out, struct muster_error *err);
+/*
  * Puts another stream of the driver in the place of one that failed, under the same handle: a pool
  * that is full has no second one to give. The stream is pinned and nobody else uses it. On failure,
  * also if it still has work to do, all stays as it was.

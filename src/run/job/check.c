@@ -109,6 +109,9 @@ static muster_status check_fields(const struct muster_job_desc *desc, struct mus
     if (options->depth > DEPTH_MAX)
         return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, NULL, "depth is %u; at most %d",
                                  options->depth, DEPTH_MAX);
+    if (desc->source_calls > SOURCE_CALLS_MAX)
+        return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, NULL, "source_calls is %u; at most %u",
+                                 desc->source_calls, SOURCE_CALLS_MAX);
     uint64_t multiple = options->unit_multiple;
     if (multiple > 1 && (desc->pipeline || desc->each_status))
         return run_bad_argument(err, "a job",

@@ -9,8 +9,10 @@
 /* All have left. */
 static void join_threads(struct muster_job *job)
 {
+    struct job_thread *thread;
     platform_thread_join(&job->conductor.thread);
-    platform_thread_join(&job->source.thread.thread);
+    for (uint32_t i = 0; (thread = source_thread(job, i)); i++)
+        platform_thread_join(&thread->thread);
     for (uint32_t i = 0; job->lanes && i < job->lane_count; i++)
         platform_thread_join(&job->lanes[i].thread.thread);
     workers_free(job->work.workers);
@@ -20,8 +22,10 @@ static void join_threads(struct muster_job *job)
 /* Those that have not come back end by themselves, if ever. Called with the lock. */
 static void detach_threads_locked(struct muster_job *job)
 {
+    struct job_thread *thread;
     platform_thread_detach(&job->conductor.thread);
-    platform_thread_detach(&job->source.thread.thread);
+    for (uint32_t i = 0; (thread = source_thread(job, i)); i++)
+        platform_thread_detach(&thread->thread);
     for (uint32_t i = 0; i < job->lane_count; i++)
         platform_thread_detach(&job->lanes[i].thread.thread);
     workers_detach(job->work.workers);
@@ -29,7 +33,7 @@ static void detach_threads_locked(struct muster_job *job)
 
 static bool has_given_up_locked(const struct muster_job *job)
 {
-    bool has = thread_is_given_up(&job->conductor) || thread_is_given_up(&job->source.thread);
+    bool has = thread_is_given_up(&job->conductor) || source_has_thread(job, thread_is_given_up);
     for (uint32_t i = 0; i < job->lane_count; i++)
         has = has || thread_is_given_up(&job->lanes[i].thread);
     return has;
@@ -125,7 +129,7 @@ static bool is_busy_locked(const struct job_thread *thread)
 
 static bool has_busy_threads_locked(const struct muster_job *job)
 {
-    bool has = is_busy_locked(&job->conductor) || is_busy_locked(&job->source.thread);
+    bool has = is_busy_locked(&job->conductor) || source_has_thread(job, is_busy_locked);
     for (uint32_t i = 0; i < job->lane_count; i++)
         has = has || is_busy_locked(&job->lanes[i].thread);
     return has;

@@ -155,7 +155,7 @@ static bool deliver_next_locked(struct muster_job *job)
     /*
      * Undelivered items stay in the ring. It may be left for another meanwhile, and that is not left
      * for this one again before the unit is delivered: all that is read from there lies at or after
-     * the oldest undelivered item, and a ring is left to what a hung device reads before that.
+     * the oldest undelivered item, and a ring is left to attempts that read items before that.
      */
     const char *supplied =
         source->ring && !job->pipeline ? source->ring + source_offset(source, range.begin) : NULL;

@@ -26,10 +26,11 @@ static void add_missing(char *text, const char *format, ...)
     va_end(arguments);
 }
 
-/*
- * What the job's end waits for, or has given up: devices, drivers' calls, the user's code. False if
- * there is nothing. `device` is the first of the devices, or NULL.
- */
+static bool is_inside(const struct job_thread *thread)
+{
+    return thread->state == THREAD_INSIDE;
+}
+
 bool job_name_missing_locked(const struct muster_job *job, char *text, struct run_device **device)
 {
     text[0] = 0;
@@ -49,7 +50,7 @@ bool job_name_missing_locked(const struct muster_job *job, char *text, struct ru
         else
             add_missing(text, "the driver of %s", id);
     }
-    if (job->source.thread.state == THREAD_INSIDE)
+    if (source_has_thread(job, is_inside))
         add_missing(text, "the source");
     if (job->conductor.state == THREAD_INSIDE &&
         atomic_load_explicit(&job->conductor.is_away, memory_order_relaxed))
@@ -179,7 +180,10 @@ static bool is_awaited_locked(struct job_thread *thread, bool has_work, bool had
 static bool are_awaited_locked(struct muster_job *job)
 {
     bool had_time = platform_clock_ns() >= job->give_up_ns;
-    bool are_awaited = is_awaited_locked(&job->source.thread, false, had_time);
+    bool are_awaited = false;
+    struct job_thread *thread;
+    for (uint32_t i = 0; (thread = source_thread(job, i)); i++)
+        are_awaited = is_awaited_locked(thread, false, had_time) || are_awaited;
     for (uint32_t i = 0; i < job->lane_count; i++) {
         struct run_lane *lane = &job->lanes[i];
         struct job_lane_report report;

@@ -19,6 +19,8 @@
  * Of a file, one call of a source reads no more, so that devices have work while the rest is read.
  */
 #define SOURCE_BYTES ((size_t)64 << 20)
+/* Calls at once, each of which waits for a part of the ring that has the size of a request or two. */
+#define SOURCE_CALLS 8u
 
 struct muster_file {
     struct muster *m;
@@ -167,28 +169,61 @@ static int64_t end_within_item(struct muster_file *file, char *to, size_t got)
     return (int64_t)(got / file->item_bytes);
 }
 
-int64_t muster_file_source(void *user, uint64_t begin, uint64_t items, void *to, size_t bytes)
+/* What a job's items are read with; MUSTER_OK: they are the file's. */
+static muster_status check_source(struct muster_file *file, uint64_t items, size_t bytes)
 {
-    struct muster_file *file = user;
     struct muster_error problem;
-    size_t got, wanted = bytes;
-    (void)begin;
     muster_status status = check_file(file, false, "muster_file_source", &problem);
     if (status != MUSTER_OK)
         return status;
-    if (file->item_bytes == 0 || items == 0 || bytes / items != file->item_bytes) {
-        run_bad_argument(&problem, "muster_file_source",
-                         "the file's item_bytes is not what the job's items have");
-        return io_fail(file->io, &problem, NULL);
-    }
+    if (file->item_bytes > 0 && items > 0 && bytes / items == file->item_bytes)
+        return MUSTER_OK;
+    run_bad_argument(&problem, "muster_file_source",
+                     "the file's item_bytes is not what the job's items have");
+    return io_fail(file->io, &problem, NULL);
+}
+
+/* The bytes that were read, in items. */
+static int64_t count_items(struct muster_file *file, char *to, size_t got)
+{
+    return got % file->item_bytes > 0 ? end_within_item(file, to, got)
+                                      : (int64_t)(got / file->item_bytes);
+}
+
+int64_t muster_file_source(void *user, uint64_t begin, uint64_t items, void *to, size_t bytes)
+{
+    struct muster_file *file = user;
+    size_t got, wanted = bytes;
+    (void)begin;
+    muster_status status = check_source(file, items, bytes);
+    if (status != MUSTER_OK)
+        return status;
     if (wanted > SOURCE_BYTES && !io_is_stream(file->io))
         wanted = SOURCE_BYTES < file->item_bytes ? file->item_bytes
                                                  : SOURCE_BYTES - SOURCE_BYTES % file->item_bytes;
     status = io_read(file->io, to, wanted, file->item_bytes, &got, NULL);
-    if (status != MUSTER_OK)
-        return status;
-    return got % file->item_bytes > 0 ? end_within_item(file, to, got)
-                                      : (int64_t)(got / file->item_bytes);
+    return status == MUSTER_OK ? count_items(file, to, got) : status;
+}
+
+uint32_t file_source_calls(struct muster_file *file, uint32_t asked, uint64_t *offset)
+{
+    if (file->is_write || io_is_stream(file->io))
+        return 1;
+    *offset = io_position(file->io);
+    return asked > 0 ? asked : SOURCE_CALLS;
+}
+
+int64_t file_source_at(const struct run_source *source, uint64_t begin, uint64_t items, void *to,
+                       size_t bytes)
+{
+    struct muster_file *file = source->file;
+    const struct io_span ring = { source->ring, 2 * source->ring_bytes };
+    uint64_t offset = source->file_offset + begin * source->item_bytes;
+    size_t got;
+    muster_status status = check_source(file, items, bytes);
+    if (status == MUSTER_OK)
+        status = io_read_part(file->io, offset, to, bytes, ring, &got, NULL);
+    return status == MUSTER_OK ? count_items(file, to, got) : status;
 }
 
 muster_status muster_file_read(struct muster_file *file, void *to, size_t bytes, size_t *got,

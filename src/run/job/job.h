@@ -20,21 +20,46 @@
 /* A device that hangs may go on reading at any time: what it reads from is left alone from then on. */
 #define RINGS_MAX 8
 
+#define SOURCE_CALLS_MAX 64u
+
+/* A thread that calls a job's source. All but its thread's atomics is guarded by the lock. */
+struct source_caller {
+    struct job_thread thread;
+    struct muster_job *job;
+    uint64_t at, end; /* the items it still has to ask for; empty: it has none */
+};
+
 /*
  * Items that a job's source has supplied, in a ring of bytes: item i lies at i x item size, modulo the
  * ring's. They stay until no attempt needs them any more.
  */
 struct run_source {
-    struct job_thread thread;
-    struct platform_condition changed; /* there may be room */
-    char *rings[RINGS_MAX]; /* owns: the one that is filled, and those left to hung devices */
+    struct platform_condition changed; /* there may be room, or something to hand in */
+    struct source_caller *callers; /* owns: one for each call at a time */
+    uint32_t caller_count;
+    struct muster_file *file; /* NULL: the user's own function; else read at any place */
+    uint64_t file_offset;     /* where its first item lies */
+    char *rings[RINGS_MAX];   /* owns: the one that is filled, and those left to hung devices */
     uint32_t ring_count;
     char *ring;        /* the one that is filled; NULL: the job has no source */
     size_t ring_bytes; /* of each; a multiple of the page */
     size_t item_bytes;
-    uint64_t capacity; /* items that may be claimed at a time; 0: the job has no source */
+    uint64_t capacity; /* items that are asked for and not delivered; 0: the job has no source */
+    uint64_t piece;    /* items that are asked for in one call */
     uint64_t halo;     /* items around a unit that may be read too */
     uint64_t room; /* items the ring holds: beside those the halo behind, ahead, and past the end */
+    /* With the lock, as what follows. Items before `asked` are there or are a caller's. */
+    uint64_t asked, arrived;
+    uint64_t ends_at;      /* the first item instead of which something else was answered */
+    int64_t answer;        /* what that was */
+    uint64_t answer_items; /* and how many items had been asked for */
+    bool is_concluded;     /* the core knows of the end or of the failure */
+    bool is_moving;        /* items are being copied to another ring */
+    uint64_t leave_ns;     /* when the ring is left to attempts that have lost; UINT64_MAX: not */
+    /* Of the callers that wait for room one waits for the job's changes, the others for their turn. */
+    bool has_first;
+    struct platform_condition turn;
+    bool has_turn;
 };
 
 struct kernel_plan;
@@ -256,11 +281,26 @@ void kept_free(struct muster_job *job);
 /* The size of the ring, once the core's options are known. */
 void source_plan(struct muster_job *job);
 muster_status source_set_up(struct muster_job *job, struct muster_error *err);
-/* Starts the thread, if there is a source. */
+/* Starts the threads, if there is a source. */
 muster_status source_start(struct muster_job *job, struct muster_error *err);
+/* The thread of a call, counted from 0; NULL past the last. */
+struct job_thread *source_thread(const struct muster_job *job, uint32_t index);
+/* Whether that is so of any of them. */
+bool source_has_thread(const struct muster_job *job,
+                       bool (*is_so)(const struct job_thread *thread));
 void source_free(struct muster_job *job);
 /* Where in the ring an item lies, with the halo before it; the ring goes on for a second round. */
 size_t source_offset(const struct run_source *source, uint64_t item);
+
+/* file.c */
+/*
+ * How many calls at once a job's source takes if that is the file: `asked`, or as many as suit it for
+ * 0; 1 of a pipe. More than 1: file_source_at is to be called, with item 0 at `*offset`.
+ */
+uint32_t file_source_calls(struct muster_file *file, uint32_t asked, uint64_t *offset);
+/* As a job's source, of items anywhere in the source's file. Any number of threads at once. */
+int64_t file_source_at(const struct run_source *source, uint64_t begin, uint64_t items, void *to,
+                       size_t bytes);
 
 /* kernel_job.c: what a job with a kernel and arguments compiles to. */
 #define JOB_DEPTH_DEFAULT 2

@@ -522,6 +522,11 @@ _Static_assert(sizeof((struct muster_kernel_parameter *)0)->name == KERNEL_NAME_
                    sizeof((struct muster_kernel_parameter *)0)->type == KERNEL_TYPE_BYTES,
                "what is known of a parameter fits");
 
+bool kernel_knows_arguments(const struct muster_kernel *kernel)
+{
+    return kernel->entry != NULL;
+}
+
 muster_status kernel_check_arguments(const struct muster_kernel *kernel,
                                      const struct kernel_argument *args, size_t count,
                                      struct muster_error *err)

@@ -23,6 +23,8 @@ muster_status kernel_explain_no_form(const struct muster_kernel *kernel,
                                      const struct run_device *device, struct muster_error *err);
 /* Builds it for the device before it is first needed there; how that went is told by the launch. */
 void kernel_prepare(struct muster_kernel *kernel, struct run_device *device);
+/* Whether it is known what the kernel takes. */
+bool kernel_knows_arguments(const struct muster_kernel *kernel);
 /* One argument as the caller gives it: a block, or a value of so many bytes. */
 struct kernel_argument {
     bool is_block;

@@ -4,6 +4,7 @@
  */
 #include "base/allocator.h"
 #include "base/invariant.h"
+#include "run/lane/load.h"
 #include "run/task/task_pool.h"
 
 #include <stdio.h>
@@ -74,12 +75,31 @@ bool kernel_tasks_take_locked(struct task_pool *pool, uint32_t count, struct ker
 void kernel_task_give_locked(struct task_pool *pool, struct kernel_task *task)
 {
     if (task->is_spoilt) {
+        task->is_left = true;
         pool->kernel_task_count--;
         return;
     }
     task->next = pool->spare;
     pool->spare = task;
     pool->spare_count++;
+}
+
+void kernel_tasks_return(struct task_pool *pool, struct kernel_task *chain)
+{
+    while (chain) {
+        struct kernel_task *task = chain;
+        chain = task->also_next;
+        kernel_let_go(task->kernel);
+        platform_mutex_lock(&pool->lock);
+        task->is_spoilt = false;
+        /* Else it is still the task's, and comes back with that. */
+        if (task->is_left) {
+            task->is_left = false;
+            pool->kernel_task_count++;
+            kernel_task_give_locked(pool, task);
+        }
+        platform_mutex_unlock(&pool->lock);
+    }
 }
 
 struct kernel_task *kernel_task_renew_locked(struct task_pool *pool, const struct kernel_task *task)
@@ -92,10 +112,10 @@ struct kernel_task *kernel_task_renew_locked(struct task_pool *pool, const struc
     /* All but the result, which may be written at this moment. */
     const size_t from = offsetof(struct kernel_task, next);
     memcpy((char *)fresh + from, (const char *)task + from, sizeof *task - from);
-    fresh->is_spoilt = false;
+    fresh->is_spoilt = fresh->is_left = false;
     INVARIANT(!task->has_arrays);
     for (uint32_t i = 0; i < fresh->arg_count; i++)
-        if (fresh->given[i].kind == MUSTER_ARG_VALUE)
+        if (fresh->kinds[i] == MUSTER_ARG_VALUE)
             fresh->args[i].value =
                 fresh->values + ((const unsigned char *)task->args[i].value - task->values);
     return fresh;
@@ -119,7 +139,13 @@ static muster_status read_value(struct kernel_task *task, uint32_t i, const stru
         return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, "put large arguments into data",
                                  "the values of a task's arguments have more than %d bytes",
                                  MUSTER_ARG_BYTES_MAX);
-    memcpy(task->values + at, arg->in, arg->bytes);
+    /* Most are as long as a register, and copied without a call. */
+    if (arg->bytes == sizeof(uint64_t))
+        memcpy(task->values + at, arg->in, sizeof(uint64_t));
+    else if (arg->bytes == sizeof(uint32_t))
+        memcpy(task->values + at, arg->in, sizeof(uint32_t));
+    else
+        memcpy(task->values + at, arg->in, arg->bytes);
     task->args[i] = (struct muster_launch_arg){ .value = task->values + at, .bytes = arg->bytes };
     *filled = at + arg->bytes;
     return MUSTER_OK;
@@ -144,7 +170,7 @@ static muster_status read_array(struct kernel_task *task, uint32_t i, const stru
     task->has_arrays = true;
     task->has_output |= is_written;
     task->has_update |= arg->kind == MUSTER_ARG_INOUT;
-    if (__builtin_add_overflow(task->hints.bytes, bytes, &task->hints.bytes))
+    if (!task->is_plain && __builtin_add_overflow(task->hints.bytes, bytes, &task->hints.bytes))
         task->hints.bytes = UINT64_MAX;
     return MUSTER_OK;
 }
@@ -153,6 +179,8 @@ static muster_status read_array(struct kernel_task *task, uint32_t i, const stru
 static muster_status check_args(const struct kernel_task *task, struct muster_error *err)
 {
     struct kernel_argument args[MUSTER_ARGS_MAX];
+    if (!kernel_knows_arguments(task->kernel))
+        return MUSTER_OK;
     for (uint32_t i = 0; i < task->arg_count; i++)
         args[i] = (struct kernel_argument){ task->args[i].bytes == 0, task->args[i].bytes };
     return kernel_check_arguments(task->kernel, args, task->arg_count, err);
@@ -172,18 +200,15 @@ static muster_status read_data(struct muster *m, struct kernel_task *task, uint3
 }
 
 static muster_status read_args(struct muster *m, struct kernel_task *task,
-                               const struct muster_task_desc *desc, struct muster_error *err)
+                               const struct muster_arg *args, struct muster_error *err)
 {
     static const uint64_t first = 0;
-    struct muster_arg copies[MUSTER_ARGS_MAX];
-    muster_status status;
-    const struct muster_arg *args =
-        layout_read_all(LAYOUT(muster_arg), desc->args, task->arg_count, copies, &status, err);
+    muster_status status = MUSTER_OK;
     size_t filled = 0;
     for (uint32_t i = 0; i < task->arg_count && status == MUSTER_OK; i++) {
         const struct muster_arg *arg = &args[i];
         /* The rest of a value is read here and now. */
-        task->given[i].kind = arg->kind;
+        task->kinds[i] = (uint8_t)arg->kind;
         if (arg->kind != MUSTER_ARG_VALUE)
             task->given[i] = *arg;
         switch (arg->kind) {
@@ -206,6 +231,17 @@ static muster_status read_args(struct muster *m, struct kernel_task *task,
         }
     }
     return status == MUSTER_OK ? check_args(task, err) : status;
+}
+
+/* Arguments that may be of another version of the struct are read into copies first. */
+static muster_status read_any_args(struct muster *m, struct kernel_task *task,
+                                   const struct muster_task_desc *desc, struct muster_error *err)
+{
+    struct muster_arg copies[MUSTER_ARGS_MAX];
+    muster_status status;
+    const struct muster_arg *args =
+        layout_read_all(LAYOUT(muster_arg), desc->args, task->arg_count, copies, &status, err);
+    return status == MUSTER_OK ? read_args(m, task, args, err) : status;
 }
 
 /* Where it may run. */
@@ -249,6 +285,7 @@ static muster_status find_devices(struct task_pool *pool, struct kernel_task *ta
     uint32_t allowed_count = 0;
     task->allowed = (struct device_set){ { 0 } };
     task->only = PLACEMENT_NONE;
+    task->is_plain = false;
     run_lock(m);
     for (uint32_t i = 0; i < count_devices_locked(m); i++) {
         bool is_named = !hints.devices || named[i / 64] >> (i % 64) & 1;
@@ -286,8 +323,11 @@ bool kernel_task_is_known(const struct task_pool *pool, const struct muster_task
 
 static void use_known(struct kernel_task *task, const struct kernel_devices *known)
 {
-    task->allowed = known->allowed;
     task->only = known->only;
+    task->is_plain = known->only != PLACEMENT_NONE;
+    if (task->is_plain)
+        return;
+    task->allowed = known->allowed;
     task->hints = (struct placement_hints){ .backends = UINT32_MAX };
 }
 
@@ -324,7 +364,7 @@ muster_status kernel_task_fill(struct task_pool *pool, struct kernel_task *task,
     task->kernel = desc->kernel;
     task->items = desc->items;
     task->timeout_ns = desc->timeout_ns > 0 ? desc->timeout_ns : UINT64_MAX;
-    task->refused = task->avoided = (struct device_set){ { 0 } };
+    task->has_marks = false;
     task->status = MUSTER_OK;
     task->tries = 0;
     task->arg_count = (uint32_t)desc->arg_count;
@@ -338,9 +378,10 @@ muster_status kernel_task_fill(struct task_pool *pool, struct kernel_task *task,
                              : find_known(pool, task, desc, known, err);
     if (status != MUSTER_OK)
         return status;
-    if (task->hints.items == 0)
+    if (!task->is_plain && task->hints.items == 0)
         task->hints.items = desc->items;
-    return read_args(pool->m, task, desc, err);
+    return is_known ? read_args(pool->m, task, desc->args, err)
+                    : read_any_args(pool->m, task, desc, err);
 }
 
 /* Placing. */
@@ -349,32 +390,43 @@ muster_status kernel_task_fill(struct task_pool *pool, struct kernel_task *task,
 static uint32_t choose_only_locked(const struct muster *m, const struct kernel_task *task)
 {
     uint32_t only = task->only;
-    bool has_refused = task->refused.words[only / 64] >> (only % 64) & 1;
-    return !has_refused &&
-                   placement_refusal(&m->views[only], only, &task->hints) == MUSTER_REFUSED_NOT
-               ? only
-               : PLACEMENT_NONE;
+    bool has_refused = task->has_marks && (task->refused.words[only / 64] >> (only % 64) & 1);
+    bool is_fit = task->is_plain ? m->views[only].is_usable
+                                 : placement_refusal(&m->views[only], only, &task->hints) ==
+                                       MUSTER_REFUSED_NOT;
+    return !has_refused && is_fit ? only : PLACEMENT_NONE;
 }
 
-static uint32_t choose_among_locked(struct muster *m, const struct kernel_task *task,
-                                    bool may_avoid)
+/* Where it may run, all but where it was refused, and `but`. */
+static uint32_t choose_among_locked(const struct muster *m, const struct kernel_task *task,
+                                    bool may_avoid, uint32_t but)
 {
-    struct device_set set;
-    for (uint32_t i = 0; i < TASK_DEVICE_WORDS; i++)
-        set.words[i] = task->allowed.words[i] & ~task->refused.words[i] &
-                       ~(may_avoid ? task->avoided.words[i] : 0);
+    struct device_set set = task->allowed;
     struct placement_hints hints = task->hints;
+    uint32_t turn = 0; /* not taken here */
+    for (uint32_t i = 0; task->has_marks && i < TASK_DEVICE_WORDS; i++)
+        set.words[i] &= ~task->refused.words[i] & ~(may_avoid ? task->avoided.words[i] : 0);
+    if (but != PLACEMENT_NONE)
+        set.words[but / 64] &= ~((uint64_t)1 << (but % 64));
     hints.devices = set.words;
     return placement_choose(PLACEMENT_EARLIEST_FINISH, m->views, count_devices_locked(m), &hints,
-                            &m->turn);
+                            &turn);
 }
 
 static uint32_t choose_locked(struct muster *m, const struct kernel_task *task)
 {
     if (task->only != PLACEMENT_NONE)
         return choose_only_locked(m, task);
-    uint32_t chosen = choose_among_locked(m, task, true);
-    return chosen != PLACEMENT_NONE ? chosen : choose_among_locked(m, task, false);
+    uint32_t chosen = choose_among_locked(m, task, true, PLACEMENT_NONE);
+    return chosen != PLACEMENT_NONE || !task->has_marks
+               ? chosen
+               : choose_among_locked(m, task, false, PLACEMENT_NONE);
+}
+
+bool kernel_task_can_move_locked(const struct muster *m, const struct kernel_task *task)
+{
+    return task->only == PLACEMENT_NONE &&
+           choose_among_locked(m, task, false, task->device->index) != PLACEMENT_NONE;
 }
 
 bool kernel_task_place_locked(struct muster *m, struct kernel_task *task, uint64_t now_ns)
@@ -390,39 +442,29 @@ bool kernel_task_place_locked(struct muster *m, struct kernel_task *task, uint64
     struct run_device *device = m->devices[chosen];
     task->device = device;
     task->built = kernel_state_locked(task->kernel, device);
-    task->mark = throughput_begin(&device->items, now_ns);
+    task->mark = load_begin_locked(device, task->items, now_ns);
     task->is_counted = true;
-    device->dispatched++;
-    device->queued_items += task->items;
-    m->views[chosen].queued++;
-    m->views[chosen].queued_items += task->items;
     return true;
 }
 
 void kernel_task_unplace_locked(struct kernel_task *task, uint64_t now_ns)
 {
-    struct run_device *device = task->device;
     if (!task->is_counted)
         return;
     task->is_counted = false;
-    device->dispatched--;
-    device->queued_items -= task->items;
-    throughput_end(&device->items, now_ns, task->mark, 0);
-    device_view_locked(device);
+    load_end_locked(task->device, task->mark, task->items, LOAD_WITHDRAWN, now_ns);
+    device_view_locked(task->device);
 }
 
 void kernel_task_finish_locked(struct kernel_task *task, uint64_t now_ns)
 {
-    struct run_device *device = task->device;
     bool is_good = task->outcome == KERNEL_ENDS && task->status == MUSTER_OK;
     if (!task->is_counted)
         return;
     task->is_counted = false;
-    device->completed += is_good;
-    device->failed += !is_good;
-    device->queued_items -= task->items;
-    throughput_end(&device->items, now_ns, task->mark,
-                   is_good && task->was_prompt ? task->items : 0);
-    if (is_good && device->health == MUSTER_HEALTH_SUSPECT)
-        device->health = MUSTER_HEALTH_OK;
+    load_end_locked(task->device, task->mark, task->items,
+                    !is_good           ? LOAD_FAILED
+                    : task->was_prompt ? LOAD_DONE
+                                       : LOAD_UNTIMED,
+                    now_ns);
 }

@@ -1,7 +1,8 @@
 /*
- * The tasks of a runtime, shared by the files that run them: task.c (the table, functions on the
- * host, waiting), kernel_task.c (what a task with a kernel keeps, and where it may run) and
- * task_lane.c (giving it to a device and hearing how it ended).
+ * The tasks of a runtime, shared by the files that run them: pool.c (threads and table), task.c
+ * (submitting and cancelling), run.c (functions on the host), wait.c, settle.c and kernel_task.c (tasks
+ * with kernels, and what they keep), and those of lane.h (giving these to a device and hearing how they
+ * ended).
  *
  * Locks, in the order in which they may be taken: a lane's, then the pool's or the runtime's, never
  * both of these. No lock is held while user code runs or a backend is called.
@@ -18,6 +19,8 @@
 
 #include <muster/task.h>
 
+/* Orders among tasks that have not ended. */
+#define EDGES_MAX (2 * MUSTER_TASKS_MAX)
 /* Tasks that one thread takes at once, if there are enough for all. */
 #define TAKEN_AT_ONCE 64u
 /* Devices that take kernel tasks: those that were found first. */
@@ -62,16 +65,14 @@ struct kernel_task {
     muster_status
         result; /* the kernel's, written by the backend; first, so that it can be left out */
     struct kernel_task *next; /* on the list of spare ones, a stream's list, or a chain in hand */
-    uint32_t index;           /* in the table */
+    struct kernel_task *also_next; /* on a list of those that were given up */
+    uint32_t index;                /* in the table */
     muster_task handle;
     void *user;
     done_function done;
     struct muster_kernel *kernel; /* borrowed until the task has ended */
     uint64_t items;
-    uint64_t timeout_ns; /* UINT64_MAX: none */
-    /* Where it may run, where it was refused, and where it would rather not run again. */
-    struct placement_hints hints;
-    struct device_set allowed, refused, avoided;
+    uint64_t timeout_ns;  /* UINT64_MAX: none */
     uint32_t only;        /* as in kernel_devices */
     muster_status status; /* how it ends, or why it was refused last */
     enum kernel_outcome outcome;
@@ -79,6 +80,8 @@ struct kernel_task {
     const void *submitter; /* names the thread that submitted it */
     uint32_t arg_count;
     bool has_data, has_arrays, has_output, has_update; /* arguments of these kinds */
+    bool is_plain;  /* it may run on one device alone, of which it asks nothing */
+    bool has_marks; /* `refused` and `avoided` are filled */
 
     /* With a device. */
     struct run_device *device;
@@ -90,63 +93,188 @@ struct kernel_task {
     muster_status accepted; /* how giving it went */
     bool is_counted;        /* against the device */
     bool was_prompt;        /* its end was seen soon after it happened */
-    bool is_spoilt;         /* a hung device may still use it: never used again, holds its kernel */
+    bool is_spoilt;         /* a hung device may still use it: not used again, holds its kernel */
+    bool is_left;           /* it is spoilt, and the task has no use for it; with the pool's lock */
 
-    struct muster_memory memories[MUSTER_ARGS_MAX]; /* arrays that are used where they are */
+    uint8_t kinds[MUSTER_ARGS_MAX];                 /* of the arguments */
     struct muster_launch_arg args[MUSTER_ARGS_MAX]; /* values point to the bytes below */
-    struct muster_arg given[MUSTER_ARGS_MAX];       /* as the user gave them */
     _Alignas(16) unsigned char values[MUSTER_ARG_BYTES_MAX];
+    /* The rest is not touched for plain tasks that have nothing but values, and little is cached. */
+    struct placement_hints hints; /* and `allowed`: where it may run, unless it is plain */
+    struct device_set allowed;
+    struct device_set refused, avoided; /* where it was refused, and would rather not run again */
+    struct muster_memory memories[MUSTER_ARGS_MAX]; /* arrays that are used where they are */
+    struct muster_arg given[MUSTER_ARGS_MAX];       /* all but values, as the user gave them */
 };
+
+/* A task between the table and whoever runs it. */
+struct running {
+    uint32_t index;
+    task_function fn;
+    void *user;
+    done_function done;
+    muster_task handle;
+    muster_status status;
+    bool is_doomed;
+    bool has_followers; /* when it was taken */
+    bool is_gone;       /* in a batch: handed in, or taken back; under the lock */
+};
+
+/* A thread is in the function or the callback of this task, or between two of its pool. */
+struct task_frame {
+    struct platform_frame head; /* first; its object is the pool */
+    muster_task task;
+};
+_Static_assert(offsetof(struct task_frame, head) == 0, "found by its head");
+
+/*
+ * A thread with the tasks it took. `place` says how far it is, in one word, so that everybody can
+ * tell what it has finished and take what it has not begun.
+ */
+struct worker {
+    struct task_pool *pool;
+    struct platform_thread thread;
+    struct task_frame frame;             /* the thread's own */
+    struct running batch[TAKEN_AT_ONCE]; /* filled under the lock */
+    uint32_t count;                      /* likewise */
+    _Atomic uint32_t place;
+};
+
+/*
+ * The parts of a place: the next of the batch to begin, the one its thread is at, and whether
+ * somebody needs what it finishes as soon as it does, not when the batch is done.
+ */
+#define PLACE_NEXT(place) ((place)&0xffu)
+#define PLACE_AT(place) ((place) >> 8 & 0xffu)
+#define PLACE_NOWHERE 0xffu
+#define PLACE_IS_WANTED 0x10000u
+#define PLACE(next, at) ((next) | (at) << 8)
+_Static_assert(TAKEN_AT_ONCE < PLACE_NOWHERE, "a batch's indices fit into a place");
+
+/* Notes the device in one of the task's two sets. */
+static inline void kernel_task_mark(struct kernel_task *task, struct device_set *set,
+                                    uint32_t device)
+{
+    if (!task->has_marks)
+        task->refused = task->avoided = (struct device_set){ { 0 } };
+    task->has_marks = true;
+    device_set_add(set, device);
+}
 
 struct kernel_chunk;
 struct task_lane;
-struct worker;
 
 struct task_pool {
-    struct muster *m;
     struct platform_mutex lock;
+    struct muster *m;
+    struct tasks tasks;
+    uint64_t submitted;        /* tasks, so far */
+    struct kernel_task *spare; /* of the records of kernel tasks */
+    uint32_t spare_count;
+    uint32_t kernels_open;        /* submitted and not ended */
+    uint32_t kernels_wanted;      /* of them: somebody hears of their end without waiting */
+    uint32_t kernels_timed;       /* of them: with a time-out */
+    struct kernel_devices known;  /* of the kernel that was asked for last */
+    _Atomic bool guard_is_parked; /* written with the lock, and read without: see park_locked */
+    /* Release when it is set and acquire when it is read: the lane is whole for whoever sees it. */
+    _Atomic(struct task_lane *) lane_list; /* all lanes, newest first */
+
     struct platform_condition work;  /* for threads that are parked: something is ready */
     struct platform_condition ended; /* for those who wait: something has ended */
-    struct tasks tasks;
-    void *memory;           /* owns: the table's */
-    struct worker *workers; /* owns */
+    void *memory;                    /* owns: the table's */
+    struct worker *workers;          /* owns */
     uint32_t worker_count, started;
     uint32_t parked, spinning, waking; /* threads, and wakes that nobody has heard yet */
     uint32_t waiters;                  /* threads that wait on `ended` */
-    uint64_t submitted;                /* tasks, so far */
     uint32_t wanting;                  /* of them: for some tasks to end, not for all */
     bool must_stop;
 
     /* Kernel tasks. */
     struct kernel_chunk *chunks; /* owns */
-    struct kernel_task *spare;
-    uint32_t spare_count, kernel_task_count; /* of all there are in chunks, less the spoilt ones */
-    uint32_t kernels_open;                   /* submitted and not ended */
-    uint32_t kernels_wanted; /* of them: somebody hears of their end without waiting */
-    uint32_t kernels_timed;  /* of them: with a time-out */
-    uint32_t relying;        /* threads that wait for lanes' threads to look */
+    struct kernel_task *untold,
+        *untold_newest;         /* ended, for `done` to be called by a task's thread */
+    uint32_t kernel_task_count; /* of all there are in chunks, less the spoilt ones */
+    uint32_t relying;           /* threads that wait for lanes' threads to look */
     bool lanes_must_stop;
     struct platform_thread guard; /* finds lanes' threads that are stuck in a driver */
     struct platform_condition guard_wake;
-    uint64_t drain_ns;            /* since when closing waits for all tasks; 0: it does not */
-    _Atomic bool guard_is_parked; /* written with the lock, and read without: see park_locked */
-    struct kernel_devices known;  /* of the kernel that was asked for last */
+    uint64_t drain_ns; /* since when closing waits for all tasks; 0: it does not */
 
     struct platform_mutex opening; /* held by who opens a lane; no other lock is held then */
-    /* Release when it is set and acquire when it is read: the lane is whole for whoever sees it. */
-    _Atomic(struct task_lane *) lanes[TASK_DEVICES_MAX]; /* own, by device */
-    _Atomic(struct task_lane *) lane_list;               /* the same, newest first */
-    uint32_t lanes_asleep;                               /* lanes' threads that nap or are parked */
+    uint32_t lanes_asleep;         /* lanes' threads that nap or are parked */
+    _Atomic(struct task_lane *) lanes[TASK_DEVICES_MAX]; /* own, by device; as lane_list */
 };
 
-/* task.c */
+/* run.c. With the lock, unless they say otherwise. */
+/* Whether others may wait for what this thread is in, so that it must not wait for them. No lock. */
+bool pool_is_in_task(void);
+/* Names the thread, as long as it is there. No lock. */
+const void *pool_this_thread(void);
+/* This thread is in the function or the callback of the task from here on. No lock. */
+void pool_enter(struct task_frame *frame, struct task_pool *pool, muster_task task);
+void pool_load(const struct tasks *tasks, uint32_t index, struct running *out);
+/*
+ * Whether one more thread is to be woken: not if one is on its way or looking around. It wakes the
+ * next. Where all are in tasks that wait for others, those are the ones to run it.
+ */
+bool pool_ask_for_wake_locked(struct task_pool *pool);
+void pool_wake_locked(struct task_pool *pool);
+/* Something has ended, or is ready: whoever waits for that hears of it. */
+void pool_tell_locked(struct task_pool *pool);
+/* Ends a task in the table, and with it what it kept for its kernel. */
+void pool_end_entry_locked(struct task_pool *pool, uint32_t index, muster_status status);
+/* Runs a task on a thread that is not one of the pool's, or on top of another. */
+void pool_run_aside_locked(struct task_pool *pool, struct running *task);
+/* Runs one task, if there is any. */
+bool pool_help_locked(struct task_pool *pool);
+/* If the task is in a batch and not begun, it and those after it are ready again. */
+void pool_recall_locked(struct task_pool *pool, uint32_t index);
+/* Hands in what all have finished so far, and asks them to hand in the rest without delay. */
+bool pool_collect_locked(struct task_pool *pool);
+/* A thread of the pool's. */
+void pool_work(void *worker);
+
+/* settle.c */
 /*
  * Kernel tasks in hand, a chain, each with its outcome: ends them or makes them ready again, and
  * gives what is ready for that. No lock is held.
  */
 void task_settle(struct task_pool *pool, struct kernel_task *chain);
+/*
+ * The calling thread watches devices: it runs no user code, which may not return. How tasks ended is
+ * told by the threads that run tasks.
+ */
+void pool_only_watch(void);
+/* Calls one `done` that such a thread has left; false if there is none. With the lock, as above. */
+bool pool_tell_end_locked(struct task_pool *pool);
 /* Gives kernel tasks that are ready to devices. With the lock, which is not held all the time. */
 void task_give_ready_locked(struct task_pool *pool);
+/* The same; what `submitter` submitted is given by this thread, unless it is NULL. */
+void pool_give_ready_locked(struct task_pool *pool, const void *submitter);
+/* The same for one who is done then: left without the lock. */
+void pool_give_ready_and_unlock(struct task_pool *pool);
+/* Gives one task that is taken to its device. No lock is held, nor taken if nothing is left to do. */
+void pool_give_one(struct task_pool *pool, struct kernel_task *task);
+
+/* wait.c */
+/* Parks until something has ended; not if something has already. False after the deadline. */
+bool pool_await_end_locked(struct task_pool *pool, bool is_for_all, uint64_t deadline_ns);
+/*
+ * Waits for an end, in the table or on devices. Not for long: the last may have come while the lock
+ * was not held.
+ */
+void pool_await_any_locked(struct task_pool *pool, bool is_for_all);
+
+/* pool.c */
+/* The runtime's pool, made by the first who submits. No lock is held. */
+muster_status pool_make(struct muster *m, struct task_pool **out, struct muster_error *err);
+static inline muster_status pool_get(struct muster *m, struct task_pool **out,
+                                     struct muster_error *err)
+{
+    /* Acquire pairs with the release in pool_make: the pool is whole for whoever sees it. */
+    *out = atomic_load_explicit(&m->task_pool, memory_order_acquire);
+    return *out ? MUSTER_OK : pool_make(m, out, err);
+}
 
 /* kernel_task.c */
 /*
@@ -156,6 +284,8 @@ void task_give_ready_locked(struct task_pool *pool);
 bool kernel_tasks_take_locked(struct task_pool *pool, uint32_t count, struct kernel_task **out,
                               muster_status *status, struct muster_error *err);
 void kernel_task_give_locked(struct task_pool *pool, struct kernel_task *task);
+/* A chain by `also_next`: hung devices are done with them, so they can be used again. No lock is held. */
+void kernel_tasks_return(struct task_pool *pool, struct kernel_task *chain);
 /* A fresh one with all the user said, without arrays, for another run; NULL if there is none. */
 struct kernel_task *kernel_task_renew_locked(struct task_pool *pool,
                                              const struct kernel_task *task);
@@ -174,6 +304,8 @@ muster_status kernel_task_fill(struct task_pool *pool, struct kernel_task *task,
                                bool is_known, struct muster_error *err);
 /* Chooses a device and counts the task against it, or ends it; false then. With m->lock. */
 bool kernel_task_place_locked(struct muster *m, struct kernel_task *task, uint64_t now_ns);
+/* Whether another device than the one it is on could run it now. With m->lock. */
+bool kernel_task_can_move_locked(const struct muster *m, const struct kernel_task *task);
 /* The opposite, if it was counted: it was not run there, or has ended. With m->lock. */
 void kernel_task_unplace_locked(struct kernel_task *task, uint64_t now_ns);
 void kernel_task_finish_locked(struct kernel_task *task, uint64_t now_ns);
@@ -181,7 +313,7 @@ void kernel_chunks_free(struct task_pool *pool);
 /* Devices that had tasks and hung are over with, or left alone for good: their kernels may go. */
 void kernel_chunks_let_go(struct task_pool *pool);
 
-/* task_lane.c */
+/* give.c */
 /*
  * Gives the tasks of a chain to devices; those that were not given come back, a chain, and with them
  * others that were seen to end. No lock is held. What `submitter` submitted is given by this thread,
@@ -189,17 +321,17 @@ void kernel_chunks_let_go(struct task_pool *pool);
  */
 struct kernel_task *lanes_give(struct task_pool *pool, struct kernel_task *chain,
                                const void *submitter);
+/* look.c */
 /*
  * Looks what devices have finished, or only one, and settles it; whether there was anything. No lock.
  * May not come back from that.
  */
 bool lanes_look(struct task_pool *pool, struct task_lane *only);
+/* lane.c */
 /* Wakes threads of lanes that have something to watch. */
 void lanes_wake_locked(struct task_pool *pool);
 /* Whether one of them has parked, for whoever has given something without the lock since. */
 bool lanes_are_parked(struct task_pool *pool);
-/* Gives up lanes whose tasks are overdue. With the lock, not held meanwhile. Calls no driver. */
-void lanes_check_locked(struct task_pool *pool);
 /*
  * Ends the lanes' threads and lets go of the streams. Gives how many lanes somebody is still inside
  * of after the deadline: then nothing may be freed. `what` names the first. Else frees the lanes.

@@ -20,7 +20,7 @@ uint32_t tasks_destroy(struct muster *m, struct muster_error *what);
 void tasks_let_kernels_go(struct muster *m);
 /* After the devices are gone: frees what they may have written to. */
 void tasks_free(struct muster *m);
-/* task_lane.c: lets go of the device's streams, if none of its tasks is unfinished. */
+/* lane.c: lets go of the device's streams, if none of its tasks is unfinished. */
 void tasks_leave_device(struct muster *m, const struct run_device *device);
 
 #endif

@@ -1,0 +1,42 @@
+#include "run/lane/watch.h"
+
+#include "base/invariant.h"
+
+/* Whoever waits for the device, or chooses among devices, looks again. */
+static void note_locked(struct run_device *device)
+{
+    device_view_locked(device);
+    platform_condition_wake_all(&device->m->changed);
+}
+
+bool watch_begin_locked(struct watch *watch, uint32_t stuck, uint32_t overdue)
+{
+    struct run_device *device = watch->device;
+    bool was_hung = watch_is_hung(watch);
+    watch->stuck += stuck;
+    watch->overdue += overdue;
+    device->stuck_calls += stuck;
+    device->overdue += overdue;
+    note_locked(device);
+    return !was_hung && watch_is_hung(watch);
+}
+
+bool watch_end_locked(struct watch *watch, uint32_t stuck, uint32_t overdue)
+{
+    struct run_device *device = watch->device;
+    bool was_hung = watch_is_hung(watch);
+    INVARIANT(watch->stuck >= stuck && watch->overdue >= overdue);
+    watch->stuck -= stuck;
+    watch->overdue -= overdue;
+    device->stuck_calls -= stuck;
+    device->overdue -= overdue;
+    note_locked(device);
+    return was_hung && !watch_is_hung(watch);
+}
+
+void watch_tell(const struct watch *watch, bool is_hung)
+{
+    run_log(watch->device->m, is_hung ? MUSTER_LOG_ERROR : MUSTER_LOG_INFO,
+            is_hung ? "%s does not answer: it is given nothing until it does" : "%s answers again",
+            watch->device->info.id);
+}
