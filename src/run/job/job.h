@@ -35,7 +35,7 @@ struct source_caller {
  */
 struct run_source {
     struct platform_condition changed; /* there may be room, or something to hand in */
-    struct source_caller *callers; /* owns: one for each call at a time */
+    struct source_caller *callers;     /* owns: one for each call at a time */
     uint32_t caller_count;
     struct muster_file *file; /* NULL: the user's own function; else read at any place */
     uint64_t file_offset;     /* where its first item lies */
