@@ -359,7 +359,7 @@ static void a_driver_that_returns_in_time_is_used_again(void)
 {
     struct counting counting = COUNTING_INIT;
     struct muster *m = open_patient("faulty,cpu", &counting, 60 * SECOND);
-    struct muster_report report = { .size = sizeof report };
+    struct muster_report report = full_report();
     struct account account;
     account_init(&account, 4 * ITEMS);
     struct muster_job_desc desc = desc_of(&account, kernel_of(m, compute_slowly), NULL);
