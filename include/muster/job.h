@@ -103,11 +103,17 @@ struct muster_arg {
 struct muster_run_options {
     size_t size;
     const char *devices; /* ids, comma separated; NULL: all that may be used */
-    uint64_t unit_items; /* items in a unit; 0: adapted to each device's speed */
-    uint64_t window;     /* most items that are claimed and not delivered; 0: what the slots hold */
     /*
-     * Units a device holds at a time, at most 64; 0: 2, and in a pipeline twice its slots. Fewer where
-     * a pipeline has gates and its proof counts on that.
+     * Items in a unit; 0: adapted to each device's speed. Where a GPU takes part, or in a pipeline,
+     * several small units may be run as one: a kernel then gets the items of all of them in one
+     * call, MUSTER_FIRST is the first item of that call, they fail and are run again together, and
+     * reports and traces count them as one. The sink is given each.
+     */
+    uint64_t unit_items;
+    uint64_t window; /* most items that are claimed and not delivered; 0: what the slots hold */
+    /*
+     * Units a device holds at a time, at most 64; 0: 2, where a GPU takes part 8, and in a pipeline
+     * twice its slots. Fewer where units are large, or a pipeline has gates and its proof counts on that.
      */
     uint32_t depth;
     uint32_t tries; /* runs of a unit before it fails; 0: 3 */

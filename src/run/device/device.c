@@ -307,13 +307,6 @@ void device_unpin(struct run_device *device)
     run_unlock(device->m);
 }
 
-void device_count_stuck_locked(struct run_device *device, int32_t more)
-{
-    device->stuck_calls += (uint32_t)more;
-    device_view_locked(device);
-    platform_condition_wake_all(&device->m->changed);
-}
-
 muster_status device_note_locked(struct run_device *device, muster_status status,
                                  struct muster_error *err)
 {

@@ -53,7 +53,7 @@ struct run_device {
     uint32_t streams_acquired;
     uint64_t releases; /* of streams, so far */
     uint32_t block_count;
-    struct run_event *free_events;
+    struct run_event *events, *free_events; /* owns all; those that nobody has */
     struct flight *free_flights;
     struct timing_mark *marks, *free_marks; /* owns all; those that no slot has */
     struct zombie *zombies;
@@ -138,8 +138,6 @@ muster_status device_note(struct run_device *device, muster_status status,
                           struct muster_error *err);
 muster_status device_note_locked(struct run_device *device, muster_status status,
                                  struct muster_error *err);
-/* So many calls of its driver more, or less, do not return; whoever waits for them looks again. */
-void device_count_stuck_locked(struct run_device *device, int32_t more);
 bool device_allowed(const struct muster *m, const char *id, const char *backend);
 
 /* trace.c */

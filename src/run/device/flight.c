@@ -32,6 +32,10 @@ muster_status event_take(struct run_device *device, struct run_event **out,
             return status;
         }
         event->state = state;
+        run_lock(m);
+        event->next_all = device->events;
+        device->events = event;
+        run_unlock(m);
     }
     event->references = 1;
     event->has_failed = false;
@@ -57,9 +61,11 @@ void marks_unreference_locked(struct run_device *device, const struct tracker_ma
 void events_destroy(struct run_device *device)
 {
     timing_marks_destroy(device);
-    while (device->free_events) {
-        struct run_event *event = device->free_events;
-        device->free_events = event->next_free;
+    device->free_events = NULL;
+    /* Lanes that a hung device has left behind still have theirs, and do not use them any more. */
+    while (device->events) {
+        struct run_event *event = device->events;
+        device->events = event->next_all;
         device->backend->table.event_deinit(event->state);
         allocator_give(&device->m->allocator, event->state, 1, device->backend->table.event_bytes);
         allocator_give(&device->m->allocator, event, 1, sizeof *event);

@@ -15,7 +15,7 @@ struct run_event {
     void *state; /* owns */
     uint32_t references;
     bool has_failed; /* was seen to be over, and to have failed */
-    struct run_event *next_free;
+    struct run_event *next_all, *next_free;
 };
 
 /* An operation that was given and has not been seen to finish. */

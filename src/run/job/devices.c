@@ -129,6 +129,7 @@ muster_status job_find_devices(struct muster_job *job, struct muster_error *err)
         struct run_lane *lane = &job->lanes[job->lane_count];
         *lane = (struct run_lane){ .work = &job->work,
                                    .device = device,
+                                   .watch = { .device = device },
                                    .has_device_pin = true,
                                    .index = job->lane_count,
                                    .uses_host_memory =

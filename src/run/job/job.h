@@ -34,12 +34,12 @@ struct source_caller {
  * ring's. They stay until no attempt needs them any more.
  */
 struct run_source {
-    struct source_caller *callers; /* owns: one for each call at a time */
+    struct platform_condition changed; /* there may be room, or something to hand in */
+    struct source_caller *callers;     /* owns: one for each call at a time */
     uint32_t caller_count;
     struct muster_file *file; /* NULL: the user's own function; else read at any place */
     uint64_t file_offset;     /* where its first item lies */
     char *rings[RINGS_MAX];   /* owns: the one that is filled, and those left to hung devices */
-    struct platform_condition changed; /* there may be room */
     uint32_t ring_count;
     char *ring;        /* the one that is filled; NULL: the job has no source */
     size_t ring_bytes; /* of each; a multiple of the page */

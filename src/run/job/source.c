@@ -265,7 +265,7 @@ static bool take_range_locked(struct source_caller *caller)
             platform_condition_wait(&source->turn, &job->m->lock, UINT64_MAX);
         } else {
             source->has_first = true;
-            platform_condition_wait(&job->source.changed, &job->m->lock,
+            platform_condition_wait(&source->changed, &job->m->lock,
                                     source->leave_ns > platform_clock_ns() ? source->leave_ns
                                                                            : UINT64_MAX);
             source->has_first = false;
@@ -336,8 +336,10 @@ static void advance_locked(struct muster_job *job)
     bool ends = arrived == source->ends_at && (source->answer != 0 || !have_ranges(source));
     if (ends)
         conclude_locked(job);
-    if (has_advanced || ends)
+    if (has_advanced || ends) {
         job_tell_locked(job);
+        platform_condition_wake_all(&source->changed);
+    }
 }
 
 /* What the function has answered for the caller's range. */

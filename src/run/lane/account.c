@@ -83,7 +83,7 @@ static bool record_base(struct run_lane *lane)
     uint32_t tries = 0;
     do {
         before_ns = platform_clock_ns();
-        if (table->event_record(account->base, lane->streams[0]->state, NULL) != MUSTER_OK ||
+        if (table->event_record(account->base, lane->streams[0].stream->state, NULL) != MUSTER_OK ||
             table->event_wait(account->base, BASE_WAIT_NS, NULL) != MUSTER_OK)
             return false;
         after_ns = platform_clock_ns();
@@ -95,7 +95,7 @@ static bool record_base(struct run_lane *lane)
 void account_set_up(struct run_lane *lane)
 {
     struct muster_allocator *allocator = &lane->work->group.m->allocator;
-    if (!lane->streams[0])
+    if (!lane->streams[0].stream)
         return;
     struct account *account = allocator_take(allocator, 1, sizeof *account);
     if (!account)
@@ -132,7 +132,7 @@ void account_begin_step(struct lane_unit *unit, uint32_t step)
     if (!lane->account)
         return;
     const struct muster_backend *table = lane_table(lane);
-    void *stream = lane->streams[stream_of(lane, step)]->state;
+    void *stream = lane->streams[stream_of(lane, step)].stream->state;
     size_t i = index_of(lane, unit->number, step);
     lane->account->given_ns[i] = platform_clock_ns();
     /* Of a unit that is not wanted any more the step does nothing. */
@@ -148,8 +148,8 @@ void account_end_step(struct lane_unit *unit, uint32_t step)
     const struct muster_backend *table = lane_table(lane);
     size_t i = index_of(lane, unit->number, step);
     if (lane->account->is_marked[i] &&
-        table->event_record(lane->account->ends[i], lane->streams[stream_of(lane, step)]->state,
-                            NULL) != MUSTER_OK)
+        table->event_record(lane->account->ends[i],
+                            lane->streams[stream_of(lane, step)].stream->state, NULL) != MUSTER_OK)
         lane->account->is_marked[i] = false;
 }
 

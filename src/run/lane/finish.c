@@ -5,6 +5,8 @@
 #include "run/lane/lane.h"
 
 #include "base/invariant.h"
+#include "run/lane/judge.h"
+#include "run/lane/load.h"
 
 static uint64_t section_items(struct muster_range section)
 {
@@ -21,16 +23,16 @@ static bool is_part(const struct lane_unit *unit)
 static void begin_load_locked(struct lane_unit *unit)
 {
     struct run_device *device = unit->lane->device;
-    unit->mark = unit_begin_locked(device, unit_items(unit), unit->kicked_ns);
+    unit->mark = load_begin_locked(device, unit_items(unit), unit->kicked_ns);
     run_count(&device->m->counts.line_units, 1);
-    device_view_locked(device);
 }
 
 static void end_load_locked(struct lane_unit *unit, bool is_done, uint64_t now_ns)
 {
     struct run_device *device = unit->lane->device;
     struct run_counts *counts = &device->m->counts;
-    unit_end_locked(device, unit->mark, unit_items(unit), is_done, now_ns);
+    load_end_locked(device, unit->mark, unit_items(unit), is_done ? LOAD_DONE : LOAD_FAILED,
+                    now_ns);
     run_count(is_done ? &counts->line_units_done : &counts->line_units_failed, 1);
     device_view_locked(device);
 }
@@ -83,32 +85,19 @@ void unit_start_locked(struct lane_unit *unit, uint64_t number, uint64_t now_ns)
 
 /* How it ended. */
 
-/* User code says MUSTER_E_FAILED for bad luck, and anything else for a refusal that will stand. */
-static bool is_bad_luck(muster_status result)
+static struct attempt_end end_of(const struct lane_unit *unit)
 {
-    return result == MUSTER_E_FAILED || result == MUSTER_E_STREAM_FAILED;
-}
-
-static enum job_end judge(const struct lane_unit *unit)
-{
-    muster_status given = unit->is_refused ? MUSTER_OK : unit->given;
-    if (muster_status_discards(given) == MUSTER_DISCARD_DEVICE ||
-        muster_status_discards(unit->ended) == MUSTER_DISCARD_DEVICE)
-        return JOB_END_DEVICE;
-    if (unit->is_broken_off)
-        return JOB_END_DROPPED;
-    if (unit->is_refused && !is_bad_luck(unit->given))
-        return JOB_END_USER;
-    if (unit->given != MUSTER_OK || unit->ended != MUSTER_OK || is_bad_luck(unit->result))
-        return JOB_END_UNIT;
-    return unit->result == MUSTER_OK ? JOB_END_OK : JOB_END_USER;
+    return (struct attempt_end){ .given = unit->given,
+                                 .ended = unit->ended,
+                                 .result = unit->result,
+                                 .is_refused = unit->is_refused,
+                                 .is_broken_off = unit->is_broken_off };
 }
 
 muster_status unit_failure(const struct lane_unit *unit)
 {
-    return unit->given != MUSTER_OK   ? unit->given
-           : unit->ended != MUSTER_OK ? unit->ended
-                                      : unit->result;
+    struct attempt_end end = end_of(unit);
+    return judge_status(&end);
 }
 
 /* Which items fail. */
@@ -122,7 +111,7 @@ static bool is_isolating_locked(const struct lane_unit *unit)
     if (unit->result == MUSTER_OK)
         return unit->section_count > 0;
     /* Bad luck, as it says, is tried elsewhere first. */
-    return !is_bad_luck(unit->result) ||
+    return !judge_is_bad_luck(unit->result) ||
            job_is_last_try(unit->lane->work->core, unit->claim.ticket);
 }
 
@@ -195,13 +184,14 @@ static void note_end_locked(struct lane_unit *unit)
 static void finish_unit_locked(struct lane_unit *unit)
 {
     struct run_lane *lane = unit->lane;
+    struct attempt_end end = end_of(unit);
     uint64_t now_ns = platform_clock_ns();
     unit_count_sink(unit);
     note_bytes_locked(unit);
-    end_load_locked(unit, unit_failure(unit) == MUSTER_OK && !unit->is_broken_off, unit->ended_ns);
+    end_load_locked(unit, judge_end(&end) == JOB_END_OK, unit->ended_ns);
     unit->is_running = false;
     lane->work->outstanding--;
-    lane->ended[lane->ended_count++] = (struct lane_ended){ unit, judge(unit) };
+    lane->ended[lane->ended_count++] = (struct lane_ended){ unit, judge_end(&end) };
     lane->last_ns = now_ns;
     if (--lane->running == 0)
         lane->busy_ns += now_ns - lane->busy_since_ns;

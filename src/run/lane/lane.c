@@ -28,18 +28,14 @@ static void come_back_lock(struct run_lane *lane)
 {
     run_lock(lane->work->group.m);
     thread_is_back(&lane->thread);
-    if (!lane->is_stuck)
-        return;
-    lane->is_stuck = false;
-    device_count_stuck_locked(lane->device, -1);
+    if (lane->watch.stuck > 0)
+        watch_end_locked(&lane->watch, lane->watch.stuck, 0);
 }
 
 void lane_note_stuck_locked(struct run_lane *lane)
 {
-    if (lane->is_stuck || !atomic_load_explicit(&lane->thread.is_away, memory_order_relaxed))
-        return;
-    lane->is_stuck = true;
-    device_count_stuck_locked(lane->device, 1);
+    if (lane->watch.stuck == 0 && atomic_load_explicit(&lane->thread.is_away, memory_order_relaxed))
+        watch_begin_locked(&lane->watch, 1, 0);
 }
 
 /* Units come and go. */
@@ -123,8 +119,8 @@ static bool see_ends(struct run_lane *lane)
 static void renew_streams(struct run_lane *lane)
 {
     for (uint32_t i = 0; i < MUSTER_ROLES_MAX; i++)
-        if (lane->streams[i])
-            stream_renew(lane->streams[i], NULL);
+        if (lane->streams[i].stream)
+            streams_renew(&lane->streams[i]);
     lane->must_renew = false;
 }
 

@@ -16,6 +16,8 @@
 
 #include "core/job.h"
 #include "run/lane/plan.h"
+#include "run/lane/streams.h"
+#include "run/lane/watch.h"
 #include "run/memory/kernel.h"
 #include "run/memory/memory.h"
 #include "run/threads/threads.h"
@@ -176,16 +178,14 @@ struct run_lane {
     struct platform_condition changed; /* there is something for it to do */
     /* How often that was said. Written with the lock; relaxed: its thread takes that before it acts. */
     _Atomic uint64_t changes;
-    /* Counts among the device's `stuck_calls`. Written with the lock; its thread reads it without. */
-    _Atomic bool is_stuck;
+    struct watch watch;      /* what its thread adds to its device's hangs */
     bool uses_host_memory;   /* kernels work on arrays and result buffers themselves */
     struct lane_plan *plan;  /* owns */
     struct lane_unit *units; /* owns: as many as the plan's depth */
     void *unit_memory;       /* owns: what the units point to */
     size_t unit_bytes;
-    uint64_t oldest, next;                        /* numbers: [oldest, next) are in flight */
-    struct run_stream *streams[MUSTER_ROLES_MAX]; /* pinned; NULL: not there */
-    muster_stream handles[MUSTER_ROLES_MAX];
+    uint64_t oldest, next; /* numbers: [oldest, next) are in flight */
+    struct lane_stream streams[MUSTER_ROLES_MAX];
     struct lane_buffer buffers[MUSTER_BUFFERS_MAX];
     void *kernels[MUSTER_STAGES_MAX]; /* what the device has built of each stage's; borrowed */
     uint64_t staged;                  /* pieces, bits: workers move them to pinned slots */

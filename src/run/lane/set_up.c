@@ -19,42 +19,15 @@ static uint32_t stream_count(const struct run_lane *lane)
     return lane->plan->declaration->stream_count * lane->plan->width;
 }
 
-static muster_status take_streams(struct run_lane *lane, struct muster_error *err)
-{
-    struct muster *m = runtime_of(lane);
-    for (uint32_t i = 0; i < stream_count(lane); i++) {
-        muster_status status =
-            muster_stream_acquire(m, device_handle_locked(lane->device), 0, &lane->handles[i], err);
-        if (status == MUSTER_OK) {
-            status = stream_pin(m, lane->handles[i], &lane->streams[i], err);
-            if (status != MUSTER_OK)
-                muster_stream_release(m, lane->handles[i], NULL);
-        }
-        if (status != MUSTER_OK)
-            return status;
-    }
-    return MUSTER_OK;
-}
-
-static void give_streams(struct run_lane *lane)
-{
-    for (uint32_t i = 0; i < MUSTER_ROLES_MAX; i++) {
-        if (!lane->streams[i])
-            continue;
-        stream_unpin(lane->streams[i]);
-        muster_stream_release(runtime_of(lane), lane->handles[i], NULL);
-        lane->streams[i] = NULL;
-    }
-}
-
 static muster_status make_device_buffer(struct run_lane *lane, struct lane_buffer *buffer,
                                         uint64_t bytes, bool is_carried, struct muster_error *err)
 {
     struct muster *m = runtime_of(lane);
     struct muster_block_info info = { .size = sizeof info };
-    muster_status status = muster_block_allocate(m, lane->handles[0], bytes, &buffer->block, err);
+    muster_status status =
+        muster_block_allocate(m, lane->streams[0].handle, bytes, &buffer->block, err);
     if (status == MUSTER_OK && is_carried)
-        status = muster_fill(m, lane->handles[0], buffer->block, 0, 0, bytes, err);
+        status = muster_fill(m, lane->streams[0].handle, buffer->block, 0, 0, bytes, err);
     if (status == MUSTER_OK)
         status = muster_block_info(m, buffer->block, &info, err);
     buffer->memory = (struct muster_memory){ info.address, info.object, bytes };
@@ -102,8 +75,8 @@ static muster_status make_buffers(struct run_lane *lane, struct muster_error *er
         }
     }
     /* What was allocated in the order of one stream is used on others. */
-    if (status == MUSTER_OK && lane->streams[0])
-        status = stream_drain(lane->streams[0],
+    if (status == MUSTER_OK && lane->streams[0].stream)
+        status = stream_drain(lane->streams[0].stream,
                               platform_deadline_ns(runtime_of(lane)->options.close_ns), err);
     return status;
 }
@@ -257,8 +230,9 @@ muster_status lane_set_up(struct run_lane *lane, const struct lane_memory *memor
     /* Lanes share them. */
     if ((lane->staged != 0 || lane->plan->has_host_steps) && !work->workers)
         status = workers_start(&work->group, WORKERS_PER_JOB, &work->workers, err);
-    if (status == MUSTER_OK)
-        status = take_streams(lane, err);
+    /* Host stages alone need none. */
+    if (status == MUSTER_OK && stream_count(lane) > 0)
+        status = streams_take(lane->device, stream_count(lane), lane->streams, err);
     if (status == MUSTER_OK)
         status = make_buffers(lane, err);
     if (status == MUSTER_OK)
@@ -314,7 +288,7 @@ static void give_buffers(struct run_lane *lane)
     for (uint32_t i = 0; i < MUSTER_BUFFERS_MAX; i++) {
         struct lane_buffer *buffer = &lane->buffers[i];
         if (buffer->block.generation != 0)
-            muster_block_free(m, lane->handles[0], buffer->block, NULL);
+            muster_block_free(m, lane->streams[0].handle, buffer->block, NULL);
         muster_host_free(m, buffer->host, NULL);
         buffer->block = (muster_block){ 0, 0 };
         buffer->host = NULL;
@@ -354,7 +328,7 @@ void lane_tear_down(struct run_lane *lane)
     give_gates(lane);
     give_units(lane);
     give_buffers(lane);
-    give_streams(lane);
+    streams_give(lane->streams, MUSTER_ROLES_MAX);
 }
 
 void lane_free(struct run_lane *lane)

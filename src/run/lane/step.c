@@ -25,10 +25,10 @@ static bool has_arrived(struct lane_unit *unit, uint32_t step)
     struct run_lane *lane = unit->lane;
     if (unit->has_arrived[step])
         return true;
-    muster_status status =
-        unit->is_untold[step]
-            ? lane_table(lane)->stream_query(lane->streams[unit_stream(unit, step)]->state, NULL)
-            : lane_table(lane)->event_query(unit->events[step]->state, NULL);
+    muster_status status = unit->is_untold[step]
+                               ? lane_table(lane)->stream_query(
+                                     lane->streams[unit_stream(unit, step)].stream->state, NULL)
+                               : lane_table(lane)->event_query(unit->events[step]->state, NULL);
     if (status != MUSTER_OK && !run_is_over(status)) {
         lane->awaits_device = true;
         return false;
@@ -43,9 +43,21 @@ static bool has_arrived(struct lane_unit *unit, uint32_t step)
     return true;
 }
 
+/* On a device that is lost no stream waits for another: that one came to its end says nothing of others. */
+static bool are_streams_over(struct run_lane *lane)
+{
+    for (uint32_t i = 0; i < MUSTER_ROLES_MAX; i++)
+        if (lane->streams[i].stream &&
+            !run_is_over(lane_table(lane)->stream_query(lane->streams[i].stream->state, NULL))) {
+            lane->awaits_device = true;
+            return false;
+        }
+    return true;
+}
+
 bool unit_is_over(struct lane_unit *unit)
 {
-    const struct run_lane *lane = unit->lane;
+    struct run_lane *lane = unit->lane;
     if (unit->next < lane_sink(lane))
         return false;
     /* A call that is still to come would find the unit gone, and until it has come all is not over. */
@@ -54,7 +66,7 @@ bool unit_is_over(struct lane_unit *unit)
     for (uint32_t s = lane_sink(lane) - 1; s > 0; s--)
         if ((lane->terminal >> s & 1) && !has_arrived(unit, s))
             return false;
-    return true;
+    return !lane->is_lost || are_streams_over(lane);
 }
 
 /* On a thread of the backend's: a stream got to the end of the unit. */
@@ -221,7 +233,7 @@ static muster_status queue_wait(struct run_lane *lane, uint32_t index, void *str
 static muster_status queue_waits(struct lane_unit *unit, uint32_t step, struct muster_error *err)
 {
     struct run_lane *lane = unit->lane;
-    void *stream = lane->streams[unit_stream(unit, step)]->state;
+    void *stream = lane->streams[unit_stream(unit, step)].stream->state;
     muster_status status = MUSTER_OK;
     for (uint32_t i = 0; i < lane->plan->order->edge_count && status == MUSTER_OK; i++) {
         const struct pipe_edge *edge = &lane->plan->order->edges[i];
@@ -280,7 +292,7 @@ static muster_status copy_parts(struct lane_unit *unit, uint32_t step, const str
         run_count(&counts->bytes_out, bytes);
     unit->copied_bytes += !to.memory == !from.memory ? 0 : bytes;
     /* Between two places on the host the stream's own order is what counts. */
-    return lane_table(lane)->copy(lane->streams[unit_stream(unit, step)]->state, &desc, err);
+    return lane_table(lane)->copy(lane->streams[unit_stream(unit, step)].stream->state, &desc, err);
 }
 
 static muster_status do_parts(struct lane_unit *unit, uint32_t step, uint32_t first_part,
@@ -336,7 +348,7 @@ static bool enqueue(struct lane_unit *unit, uint32_t step)
 {
     struct run_lane *lane = unit->lane;
     struct muster_error problem = { .size = sizeof problem };
-    void *stream = lane->streams[unit_stream(unit, step)]->state;
+    void *stream = lane->streams[unit_stream(unit, step)].stream->state;
     muster_status status = unit->asks ? MUSTER_OK : queue_waits(unit, step, &problem);
     if (status != MUSTER_OK) {
         void_unit(unit, device_note(lane->device, status, &problem), &problem);
@@ -352,7 +364,7 @@ static bool enqueue(struct lane_unit *unit, uint32_t step)
         void_unit(unit, device_note(lane->device, status, &problem), &problem);
     account_end_step(unit, step);
     if (step + 1 == lane_sink(lane))
-        timing_anchor(unit, lane->streams[unit_stream(unit, step)]);
+        timing_anchor(unit, lane->streams[unit_stream(unit, step)].stream);
     count_records(unit, step, ~RECORDED_KINDS);
     if (!(lane->recording >> step & 1))
         return true;

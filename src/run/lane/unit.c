@@ -136,7 +136,8 @@ void *muster_unit_native(const struct muster_unit *unit)
     if (is_on_host(unit))
         return NULL;
     const struct run_lane *lane = unit->of->lane;
-    return lane_table(lane)->stream_native(lane->streams[unit_stream(unit->of, unit->step)]->state);
+    return lane_table(lane)->stream_native(
+        lane->streams[unit_stream(unit->of, unit->step)].stream->state);
 }
 
 muster_device muster_unit_device(const struct muster_unit *unit)
@@ -184,7 +185,7 @@ static muster_status launch_with_data(struct lane_unit *of, uint32_t step, struc
                                       struct muster_error *err)
 {
     struct muster *m = of->lane->work->group.m;
-    muster_stream stream = of->lane->handles[unit_stream(of, step)];
+    muster_stream stream = of->lane->streams[unit_stream(of, step)].handle;
     struct muster_use uses[MUSTER_USES_MAX];
     muster_block blocks[MUSTER_ARGS_MAX];
     size_t use_count = 0;
@@ -219,9 +220,9 @@ static muster_status launch_with_data(struct lane_unit *of, uint32_t step, struc
 static muster_status launch_any(struct lane_unit *of, uint32_t step, struct launch *launch,
                                 struct muster_error *err)
 {
-    return launch->has_data
-               ? launch_with_data(of, step, launch, err)
-               : give_launch(of, step, of->lane->streams[unit_stream(of, step)], launch, err);
+    return launch->has_data ? launch_with_data(of, step, launch, err)
+                            : give_launch(of, step, of->lane->streams[unit_stream(of, step)].stream,
+                                          launch, err);
 }
 
 /* A piece as the kernel is given it: host memory is where the device works on it. */
@@ -272,7 +273,7 @@ muster_status unit_launch_step(struct lane_unit *of, uint32_t step, uint32_t fir
 {
     struct run_lane *lane = of->lane;
     const struct lane_step *launched = &lane->plan->steps[step - 1];
-    struct run_stream *stream = lane->streams[unit_stream(of, step)];
+    struct run_stream *stream = lane->streams[unit_stream(of, step)].stream;
     void **state = &lane->kernels[step - 1];
     muster_status status = MUSTER_OK;
     /* The job holds the kernel, so what was built of it stays. */
