@@ -174,6 +174,7 @@ struct job_lane_report {
     uint64_t items, units, retries; /* accepted; attempts that failed on it */
     uint64_t copies_lost;           /* attempts that finished late */
     bool is_lost, is_hung;
+    bool is_quarantined; /* its last units failed and others' do not; tried again now and then */
 };
 
 struct job;
