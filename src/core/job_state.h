@@ -89,6 +89,7 @@ struct lane {
     uint64_t largest; /* unit it has finished */
     uint64_t last_finish_ns;
     bool is_held_up; /* by the user's own code: nothing it has is overdue */
+    bool is_short;   /* of memory or streams: it is given nothing */
     uint64_t held_up_until_ns;
     uint32_t given;     /* attempts that it has not claimed yet */
     uint32_t free_slot; /* the first of its attempts that are not out; JOB_NONE */
@@ -169,6 +170,18 @@ static inline bool is_usable(const struct lane *lane)
 static inline bool is_chosen(enum job_choice_kind kind)
 {
     return kind != JOB_CHOICE_REFUSED && kind != JOB_CHOICE_NONE && kind != JOB_CHOICE_STOP;
+}
+
+/* Whether it can be given something more at all. */
+static inline bool may_take(const struct lane *lane)
+{
+    return is_usable(lane) && !lane->is_short;
+}
+
+/* What the lane adds to the job's rate, in items per nanosecond. */
+static inline double lane_rate(const struct lane *lane)
+{
+    return may_take(lane) ? rate_per_ns(&lane->rate) : 0;
 }
 
 static inline bool has_runs(const struct unit *unit)
