@@ -111,7 +111,7 @@ struct muster {
     struct poller *poller;             /* owns */
     struct closing *closing;           /* owns; NULL: nobody closes it */
     struct copiers *copiers;           /* owns; NULL before the first large copy in host memory */
-    struct crew *crew;    /* owns; NULL before its first thread */
+    struct crew *crew;                 /* owns; NULL before its first thread */
     struct pages *pages;  /* owns: all of them, those that were given back last first */
     uint64_t pages_bytes; /* of those that may stay */
     struct run_counts counts;
