@@ -43,12 +43,12 @@ MUSTER_API muster_status muster_partition(uint64_t total, uint64_t devices,
  * unit, and each array argument points to the unit's first item.
  */
 enum muster_arg_kind {
-    MUSTER_ARG_IN = 1,    /* an array that is read, cut by item */
-    MUSTER_ARG_OUT = 2,   /* an array that is written, cut by item, each item once, at delivery */
-    MUSTER_ARG_INOUT = 3, /* both: each item is read and then written in its place */
-    MUSTER_ARG_VALUE = 4, /* a scalar */
-    MUSTER_ARG_ALL = 5,   /* data, whole and resident, only read */
-    MUSTER_ARG_FIRST = 6, /* the number of the unit's first item, a uint64_t */
+    MUSTER_ARG_IN = 1,     /* an array that is read, cut by item */
+    MUSTER_ARG_OUT = 2,    /* an array that is written, cut by item, each item once, at delivery */
+    MUSTER_ARG_INOUT = 3,  /* both: each item is read and then written in its place */
+    MUSTER_ARG_VALUE = 4,  /* a scalar */
+    MUSTER_ARG_ALL = 5,    /* data, whole and resident, only read */
+    MUSTER_ARG_FIRST = 6,  /* the number of the unit's first item, a uint64_t */
     MUSTER_ARG_SOURCE = 7, /* an array that is read, supplied by the job's source */
     /*
      * The same as the first three, in a block of device memory that the caller has already. Nothing
@@ -246,6 +246,8 @@ struct muster_job_device {
     uint64_t busy_ns;   /* with at least one unit */
     double items_per_s; /* while busy */
     enum muster_health health;
+    /* What it had not enough of, so that it took no part at first or at all; "" if it had. */
+    char shortage[128];
 };
 
 #define MUSTER_JOB_FAILED_MAX 64
@@ -298,6 +300,12 @@ struct muster_report {
  * Starts a job on every device that has a form of the kernel. Does not wait. Given back with
  * muster_job_destroy. MUSTER_E_NO_DEVICE: none can run it, and `err` says why not.
  * MUSTER_E_NOT_FOUND: the option `devices` names one that does not exist.
+ *
+ * A device that has no memory or no streams for the job now takes no part until it has; the report
+ * says so. If no device has, units of a size that Muster may choose are made smaller. If that does
+ * not help, the job waits for what other jobs have of its devices, and is refused if there is nothing
+ * to wait for: MUSTER_E_DEVICE_MEMORY, MUSTER_E_CAPACITY (streams), MUSTER_E_NO_MEMORY (of the host),
+ * or MUSTER_E_TOO_LARGE, which more memory would not change.
  */
 MUSTER_API muster_status muster_start(struct muster *m, const struct muster_job_desc *desc,
                                       struct muster_job **out, struct muster_error *err);

@@ -80,6 +80,11 @@ struct muster_options {
      * devices are then left out, and muster_backend_list says why. NULL: MUSTER_SLICES
      */
     const char *slices;
+    /*
+     * Bytes of host memory that jobs worked in and that stay, pinned, for the next job; 0: a quarter of
+     * the machine's memory, 4 GiB at most; 1: none. A job may have more, which goes when it is over.
+     */
+    uint64_t kept_bytes;
 };
 /* clang-format off */
 #ifdef __cplusplus
@@ -116,6 +121,13 @@ MUSTER_API muster_status muster_open(struct muster **out, const struct muster_op
  * running. NULL is allowed.
  */
 MUSTER_API muster_status muster_close(struct muster *m, struct muster_error *err);
+
+/*
+ * Gives back what the runtime keeps so that the next job starts quickly and nobody uses now: pinned
+ * memory of the host, memory of devices, threads. Muster does so itself when an allocation would fail
+ * otherwise. Calls drivers. Any thread; NULL is allowed.
+ */
+MUSTER_API void muster_trim(struct muster *m);
 
 /* The version of the library that is loaded, as MUSTER_VERSION_STRING is that of the header. */
 MUSTER_API const char *muster_version(void);

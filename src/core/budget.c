@@ -9,7 +9,7 @@ void budget_init(struct budget *budget, uint64_t limit)
 
 uint64_t budget_free(const struct budget *budget)
 {
-    uint64_t taken = budget->reserved + budget->used + budget->unreclaimed;
+    uint64_t taken = budget->reserved + budget->used + budget->unreclaimed + budget->kept;
     INVARIANT(taken <= budget->limit);
     return budget->limit - taken;
 }
@@ -64,4 +64,14 @@ void budget_freed(struct budget *budget, uint64_t bytes)
 void budget_reclaimed(struct budget *budget, uint64_t bytes)
 {
     move(&budget->unreclaimed, NULL, bytes);
+}
+
+void budget_kept(struct budget *budget, uint64_t bytes)
+{
+    move(&budget->used, &budget->kept, bytes);
+}
+
+void budget_reused(struct budget *budget, uint64_t bytes)
+{
+    move(&budget->kept, &budget->used, bytes);
 }

@@ -107,7 +107,8 @@ enum job_end {
     JOB_END_USER, /* the user's code refused it: never retried */
     JOB_END_DEVICE, /* the device is lost: see job_lane_lost. This attempt is over, others may not be */
     JOB_END_DROPPED, /* broken off, because the job is over */
-    JOB_END_STOPPED  /* JOB_OUTPUT_CUTS: broken off since job_should_stop; not the unit's fault */
+    JOB_END_STOPPED, /* JOB_OUTPUT_CUTS: broken off since job_should_stop; not the unit's fault */
+    JOB_END_MEMORY   /* the device had no memory for it now: it waits, and no try is counted */
 };
 
 /* How many items from its start an attempt has done, where nobody knows. */
@@ -287,6 +288,12 @@ void job_lane_lost(struct job *job, uint32_t lane, uint64_t now_ns);
  * overdue, and afterwards its clock starts anew.
  */
 void job_lane_held_up(struct job *job, uint32_t lane, bool is_held_up, uint64_t now_ns);
+
+/*
+ * The lane's device has no memory or no streams for more now, or has some again: meanwhile the lane is
+ * given nothing, and nothing is left to it. It keeps what it has. The lane asks when that is over.
+ */
+void job_lane_short(struct job *job, uint32_t lane, bool is_short, uint64_t now_ns);
 
 /*
  * Looks for attempts that are overdue; gives when to look again, UINT64_MAX if that is not needed. Any

@@ -196,7 +196,7 @@ struct job_choice job_choose(struct job *job, uint32_t lane_index, uint64_t now_
         choice.kind = JOB_CHOICE_GIVEN;
         return choice;
     }
-    if (job->state != JOB_RUNNING || !is_usable(lane) || lane->held == job->options.depth ||
+    if (job->state != JOB_RUNNING || !may_take(lane) || lane->held == job->options.depth ||
         job->domains[lane->domain].is_alone || job_lane_rests(job, lane, now_ns))
         return choice;
     struct job_choice retry = find_retry(job, lane_index, now_ns);

@@ -30,7 +30,7 @@ static void find_fastest(struct job *job)
 
 void job_lane_count_rate(struct job *job, struct lane *lane)
 {
-    double rate = is_usable(lane) && !is_quarantined(lane) ? rate_per_ns(&lane->rate) : 0;
+    double rate = lane_rate(lane);
     uint32_t index = (uint32_t)(lane - job->lanes);
     job->rate_sum += rate - lane->counted;
     lane->counted = rate;
@@ -42,6 +42,19 @@ void job_lane_count_rate(struct job *job, struct lane *lane)
     } else if (rate > job->runner_up) {
         job->runner_up = rate;
     }
+}
+
+void job_lane_short(struct job *job, uint32_t lane_index, bool is_short, uint64_t now_ns)
+{
+    struct lane *lane = &job->lanes[lane_index];
+    lane->is_short = is_short;
+    job_lane_set_idle(job, lane, false);
+    job_lane_asks_no_more(job, lane_index);
+    job_lane_count_rate(job, lane);
+    job->changes++;
+    if (job->draining == lane_index)
+        job->draining = JOB_NONE;
+    job_look_soon(job, now_ns);
 }
 
 /* Attempts. */

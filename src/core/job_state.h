@@ -89,6 +89,7 @@ struct lane {
     uint64_t largest; /* unit it has finished */
     uint64_t last_finish_ns;
     bool is_held_up;   /* by the user's own code: nothing it has is overdue */
+    bool is_short;     /* of memory or streams: it is given nothing */
     uint32_t failures; /* units in a row that failed on it */
     uint32_t rests;    /* how often it was quarantined since it last did one well */
     uint64_t
@@ -178,6 +179,18 @@ static inline bool is_chosen(enum job_choice_kind kind)
 static inline bool is_quarantined(const struct lane *lane)
 {
     return lane->rests_until_ns > 0;
+}
+
+/* Whether it can be given something more at all. */
+static inline bool may_take(const struct lane *lane)
+{
+    return is_usable(lane) && !lane->is_short;
+}
+
+/* What the lane adds to the job's rate, in items per nanosecond. */
+static inline double lane_rate(const struct lane *lane)
+{
+    return may_take(lane) && !is_quarantined(lane) ? rate_per_ns(&lane->rate) : 0;
 }
 
 static inline bool has_runs(const struct unit *unit)

@@ -179,20 +179,25 @@ size_t platform_page_bytes(void)
 }
 
 /* From the kernel's interface (numaif.h belongs to a library we do not need). */
-enum { POLICY_PREFERRED = 1 };
+enum { POLICY_PREFERRED = 1, POLICY_INTERLEAVE = 3 };
+
+void platform_pages_place(void *pages, size_t bytes, uint64_t nodes)
+{
+    if (nodes == 0)
+        return;
+    /* Preferred, not bound: memory further away is slower, no memory is a failure. */
+    bool is_one = (nodes & (nodes - 1)) == 0;
+    /* The kernel reads one bit less than it is told of. */
+    (void)syscall(SYS_mbind, pages, bytes, is_one ? POLICY_PREFERRED : POLICY_INTERLEAVE, &nodes,
+                  8 * sizeof nodes + 1, 0ul);
+}
 
 void *platform_pages_map(size_t bytes, int32_t node)
 {
     void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED)
         return NULL;
-    if (node >= 0 && node < 1024) {
-        /* Preferred, not bound: memory further away is slower, no memory is a failure. */
-        unsigned long mask[1024 / (8 * sizeof(unsigned long))] = { 0 };
-        size_t bits = 8 * sizeof(unsigned long);
-        mask[(size_t)node / bits] |= 1ul << ((size_t)node % bits);
-        (void)syscall(SYS_mbind, pages, bytes, POLICY_PREFERRED, mask, 1024ul, 0ul);
-    }
+    platform_pages_place(pages, bytes, platform_node_bit(node));
     return pages;
 }
 

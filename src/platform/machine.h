@@ -54,6 +54,16 @@ void *platform_pages_map(size_t bytes, int32_t node);
 void platform_pages_unmap(void *pages, size_t bytes);
 /* All of them will be used: large ones are quicker to get, and to register with a driver. */
 void platform_pages_prefer_large(void *pages, size_t bytes);
+/*
+ * Pages that nobody has touched yet come from these nodes, a bit for each: from one, or from several
+ * in turn. A wish: a machine that cannot do it takes any. No bit: anywhere.
+ */
+void platform_pages_place(void *pages, size_t bytes, uint64_t nodes);
+/* The bit of a node; 0 if it is not known, or has none. */
+static inline uint64_t platform_node_bit(int32_t node)
+{
+    return node >= 0 && node < 64 ? (uint64_t)1 << node : 0;
+}
 
 /*
  * Whole pages that follow themselves: byte i + `bytes` is byte i, so that any piece of at most

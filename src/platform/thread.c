@@ -165,6 +165,18 @@ static int create_thread(struct platform_thread *thread)
     return code;
 }
 
+static void name_thread(pthread_t thread, const char *name)
+{
+    char short_name[16]; /* the kernel's limit */
+    snprintf(short_name, sizeof short_name, "%s", name);
+    pthread_setname_np(thread, short_name);
+}
+
+void platform_thread_rename(const char *name)
+{
+    name_thread(pthread_self(), name);
+}
+
 muster_status platform_thread_start(struct platform_thread *thread, void (*run)(void *),
                                     void *argument, const char *name,
                                     const struct platform_cores *cores, struct muster_error *err)
@@ -180,9 +192,7 @@ muster_status platform_thread_start(struct platform_thread *thread, void (*run)(
     if (code)
         return refused(err, "thread", code);
     thread->started = true;
-    char short_name[16]; /* the kernel's limit */
-    snprintf(short_name, sizeof short_name, "%s", name);
-    pthread_setname_np(thread->thread, short_name);
+    name_thread(thread->thread, name);
     if (cores)
         bind_thread(thread->thread, cores);
     return MUSTER_OK;

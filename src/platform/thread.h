@@ -75,6 +75,8 @@ bool platform_condition_wait(struct platform_condition *condition, struct platfo
 muster_status platform_thread_start(struct platform_thread *thread, void (*run)(void *),
                                     void *argument, const char *name,
                                     const struct platform_cores *cores, struct muster_error *err);
+/* What the calling thread is called from now on, in the system's lists. */
+void platform_thread_rename(const char *name);
 /* Lets others run first. */
 void platform_thread_yield(void);
 /* Both do nothing if the thread was never started. */

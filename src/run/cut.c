@@ -3,7 +3,7 @@
  */
 #include "base/allocator.h"
 #include "run/device/stream.h"
-#include "run/memory/memory.h"
+#include "run/memory/spare.h"
 #include "run/task/tasks.h"
 
 /* How long a cut waits for calls that only look at the device. */
@@ -70,6 +70,7 @@ muster_status muster_device_slice(struct muster *m, muster_device handle, const 
     /* What has finished is not in use any more, also if nobody has looked since. */
     tasks_leave_device(m, device);
     flights_retire_all(device);
+    spare_trim(device);
     zombies_reclaim(device);
     device_unpin(device);
     status = begin_cut(m, handle, &device, err);

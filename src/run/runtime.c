@@ -11,6 +11,9 @@
 #include "base/invariant.h"
 #include "core/plan.h"
 #include "platform/machine.h"
+#include "run/memory/pages.h"
+#include "run/memory/spare.h"
+#include "run/threads/crew.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -19,6 +22,8 @@
 
 /* How long drivers may take at the end, beyond what unfinished work may, if `close_ns` is less. */
 #define CLOSING_GRACE_NS 1000000000u
+/* What stays of the host's memory for later jobs, where a quarter of all is more. */
+#define KEPT_BYTES_DEFAULT ((uint64_t)4 << 30)
 /* How often a driver is asked at the end whether a stream is finished, if it does not answer. */
 #define DRAIN_TRIES 3
 
@@ -78,6 +83,11 @@ static muster_status read_options(const struct muster_options *given, struct mus
         out->poll_ns = POLL_NS_DEFAULT;
     if (out->close_ns == 0)
         out->close_ns = CLOSE_NS_DEFAULT;
+    if (out->kept_bytes == 0) {
+        uint64_t total, available;
+        platform_memory(&total, &available);
+        out->kept_bytes = total / 4 < KEPT_BYTES_DEFAULT ? total / 4 : KEPT_BYTES_DEFAULT;
+    }
     if (out->log_level == 0)
         out->log_level = MUSTER_LOG_WARNING;
     const char *devices = platform_environment("MUSTER_DEVICES");
@@ -322,8 +332,10 @@ struct closing {
 static muster_status destroy_device(struct run_device *device)
 {
     device_finish(device);
-    if (!device->is_hung)
+    if (!device->is_hung) {
         host_memory_unregister(device);
+        pages_forget_device(device);
+    }
     muster_status status = device_close(device);
     if (status != MUSTER_OK)
         return status;
@@ -453,6 +465,7 @@ static muster_status free_runtime(struct closing *closing, struct muster_error *
         return status;
     }
     jobs_free_last(m, true);
+    pages_destroy(m);
     tasks_free(m);
     platform_condition_deinit(&m->changed);
     platform_mutex_deinit(&m->lock);
@@ -487,6 +500,7 @@ muster_status muster_close(struct muster *m, struct muster_error *err)
     uint32_t stuck_count = tasks_destroy(m, &stuck);
     if (lost.threads == 0)
         copiers_destroy(m);
+    crew_destroy(m, lost.threads > 0);
     /* Tasks took what time they wanted; a device that did not come back had its own. */
     if (!*lost.what.text)
         deadline_ns = platform_deadline_ns(m->options.close_ns);
@@ -510,6 +524,19 @@ muster_status muster_close(struct muster *m, struct muster_error *err)
     if (err)
         *err = stuck;
     return MUSTER_E_DEVICE_HUNG;
+}
+
+void muster_trim(struct muster *m)
+{
+    if (!m || run_is_forked(m))
+        return;
+    pages_trim(m, 0);
+    run_lock(m);
+    uint32_t count = m->device_count;
+    run_unlock(m);
+    for (uint32_t i = 0; i < count; i++)
+        spare_trim(m->devices[i]);
+    crew_trim(m);
 }
 
 const char *muster_version(void)

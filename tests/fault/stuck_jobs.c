@@ -19,8 +19,8 @@ static const char sim[] = "[{\"items_per_s\": 1e8, \"memory\": \"64MiB\", \"core
 /* The runtime, with a device whose driver can be blocked and one that is sound. */
 static const struct muster_backend *table;
 
-static struct muster *open_patient(const char *devices, struct counting *counting,
-                                   uint64_t close_ns)
+static struct muster *open_keeping(const char *devices, struct counting *counting,
+                                   uint64_t close_ns, uint64_t kept_bytes)
 {
     struct muster_options options = MUSTER_OPTIONS_INIT;
     const struct faulty_plan none = { .number = 0 };
@@ -31,8 +31,15 @@ static struct muster *open_patient(const char *devices, struct counting *countin
     options.sim = sim;
     options.cpu_workers = 2;
     options.close_ns = close_ns;
+    options.kept_bytes = kept_bytes;
     options.allocator = counting_allocator(counting);
     return open_with(options);
+}
+
+static struct muster *open_patient(const char *devices, struct counting *counting,
+                                   uint64_t close_ns)
+{
+    return open_keeping(devices, counting, close_ns, 0);
 }
 
 static struct muster *open_stuck(const char *devices, struct counting *counting)
@@ -379,12 +386,12 @@ static void a_driver_that_returns_in_time_is_used_again(void)
     account_deinit(&account);
 }
 
-/* What a job gives back at its end goes by way of the driver too. */
+/* What a job gives back at its end goes by way of the driver too, where it is not kept. */
 static void a_job_ends_though_its_memory_is_not_taken_back(void)
 {
     for (unsigned i = 0; i < 2; i++) {
         struct counting counting = COUNTING_INIT;
-        struct muster *m = open_stuck("faulty,cpu", &counting);
+        struct muster *m = open_keeping("faulty,cpu", &counting, PATIENCE_NS, 1);
         struct muster_report report = full_report();
         struct account account;
         account_init(&account, ITEMS);
@@ -413,18 +420,37 @@ static void a_job_ends_though_its_memory_is_not_taken_back(void)
     }
 }
 
-/* Nothing is under way, and the driver does not return from what closing asks of it. */
+/*
+ * Nothing is under way, and the driver does not return from what closing asks of it: also not from
+ * letting go of memory that was kept.
+ */
 static void closing_ends_though_a_driver_does_not_let_go(void)
 {
-    static struct counting counting = COUNTING_INIT;
-    struct muster *m = open_stuck("faulty", &counting);
-    run_well(m, NULL);
-    block(&(struct way){ FAULTY_stream_query, 1 });
-    CHECK_STATUS(MUSTER_E_DEVICE_HUNG, muster_close(m, &problem));
-    counting_close(&counting);
+    static const enum faulty_call calls[] = { FAULTY_stream_query, FAULTY_host_unregister };
+    static struct counting counting[COUNT_OF(calls)] = { COUNTING_INIT, COUNTING_INIT };
+    for (size_t i = 0; i < COUNT_OF(calls); i++) {
+        struct muster *m = open_stuck("faulty", &counting[i]);
+        run_well(m, NULL);
+        block(&(struct way){ calls[i], 1 });
+        CHECK_STATUS(MUSTER_E_DEVICE_HUNG, muster_close(m, &problem));
+        counting_close(&counting[i]);
+        faulty_unblock(MUSTER_OK);
+        await_threads_gone();
+        CHECK_EQUAL(0, counting_late(&counting[i]));
+    }
+}
+
+/* A job ends well though a driver would not let go of its memory: that is kept, not given back. */
+static void what_is_kept_needs_no_driver(void)
+{
+    struct counting counting = COUNTING_INIT;
+    struct muster *m = open_stuck("faulty,cpu", &counting);
+    block(&(struct way){ FAULTY_host_unregister, 1 });
+    for (unsigned i = 0; i < 3; i++)
+        run_well(m, "faulty:0");
     faulty_unblock(MUSTER_OK);
-    await_threads_gone();
-    CHECK_EQUAL(0, counting_late(&counting));
+    MUST(muster_close(m, &problem));
+    check_nothing_left(&counting);
 }
 
 int main(int argc, char **argv)
@@ -438,6 +464,7 @@ int main(int argc, char **argv)
         TEST(a_driver_that_returns_in_time_is_used_again),
         TEST(a_job_ends_though_its_memory_is_not_taken_back),
         TEST(closing_ends_though_a_driver_does_not_let_go),
+        TEST(what_is_kept_needs_no_driver),
     };
     return test_main(argc, argv, tests, COUNT_OF(tests));
 }

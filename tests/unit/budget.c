@@ -34,6 +34,26 @@ static void freed_bytes_count_until_they_are_reclaimed(void)
     CHECK_STATUS(MUSTER_OK, budget_reserve(&budget, 30));
 }
 
+static void kept_bytes_count_until_they_are_used_or_freed(void)
+{
+    struct budget budget;
+    budget_init(&budget, 100);
+    CHECK_STATUS(MUSTER_OK, budget_reserve(&budget, 80));
+    budget_allocated(&budget, 80);
+    budget_kept(&budget, 50);
+    CHECK_EQUAL(30, budget.used);
+    CHECK_EQUAL(50, budget.kept);
+    CHECK_EQUAL(20, budget_free(&budget));
+    CHECK_STATUS(MUSTER_E_DEVICE_MEMORY, budget_reserve(&budget, 21));
+    budget_reused(&budget, 10);
+    CHECK_EQUAL(40, budget.used);
+    CHECK_EQUAL(40, budget.kept);
+    budget_reused(&budget, 40);
+    budget_freed(&budget, 80);
+    budget_reclaimed(&budget, 80);
+    CHECK_EQUAL(100, budget_free(&budget));
+}
+
 static void sums_saturate(void)
 {
     const uint64_t bytes[] = { 1, UINT64_MAX - 2, 1, 1 };
@@ -117,6 +137,7 @@ int main(int argc, char **argv)
     static const struct test tests[] = {
         TEST(not_now_and_never_are_told_apart),
         TEST(freed_bytes_count_until_they_are_reclaimed),
+        TEST(kept_bytes_count_until_they_are_used_or_freed),
         TEST(sums_saturate),
         TEST(the_largest_budget_can_be_filled),
         TEST(random_use_agrees_with_a_list_of_pieces),

@@ -542,6 +542,7 @@ static void memory_that_does_not_suffice_is_told_at_the_start(void)
     struct muster_run_options how = { .size = sizeof how };
     desc.options = &how;
     struct muster_job *job = NULL;
+    how.unit_items = 100000;
     CHECK_STATUS(MUSTER_E_TOO_LARGE, muster_start(m, &desc, &job, &problem));
     CHECK(!job);
     CHECK_TEXT("sim:0", problem.device);
@@ -736,6 +737,7 @@ static void memory_stays_known_to_a_device_that_hangs(void)
         options.devices = "told";
         options.sim = "[{\"items_per_s\": 4e6, \"faults\": [{\"kind\": \"hang\","
                       " \"at_launch\": 5, \"for_ms\": 300}]}]";
+        options.kept_bytes = 1; /* nothing is kept for the next job */
         struct muster *m = open_with(options);
         struct account account;
         account_init(&account, 20 * UNIT);

@@ -192,6 +192,17 @@ static void pages_are_pages(void)
         pages[0] = pages[3 * page - 1] = 1;
         platform_pages_unmap(pages, 3 * page);
     }
+    /* On nodes that are there, in turn, and that are not: a wish. */
+    static const uint64_t masks[] = { 0, 1, 3, UINT64_MAX, (uint64_t)1 << 63 };
+    for (size_t i = 0; i < COUNT_OF(masks); i++) {
+        unsigned char *pages = platform_pages_map(3 * page, -1);
+        platform_pages_place(pages, 3 * page, masks[i]);
+        pages[0] = pages[3 * page - 1] = 1;
+        platform_pages_unmap(pages, 3 * page);
+    }
+    CHECK_EQUAL(1, platform_node_bit(0));
+    CHECK_EQUAL(0, platform_node_bit(-1));
+    CHECK_EQUAL(0, platform_node_bit(64));
     CHECK(platform_pages_map(SIZE_MAX / 2, -1) == NULL);
     static const size_t sizes[] = { 1, 64, 100, (256 << 10) - 1, 256 << 10, 5000000 };
     for (size_t i = 0; i < COUNT_OF(sizes); i++) {

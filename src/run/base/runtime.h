@@ -34,7 +34,9 @@
 
 struct closing;
 struct copiers;
+struct crew;
 struct decision;
+struct pages;
 struct placement_device;
 struct poller;
 struct run_backend;
@@ -109,6 +111,9 @@ struct muster {
     struct poller *poller;             /* owns */
     struct closing *closing;           /* owns; NULL: nobody closes it */
     struct copiers *copiers;           /* owns; NULL before the first large copy in host memory */
+    struct crew *crew;                 /* owns; NULL before its first thread */
+    struct pages *pages;  /* owns: all of them, those that were given back last first */
+    uint64_t pages_bytes; /* of those that may stay */
     struct run_counts counts;
     struct recording recording;
     bool is_trace_taken; /* somebody starts, reads or stops the recording */

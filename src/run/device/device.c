@@ -185,9 +185,12 @@ void device_view_locked(struct run_device *device)
         .weight = (float)device->info.weight,
         .items_per_s = (float)device->items.per_s,
         .bytes_per_s = (float)device->bytes.per_s,
-        /* Before its driver was asked, a device is taken to be as free as it could be. */
-        .memory_free =
-            device->sampled_ns > 0 ? device->sample.memory_free : device->info.memory_total,
+        /*
+         * Before its driver was asked, a device is taken to be as free as it could be. What is kept
+         * goes when somebody wants it.
+         */
+        .memory_free = device->sampled_ns > 0 ? device->sample.memory_free + device->budget.kept
+                                              : device->info.memory_total,
         .queued = (uint32_t)device->items.depth + device->leases,
         .queued_items = device->queued_items,
         .streams_active = device->streams_active,

@@ -58,12 +58,14 @@ struct run_device {
     struct timing_mark *marks, *free_marks; /* owns all; those that no slot has */
     struct zombie *zombies;
     struct slab *slabs;       /* pinned host memory, owns */
+    struct spare *spares;     /* blocks for the next job, owns; the last given back first */
     struct built *built_left; /* owns: of destroyed kernels, what it may run as long as it hangs */
     bool reclaiming;          /* somebody looks at its zombies */
     uint64_t dispatched, completed, failed, bytes_in_flight;
     uint64_t queued_items;   /* of units given and not finished */
     uint32_t streams_active; /* streams with flights */
     uint32_t leases;         /* picks that count against it */
+    uint32_t lanes;          /* of jobs, that have streams or memory of it */
     struct throughput items, bytes;
     struct muster_device_sample sample;
     uint64_t sampled_ns;

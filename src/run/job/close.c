@@ -6,31 +6,6 @@
 /* muster_close waits so long for a thread that is away, in case it returns at once. */
 #define ABANDON_GRACE_NS 100000000u
 
-/* All have left. */
-static void join_threads(struct muster_job *job)
-{
-    struct job_thread *thread;
-    platform_thread_join(&job->conductor.thread);
-    for (uint32_t i = 0; (thread = source_thread(job, i)); i++)
-        platform_thread_join(&thread->thread);
-    for (uint32_t i = 0; job->lanes && i < job->lane_count; i++)
-        platform_thread_join(&job->lanes[i].thread.thread);
-    workers_free(job->work.workers);
-    job->work.workers = NULL;
-}
-
-/* Those that have not come back end by themselves, if ever. Called with the lock. */
-static void detach_threads_locked(struct muster_job *job)
-{
-    struct job_thread *thread;
-    platform_thread_detach(&job->conductor.thread);
-    for (uint32_t i = 0; (thread = source_thread(job, i)); i++)
-        platform_thread_detach(&thread->thread);
-    for (uint32_t i = 0; i < job->lane_count; i++)
-        platform_thread_detach(&job->lanes[i].thread.thread);
-    workers_detach(job->work.workers);
-}
-
 static bool has_given_up_locked(const struct muster_job *job)
 {
     bool has = thread_is_given_up(&job->conductor) || source_has_thread(job, thread_is_given_up);
@@ -72,7 +47,6 @@ void jobs_free_left(struct muster *m)
     while (gone) {
         struct muster_job *job = gone;
         gone = job->next;
-        join_threads(job);
         platform_condition_deinit(&job->source.changed);
         platform_condition_deinit(&job->news);
         platform_condition_deinit(&job->changed);
@@ -200,13 +174,10 @@ void jobs_destroy_all(struct muster *m, struct jobs_lost *lost)
     for (struct muster_job *job = m->jobs_left; job; job = job->next)
         abandon_locked(job, lost);
     for (struct muster_job *job = m->jobs_left; lost->threads > 0 && job; job = job->next)
-        detach_threads_locked(job);
+        workers_forget(job->work.workers);
     run_unlock(m);
-    if (lost->threads > 0)
-        return;
-    for (struct muster_job *job = m->jobs_left; job; job = job->next)
-        join_threads(job);
-    jobs_free_left(m);
+    if (lost->threads == 0)
+        jobs_free_left(m);
 }
 
 void jobs_free_last(struct muster *m, bool all)

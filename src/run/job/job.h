@@ -37,9 +37,10 @@ struct run_source {
     struct platform_condition changed; /* there may be room, or something to hand in */
     struct source_caller *callers;     /* owns: one for each call at a time */
     uint32_t caller_count;
-    struct muster_file *file; /* NULL: the user's own function; else read at any place */
-    uint64_t file_offset;     /* where its first item lies */
-    char *rings[RINGS_MAX];   /* owns: the one that is filled, and those left to hung devices */
+    struct muster_file *file;       /* NULL: the user's own function; else read at any place */
+    uint64_t file_offset;           /* where its first item lies */
+    char *rings[RINGS_MAX];         /* the one that is filled, and those left to hung devices */
+    struct pages *pages[RINGS_MAX]; /* own: what they lie in */
     uint32_t ring_count;
     char *ring;        /* the one that is filled; NULL: the job has no source */
     size_t ring_bytes; /* of each; a multiple of the page */
@@ -92,14 +93,16 @@ struct muster_job {
     struct job_thread conductor;
     struct run_lane *lanes; /* owns */
     uint32_t lane_count;
-    const struct run_device *only;          /* whose memory arguments are in; NULL: any may run it */
-    uint32_t lanes_max;                     /* that there is room for, here and below */
-    char (*lane_ids)[24];                   /* owns: for the report, when the lanes are gone */
+    const struct run_device *only; /* whose memory arguments are in; NULL: any may run it */
+    uint32_t lanes_max;            /* that there is room for, here and below */
+    char (*lane_ids)[24];          /* owns: for the report, when the lanes are gone */
     struct muster_job_device *lane_reports; /* owns: as they were last, and when the job was over */
     uint64_t unit_max; /* items a buffer holds; 0: any number, nothing is written */
+    uint32_t halvings; /* of the usual size of units: no device has memory for larger ones */
+    uint32_t vain;     /* how often lanes have tried to get what nobody will give back */
     size_t buffer_bytes;
-    char *memory; /* owns: pages of all buffers, NULL if nothing is written */
-    size_t memory_bytes;
+    char *memory;        /* all buffers, NULL if nothing is written */
+    struct pages *pages; /* owns: what `memory` lies in */
     uint32_t buffer_count;
     struct muster_kept *kept; /* owns: those that a sink may keep */
     struct muster_kept *kept_free;
@@ -196,6 +199,11 @@ muster_status job_find_policy(struct muster_job *job, struct muster_error *err);
 /* sizes.c */
 /* Whether a GPU takes part. */
 bool job_has_gpu(const struct muster_job *job);
+/*
+ * Where the job's memory should lie, for platform_pages_place: near its GPUs, since they copy all of
+ * it; else near the devices it has. Of several nodes pages come in turn.
+ */
+uint64_t job_nodes(const struct muster_job *job);
 /*
  * How many of the caller's units, whose items have so many bytes on the way to the device or back, share
  * copies and launches; 1: each goes alone.
@@ -318,6 +326,8 @@ extern const struct lane_calls job_lane_calls;
 /* The core was told something: wakes those who have something to do now. */
 void job_tell_locked(struct muster_job *job);
 void job_thread_left_locked(struct thread_group *group);
+/* Whether a lane of the job has all it needs, or another job may give it back what is missing. */
+bool job_has_hope_locked(const struct muster_job *job);
 
 /* trace.c */
 /* The core has looked for what is overdue. */

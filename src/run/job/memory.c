@@ -3,8 +3,8 @@
  * stay as long as it.
  */
 #include "base/allocator.h"
-#include "platform/machine.h"
 #include "run/job/pipeline.h"
+#include "run/memory/pages.h"
 
 #include <string.h>
 
@@ -29,13 +29,13 @@ muster_status job_allocate_buffers(struct muster_job *job, struct muster_error *
     }
     if (job->buffer_bytes == 0)
         return MUSTER_OK;
-    if (__builtin_mul_overflow(job->buffer_bytes, (size_t)job->buffer_count, &job->memory_bytes) ||
-        !(job->memory = platform_pages_map(job->memory_bytes, -1)))
+    struct pages_want want = { .is_large = job_has_gpu(job), .nodes = job_nodes(job) };
+    if (__builtin_mul_overflow(job->buffer_bytes, (size_t)job->buffer_count, &want.bytes) ||
+        pages_take(m, &want, &job->pages, NULL) != MUSTER_OK)
         return muster_error_fill(err, MUSTER_E_NO_MEMORY, 0, "use smaller units, or fewer devices",
                                  "no host memory for %u buffers of %zu bytes", job->buffer_count,
                                  job->buffer_bytes);
-    if (job_has_gpu(job))
-        platform_pages_prefer_large(job->memory, job->memory_bytes);
+    job->memory = job->pages->memory;
     return MUSTER_OK;
 }
 
@@ -137,8 +137,8 @@ void job_free(struct muster_job *job)
     allocator_give(&m->allocator, job->lane_reports, job->lanes_max, sizeof *job->lane_reports);
     allocator_give(&m->allocator, job->lane_ids, job->lanes_max, sizeof *job->lane_ids);
     allocator_give(&m->allocator, job->lanes, job->lanes_max, sizeof *job->lanes);
-    if (job->memory)
-        platform_pages_unmap(job->memory, job->memory_bytes);
+    pages_give(m, job->pages);
+    workers_free(job->work.workers);
     kept_free(job);
     source_free(job);
     allocator_give(&m->allocator, job->unit_failures, job->core_options.units_max,

@@ -81,7 +81,7 @@ void pipeline_plan_units(struct muster_job *job)
 {
     const struct muster_run_options *options = &job->options;
     size_t item_bytes = largest_item(job->pipeline);
-    size_t usual = job_has_gpu(job) ? UNIT_BYTES_GPU : UNIT_BYTES;
+    size_t usual = (job_has_gpu(job) ? UNIT_BYTES_GPU : UNIT_BYTES) >> job->halvings;
     uint64_t every = job->pipeline->every;
     uint64_t part_items =
         options->unit_items > 0 ? options->unit_items : at_least_one(usual / item_bytes / every);

@@ -29,6 +29,7 @@ static void report_lanes_locked(const struct muster_job *job, uint64_t end_ns,
                                         : MUSTER_HEALTH_OK;
         if (busy_ns > 0)
             device->items_per_s = (double)core.items / (double)busy_ns * 1e9;
+        snprintf(device->shortage, sizeof device->shortage, "%s", lane->shortage.text);
         loss_add_locked(&loss, lane, core.items, job->start_ns, end_ns);
     }
     loss_report(&loss, report);

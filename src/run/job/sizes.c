@@ -1,6 +1,7 @@
 /*
  * How large a job's units, its window and its buffers are, and what the core is told of it.
  */
+#include "platform/machine.h"
 #include "run/job/pipeline.h"
 
 #define TRIES_DEFAULT 3
@@ -27,6 +28,18 @@ bool job_has_gpu(const struct muster_job *job)
     while (i < job->lane_count && job->lanes[i].device->info.kind != MUSTER_KIND_GPU)
         i++;
     return i < job->lane_count;
+}
+
+uint64_t job_nodes(const struct muster_job *job)
+{
+    bool has_gpu = job_has_gpu(job);
+    uint64_t nodes = 0;
+    for (uint32_t i = 0; i < job->lane_count; i++) {
+        const struct muster_device_info *info = &job->lanes[i].device->info;
+        if (!has_gpu || info->kind == MUSTER_KIND_GPU)
+            nodes |= platform_node_bit(info->numa_node);
+    }
+    return nodes;
 }
 
 /* Rounded down to what units are whole numbers of; one at least, where there is any. */
@@ -63,7 +76,7 @@ static uint64_t at_least_one(uint64_t number)
 uint64_t job_find_merge(const struct muster_job *job, size_t item_bytes)
 {
     const struct muster_run_options *options = &job->options;
-    size_t target = job_has_gpu(job) ? MERGE_BYTES_GPU : MERGE_BYTES;
+    size_t target = (job_has_gpu(job) ? MERGE_BYTES_GPU : MERGE_BYTES) >> job->halvings;
     if (options->kept_max > 0 || options->unit_items == 0 ||
         options->unit_items > target / item_bytes)
         return 1;
@@ -111,7 +124,8 @@ static void plan_units(struct muster_job *job)
     if (all_bytes == 0 || job->desc.items == 0)
         return;
     uint64_t usual =
-        has_gpu && way_bytes > 0 ? BUFFER_BYTES_GPU / way_bytes : BUFFER_BYTES / all_bytes;
+        (has_gpu && way_bytes > 0 ? BUFFER_BYTES_GPU / way_bytes : BUFFER_BYTES / all_bytes) >>
+        job->halvings;
     uint64_t asked = job->options.unit_items;
     uint64_t items = of_multiples(job, asked > 0 ? asked : at_least_one(usual));
     job_set_units(job, items, has_gpu && way_bytes > 0 ? job_find_merge(job, way_bytes) : 1);

@@ -10,6 +10,7 @@
 #include "base/allocator.h"
 #include "platform/machine.h"
 #include "run/job/pipeline.h"
+#include "run/memory/pages.h"
 
 #include <muster/file.h>
 #include <string.h>
@@ -148,6 +149,26 @@ static bool will_be_read_locked(const struct muster_job *job, const char *ring, 
     return will_be;
 }
 
+/* Makes another ring; NULL if there is no memory for it. */
+static char *add_ring(struct muster_job *job)
+{
+    struct run_source *source = &job->source;
+    const struct pages_want want = { .bytes = source->ring_bytes,
+                                     .is_ring = true,
+                                     .nodes = job_nodes(job) };
+    struct pages *pages;
+    if (pages_take(job->m, &want, &pages, NULL) != MUSTER_OK)
+        return NULL;
+    run_lock(job->m);
+    /* All have the size of the first. */
+    if (source->ring_count == 0)
+        source->ring_bytes = pages->bytes;
+    source->pages[source->ring_count] = pages;
+    source->rings[source->ring_count++] = pages->memory;
+    run_unlock(job->m);
+    return pages->memory;
+}
+
 /* A ring that nobody reads any more, or a new one if there are less than `most`; NULL: none. */
 static char *take_ring_locked(struct muster_job *job, uint32_t most)
 {
@@ -156,9 +177,14 @@ static char *take_ring_locked(struct muster_job *job, uint32_t most)
         if (source->rings[i] != source->ring &&
             first_read_locked(job, source->rings[i]) == UINT64_MAX)
             return source->rings[i];
-    char *ring = source->ring_count < most ? platform_ring_map(source->ring_bytes) : NULL;
-    if (ring)
-        source->rings[source->ring_count++] = ring;
+    if (source->ring_count >= most)
+        return NULL;
+    /* Meanwhile nobody is given a range. */
+    source->is_moving = true;
+    run_unlock(job->m);
+    char *ring = add_ring(job);
+    run_lock(job->m);
+    source->is_moving = false;
     return ring;
 }
 
@@ -412,12 +438,15 @@ muster_status source_set_up(struct muster_job *job, struct muster_error *err)
     if (status != MUSTER_OK)
         return status;
     source->has_turn = true;
-    source->ring = source->rings[0] = platform_ring_map(source->ring_bytes);
+    source->ring = add_ring(job);
     if (!source->ring)
         return muster_error_fill(err, MUSTER_E_NO_MEMORY, 0, "give a smaller window",
                                  "no host memory for %llu items of %zu bytes of a source",
                                  (unsigned long long)source->capacity, source->item_bytes);
-    source->ring_count = 1;
+    /* What lies before the first item is zeros. */
+    size_t halo = (size_t)source->halo * source->item_bytes;
+    if (halo > 0)
+        memset(source->ring + source_offset(source, 0) - halo, 0, halo);
     return MUSTER_OK;
 }
 
@@ -454,7 +483,7 @@ void source_free(struct muster_job *job)
 {
     struct run_source *source = &job->source;
     while (source->ring_count > 0)
-        platform_ring_unmap(source->rings[--source->ring_count], source->ring_bytes);
+        pages_give(job->m, source->pages[--source->ring_count]);
     source->ring = NULL;
     if (source->has_turn)
         platform_condition_deinit(&source->turn);

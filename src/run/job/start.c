@@ -5,6 +5,9 @@
 #include "base/allocator.h"
 #include "run/job/pipeline.h"
 
+/* Units are halved, twice at a time, at most so often where no device has memory for the usual ones. */
+#define HALVINGS_MAX 12u
+
 static muster_status start_lane(struct run_lane *lane, struct muster_error *err)
 {
     struct lane_work *work = lane->work;
@@ -36,13 +39,10 @@ static muster_status start_threads(struct muster_job *job, struct muster_error *
 static muster_status set_up_lane(struct muster_job *job, struct run_lane *lane,
                                  struct muster_error *err)
 {
-    const struct lane_memory memory = { .results = job->memory,
-                                        .result_bytes = job->memory_bytes,
-                                        .ring = job->source.ring,
-                                        .ring_bytes = 2 * job->source.ring_bytes };
     struct lane_plan *plan = allocator_take(&job->m->allocator, 1, sizeof *plan);
     if (!plan)
         return run_no_memory(err, "a lane");
+    plan->items = job->desc.items;
     plan->part_items = job->part_items;
     plan->parts_max = job->parts_max;
     muster_status status = job->pipeline ? pipeline_compile(job, lane->device, plan, err)
@@ -52,7 +52,40 @@ static muster_status set_up_lane(struct muster_job *job, struct run_lane *lane,
         return status;
     }
     lane->plan = plan;
-    return lane_set_up(lane, &memory, job->desc.items, err);
+    lane->memory = (struct lane_memory){ .results = job->pages, .ring = job->source.pages[0] };
+    return lane_set_up(lane, err);
+}
+
+/*
+ * Sets up those that can be. A device that turns out to be lost is one that was lost a moment later, and
+ * one that has no room now may have later: others go on.
+ */
+static muster_status set_up_lanes(struct muster_job *job, struct muster_error *err)
+{
+    struct muster_error problem, first = { .status = MUSTER_OK };
+    for (uint32_t i = 0; i < job->lane_count; i++) {
+        muster_status status = set_up_lane(job, &job->lanes[i], &problem);
+        bool is_lost = muster_status_discards(status) == MUSTER_DISCARD_DEVICE;
+        if (status == MUSTER_OK)
+            continue;
+        if (!is_lost && (!short_is(status) || !job->lanes[i].plan)) {
+            if (err)
+                *err = problem;
+            return status;
+        }
+        if (first.status == MUSTER_OK)
+            first = problem;
+        if (is_lost)
+            job_lane_lost(job->core, i, job->start_ns);
+        else
+            short_begin(&job->lanes[i], &problem);
+    }
+    run_lock(job->m);
+    bool is_refused = first.status != MUSTER_OK && !job_has_hope_locked(job);
+    run_unlock(job->m);
+    if (is_refused && err)
+        *err = first;
+    return is_refused ? first.status : MUSTER_OK;
 }
 
 static muster_status set_up(struct muster_job *job, struct muster_error *err)
@@ -63,20 +96,13 @@ static muster_status set_up(struct muster_job *job, struct muster_error *err)
     if (status != MUSTER_OK)
         return status;
     job_set_core_options(job);
+    job->work.lane_count = job->lane_count;
     if ((status = job_allocate_buffers(job, err)) != MUSTER_OK ||
         (status = kept_set_up(job, err)) != MUSTER_OK ||
         (status = source_set_up(job, err)) != MUSTER_OK ||
         (status = job_make_core(job, err)) != MUSTER_OK)
         return status;
-    for (uint32_t i = 0; i < job->lane_count && status == MUSTER_OK; i++) {
-        status = set_up_lane(job, &job->lanes[i], err);
-        /* A device that turns out to be lost is one that was lost a moment later: others go on. */
-        if (muster_status_discards(status) == MUSTER_DISCARD_DEVICE) {
-            job_lane_lost(job->core, i, job->start_ns);
-            status = job_state(job->core) == JOB_FAILED ? status : MUSTER_OK;
-        }
-    }
-    return status;
+    return set_up_lanes(job, err);
 }
 
 /* Lanes without a thread, which would do it itself. */
@@ -127,15 +153,11 @@ no_news:
     return status;
 }
 
-muster_status muster_start(struct muster *m, const struct muster_job_desc *desc,
-                           struct muster_job **out, struct muster_error *err)
+/* `unit_max` is how many items a unit has then, at most; unchanged if it did not get so far. */
+static muster_status start_job(struct muster *m, const struct muster_job_desc *desc,
+                               uint32_t halvings, uint64_t *unit_max, struct muster_job **out,
+                               struct muster_error *err)
 {
-    if (!m || !desc || !out)
-        return run_bad_argument(err, "muster_start", "an argument is NULL");
-    if (run_is_forked(m))
-        return run_say_forked(err);
-    jobs_destroy_unwanted(m);
-    jobs_free_left(m);
     struct muster_job *job = allocator_take(&m->allocator, 1, sizeof *job);
     if (!job)
         return run_no_memory(err, "a job");
@@ -147,7 +169,9 @@ muster_status muster_start(struct muster *m, const struct muster_job_desc *desc,
         return status;
     }
     job->work.number = (uint32_t)run_count(&m->counts.jobs_numbered, 1) + 1;
+    job->halvings = halvings;
     status = set_up(job, err);
+    *unit_max = job->unit_max;
     if (status == MUSTER_OK && (status = start_threads(job, err)) != MUSTER_OK)
         job_stop_threads(job);
     if (status != MUSTER_OK) {
@@ -169,6 +193,27 @@ muster_status muster_start(struct muster *m, const struct muster_job_desc *desc,
     job_wake_locked(job);
     run_unlock(m);
     return MUSTER_OK;
+}
+
+muster_status muster_start(struct muster *m, const struct muster_job_desc *desc,
+                           struct muster_job **out, struct muster_error *err)
+{
+    if (!m || !desc || !out)
+        return run_bad_argument(err, "muster_start", "an argument is NULL");
+    if (run_is_forked(m))
+        return run_say_forked(err);
+    jobs_destroy_unwanted(m);
+    jobs_free_left(m);
+    uint64_t unit_max = UINT64_MAX, before;
+    uint32_t halvings = 0;
+    muster_status status;
+    /* No device has memory for its slots: smaller units need smaller ones. */
+    do {
+        before = unit_max;
+        status = start_job(m, desc, halvings, &unit_max, out, err);
+    } while ((status == MUSTER_E_DEVICE_MEMORY || status == MUSTER_E_TOO_LARGE) &&
+             unit_max < before && (halvings += 2) <= HALVINGS_MAX);
+    return status;
 }
 
 muster_status muster_job_memory_estimate(struct muster *m, const struct muster_job_desc *desc,

@@ -120,6 +120,28 @@ static void look_locked(struct lane_work *work, uint64_t now_ns)
     job_look_locked(job_of(work), now_ns);
 }
 
+/* So often a lane tries when nobody has anything to give back: the last may just have done it. */
+#define VAIN_MAX 3u
+
+bool job_has_hope_locked(const struct muster_job *job)
+{
+    uint32_t i = 0;
+    while (i < job->lane_count && !job->lanes[i].has_all && !short_may_end_locked(&job->lanes[i]))
+        i++;
+    return i < job->lane_count;
+}
+
+static void short_locked(struct run_lane *lane)
+{
+    struct muster_job *job = job_of(lane->work);
+    job->vain = job_has_hope_locked(job) ? 0 : job->vain + 1;
+    if (job->vain < VAIN_MAX * job->lane_count || job_state(job->core) != JOB_RUNNING)
+        return;
+    job_note_locked(job, &lane->shortage);
+    job_fail(job->core);
+    job_wake_locked(job);
+}
+
 static muster_status hold_kernel(struct lane_work *work, struct muster_kernel *kernel,
                                  struct muster_error *err)
 {
@@ -129,6 +151,7 @@ static muster_status hold_kernel(struct lane_work *work, struct muster_kernel *k
 const struct lane_calls job_lane_calls = { .step_locked = step_locked,
                                            .tell_locked = tell_locked,
                                            .look_locked = look_locked,
+                                           .short_locked = short_locked,
                                            .hold_kernel = hold_kernel };
 
 /* A thread of the job's has left. */

@@ -191,7 +191,14 @@ static void finish_unit_locked(struct lane_unit *unit)
     end_load_locked(unit, judge_end(&end) == JOB_END_OK, unit->ended_ns);
     unit->is_running = false;
     lane->work->outstanding--;
-    lane->ended[lane->ended_count++] = (struct lane_ended){ unit, judge_end(&end) };
+    enum job_end verdict = judge_end(&end);
+    if (verdict == JOB_END_UNIT && short_is_unit_locked(unit)) {
+        verdict = JOB_END_MEMORY;
+        short_pause_locked(lane, now_ns);
+    } else if (verdict == JOB_END_OK) {
+        lane->short_count = 0;
+    }
+    lane->ended[lane->ended_count++] = (struct lane_ended){ unit, verdict };
     lane->last_ns = now_ns;
     if (--lane->running == 0)
         lane->busy_ns += now_ns - lane->busy_since_ns;

@@ -18,13 +18,13 @@
 
 /* Away and back. */
 
-static void go_away_unlock(struct run_lane *lane)
+void lane_go_away_unlock(struct run_lane *lane)
 {
     thread_goes_away(&lane->thread);
     run_unlock(lane->work->group.m);
 }
 
-static void come_back_lock(struct run_lane *lane)
+void lane_come_back_lock(struct run_lane *lane)
 {
     run_lock(lane->work->group.m);
     thread_is_back(&lane->thread);
@@ -73,6 +73,7 @@ static uint32_t find_places_locked(const struct run_lane *lane, struct lane_unit
 static bool step_locked(struct run_lane *lane)
 {
     struct lane_unit *places[LANE_DEPTH_MAX];
+    short_look_locked(lane);
     uint32_t place_count = lane->units ? find_places_locked(lane, places) : 0;
     uint32_t ended_count = lane->ended_count;
     uint64_t now_ns = platform_clock_ns();
@@ -176,6 +177,7 @@ static void wait_locked(struct run_lane *lane)
         pause_ns = pause_ns < SLEEP_MIN_NS ? SLEEP_MIN_NS : least(pause_ns, SLEEP_MAX_NS);
         until_ns = least(until_ns, now_ns + pause_ns);
     }
+    until_ns = least(until_ns, short_look_locked(lane));
     if (thread_is_given_up(&lane->thread))
         until_ns = now_ns + SLEEP_GIVEN_UP_NS;
     platform_condition_wait(&lane->changed, &work->group.m->lock, until_ns);
@@ -189,15 +191,15 @@ static bool may_leave_locked(const struct run_lane *lane)
 static void carry_out(struct run_lane *lane)
 {
     struct lane_work *work = lane->work;
-    come_back_lock(lane);
+    lane_come_back_lock(lane);
     for (;;) {
         uint64_t seen = atomic_load_explicit(&lane->changes, memory_order_relaxed);
         bool has_stepped = step_locked(lane), has_ended = false;
         lane->is_over = job_state(work->core) != JOB_RUNNING;
-        go_away_unlock(lane);
+        lane_go_away_unlock(lane);
         bool has_moved = move(lane, &has_ended);
         has_moved = has_stepped || has_moved || spin(lane, seen, &has_ended);
-        come_back_lock(lane);
+        lane_come_back_lock(lane);
         note_host_steps_locked(lane);
         if (has_ended)
             lane_finish_locked(lane);
@@ -212,7 +214,7 @@ static void carry_out(struct run_lane *lane)
     }
     /* Drop units that the device has not finished from its load: they may never finish. */
     lane_leave_units_locked(lane);
-    go_away_unlock(lane);
+    lane_go_away_unlock(lane);
     if (lane->plan->is_accounted && !lane->was_refused && lane->running == 0)
         account_check(lane);
 }
@@ -226,14 +228,15 @@ void lane_run(void *argument)
     for (uint32_t i = 0; i < lane->plan->declaration->stage_count; i++)
         if (lane->plan->steps[i].kernel)
             kernel_prepare(lane->plan->steps[i].kernel, lane->device);
-    carry_out(lane);
+    if (lane->has_all || short_wait(lane))
+        carry_out(lane);
     /*
      * What the lane has on its device goes back before its thread ends. Closing without this thread
      * has left all to the device.
      */
     if (!run_is_abandoned(work->group.m))
         lane_tear_down(lane);
-    come_back_lock(lane);
+    lane_come_back_lock(lane);
     if (--work->lane_threads == 0)
         workers_dismiss(work->workers);
     group_leave_locked(&work->group, &lane->thread);

@@ -63,6 +63,8 @@ struct lane_calls {
     void (*tell_locked)(struct lane_work *work);
     /* It is time to look for what is overdue. Called with the lock. */
     void (*look_locked)(struct lane_work *work, uint64_t now_ns);
+    /* The lane cannot be set up now: ends the job if none of its lanes ever will be. With the lock. */
+    void (*short_locked)(struct run_lane *lane);
     /* A callback launches the kernel: it stays loaded as long as the job's memory. */
     muster_status (*hold_kernel)(struct lane_work *work, struct muster_kernel *kernel,
                                  struct muster_error *err);
@@ -77,6 +79,7 @@ struct lane_work {
     uint32_t number;         /* of the job in traces, from 1 */
     struct workers *workers; /* owned by the job; NULL: there are no host steps */
     uint32_t outstanding;    /* units that a device may still be working on */
+    uint32_t lane_count;     /* of the job, whether they take part or not */
     uint32_t lane_threads;   /* of the group's threads */
     bool must_leave;         /* the job is over: lanes leave */
     bool is_abandoned;       /* the runtime closes: lanes leave, whatever their devices still do */
@@ -162,10 +165,16 @@ struct lane_buffer {
     muster_block block;          /* of device memory; generation 0: none */
     struct muster_memory memory; /* of the block */
     char *host;                  /* pinned memory of the lane; NULL: on the device, or the job's */
+    struct pages *pages;         /* owns: what `host` lies in */
 };
 
 struct edge_count {
     uint64_t records, waits, stall_ns;
+};
+
+/* Memory of the job's that its devices copy, made known to them; NULL: none. */
+struct lane_memory {
+    struct pages *results, *ring; /* borrowed */
 };
 
 /* One device working on one job. */
@@ -189,7 +198,7 @@ struct run_lane {
     struct lane_buffer buffers[MUSTER_BUFFERS_MAX];
     void *kernels[MUSTER_STAGES_MAX]; /* what the device has built of each stage's; borrowed */
     uint64_t staged;                  /* pieces, bits: workers move them to pinned slots */
-    void *pinned[2];                  /* memory of the job's that the device knows; NULL: none */
+    struct lane_memory memory;        /* the job's */
     bool has_bell;        /* the end of a unit is told by a call, and need not be asked */
     bool is_over;         /* the job: units in flight are not wanted any more */
     bool is_lost;         /* the device: an event has ended with that */
@@ -209,8 +218,13 @@ struct run_lane {
     uint32_t segment_last[PIPE_STEPS_MAX]; /* the last device step of each segment; 0: none */
     void *gates[MUSTER_EDGES_MAX];         /* own; of gate edges */
     struct edge_count counts[MUSTER_EDGES_MAX];
-    struct account *account;                 /* owns; NULL: stalls of streams are not measured */
-    uint32_t running;                        /* units that are */
+    struct account *account; /* owns; NULL: stalls of streams are not measured */
+    bool has_all;            /* that it needs of its device; counts among the device's `lanes` */
+    /* Of a lane that has not: what was missing last. Stays when it has been found. */
+    struct muster_error shortage;
+    uint32_t short_count;    /* units in a row that there was no memory for */
+    uint64_t short_until_ns; /* takes no unit before, since there was no memory for one; 0: may */
+    uint32_t running;        /* units that are */
     struct lane_ended ended[LANE_DEPTH_MAX]; /* to be handed in */
     uint32_t ended_count;
     uint64_t first_ns, last_ns, busy_since_ns, busy_ns;
@@ -291,15 +305,12 @@ static inline void lane_wake_locked(struct run_lane *lane)
 
 /* set_up.c: what a lane needs on its device. */
 /*
- * Takes all of it for the plan, which the lane then owns. `memory` and `ring` are the job's, made known
- * to a device that copies them. On failure the lane can be torn down.
+ * Takes all of it for the plan, which the lane has. On failure the lane can be torn down, or what it
+ * took be given back.
  */
-struct lane_memory {
-    void *results, *ring; /* NULL: none */
-    size_t result_bytes, ring_bytes;
-};
-muster_status lane_set_up(struct run_lane *lane, const struct lane_memory *memory, uint64_t items,
-                          struct muster_error *err);
+muster_status lane_set_up(struct run_lane *lane, struct muster_error *err);
+/* Gives back what lane_set_up took, all of it or what there was when it failed; it may be called again. */
+void lane_give_back(struct run_lane *lane);
 /*
  * Gives back what the lane has, unless a hung device may still use it; may be called again. The
  * lane's thread does it, since driver calls may not return.
@@ -308,7 +319,26 @@ void lane_tear_down(struct run_lane *lane);
 /* Its own memory, after it was torn down. */
 void lane_free(struct run_lane *lane);
 
+/* short.c: devices that have no memory or streams for a lane now. */
+/* Whether setting a lane up failed for want of something. */
+bool short_is(muster_status status);
+/* That was so: the lane has nothing, and takes no part until it has. */
+void short_begin(struct run_lane *lane, const struct muster_error *why);
+/* Whether what is missing may be given back by another job. */
+bool short_may_end_locked(const struct run_lane *lane);
+/* On its thread: tries again until the lane has all it needs; false: the job is over, or the device lost. */
+bool short_wait(struct run_lane *lane);
+/* Whether the unit could not be given for want of memory that may come: it waits, and has not failed. */
+bool short_is_unit_locked(const struct lane_unit *unit);
+/* There was no memory for a unit: the lane takes no other for a moment. */
+void short_pause_locked(struct run_lane *lane, uint64_t now_ns);
+/* Ends the pause when it is over; gives until when it lasts, UINT64_MAX if there is none. */
+uint64_t short_look_locked(struct run_lane *lane);
+
 /* lane.c: the thread. */
+/* Around calls that may never return: the lane's thread lets go of the lock, and takes it again. */
+void lane_go_away_unlock(struct run_lane *lane);
+void lane_come_back_lock(struct run_lane *lane);
 /* Claims, starts, finishes units until the job is over. */
 void lane_run(void *lane);
 /* A driver call of the lane's does not return: its device is given nothing more until it does. */

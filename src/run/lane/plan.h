@@ -84,6 +84,7 @@ struct lane_plan {
      * that takes long holds up no other.
      */
     uint32_t width;
+    uint64_t items;      /* of the whole job, in the caller's arrays */
     uint64_t part_items; /* of one of the caller's units */
     uint32_t parts_max;  /* of the caller's units in one of the lane's */
     struct lane_piece pieces[LANE_PIECES_MAX];

@@ -4,6 +4,9 @@
 #include "run/lane/lane.h"
 
 #include "base/allocator.h"
+#include "platform/machine.h"
+#include "run/memory/pages.h"
+#include "run/memory/spare.h"
 
 #include <string.h>
 
@@ -24,8 +27,7 @@ static muster_status make_device_buffer(struct run_lane *lane, struct lane_buffe
 {
     struct muster *m = runtime_of(lane);
     struct muster_block_info info = { .size = sizeof info };
-    muster_status status =
-        muster_block_allocate(m, lane->streams[0].handle, bytes, &buffer->block, err);
+    muster_status status = spare_take(m, lane->streams[0].handle, bytes, &buffer->block, err);
     if (status == MUSTER_OK && is_carried)
         status = muster_fill(m, lane->streams[0].handle, buffer->block, 0, 0, bytes, err);
     if (status == MUSTER_OK)
@@ -37,15 +39,15 @@ static muster_status make_device_buffer(struct run_lane *lane, struct lane_buffe
 static muster_status make_host_buffer(struct run_lane *lane, struct lane_buffer *buffer,
                                       size_t bytes, bool is_carried, struct muster_error *err)
 {
-    void *memory;
-    muster_status status = muster_host_allocate(
-        runtime_of(lane), device_handle_locked(lane->device), bytes, &memory, err);
+    const struct pages_want want = { .bytes = bytes,
+                                     .nodes = platform_node_bit(lane->device->info.numa_node) };
+    muster_status status = pages_take(runtime_of(lane), &want, &buffer->pages, err);
     if (status != MUSTER_OK)
         return status;
-    buffer->host = memory;
+    buffer->host = buffer->pages->memory;
     if (is_carried)
         memset(buffer->host, 0, bytes);
-    return MUSTER_OK;
+    return pages_pin(buffer->pages, lane->device, err);
 }
 
 static muster_status make_buffers(struct run_lane *lane, struct muster_error *err)
@@ -132,21 +134,39 @@ static void find_behind(struct run_lane *lane)
     }
 }
 
-static muster_status make_units(struct run_lane *lane, struct muster_error *err)
+/* They stay when all else is given back, since others look at them; false if there is no memory. */
+static bool allocate_units(struct run_lane *lane, size_t per_unit)
 {
     struct muster *m = runtime_of(lane);
+    uint32_t depth = lane->plan->depth;
+    if (lane->units)
+        return true;
+    struct lane_unit *units = allocator_take(&m->allocator, depth, sizeof *units);
+    void *memory = allocator_take(&m->allocator, depth, per_unit);
+    for (uint32_t i = 0; units && i < depth; i++)
+        units[i].lane = lane;
+    if (!units || !memory) {
+        allocator_give(&m->allocator, memory, depth, per_unit);
+        allocator_give(&m->allocator, units, depth, sizeof *units);
+        return false;
+    }
+    run_lock(m);
+    lane->units = units;
+    lane->unit_memory = memory;
+    lane->unit_bytes = per_unit;
+    run_unlock(m);
+    return true;
+}
+
+static muster_status make_units(struct run_lane *lane, struct muster_error *err)
+{
     uint32_t steps = lane->plan->order->step_count, depth = lane->plan->depth;
     size_t bytes = lane->plan->sets_bytes ? lane->plan->piece_count * lane->plan->parts_max : 0;
     size_t per_unit = steps * (sizeof(struct run_event *) + sizeof(muster_status) +
                                sizeof(uint32_t) + 2 * sizeof(bool)) +
                       bytes * sizeof(size_t);
     per_unit = (per_unit + sizeof(void *) - 1) & ~(sizeof(void *) - 1);
-    lane->units = allocator_take(&m->allocator, depth, sizeof *lane->units);
-    lane->unit_bytes = per_unit;
-    lane->unit_memory = allocator_take(&m->allocator, depth, per_unit);
-    for (uint32_t i = 0; lane->units && i < depth; i++)
-        lane->units[i].lane = lane;
-    if (!lane->units || !lane->unit_memory)
+    if (!allocate_units(lane, per_unit))
         return run_no_memory(err, "a lane's units");
     for (uint32_t i = 0; i < depth; i++) {
         struct lane_unit *unit = &lane->units[i];
@@ -193,9 +213,10 @@ static muster_status make_gates(struct run_lane *lane, struct muster_error *err)
 }
 
 /* Inputs that workers have to move to memory from which the device copies quickly. */
-static uint64_t find_staged(const struct run_lane *lane, uint64_t items)
+static uint64_t find_staged(const struct run_lane *lane)
 {
     const struct lane_plan *plan = lane->plan;
+    uint64_t items = plan->items;
     uint64_t staged = 0;
     if (lane->uses_host_memory || items == 0)
         return 0;
@@ -210,19 +231,16 @@ static uint64_t find_staged(const struct run_lane *lane, uint64_t items)
 }
 
 /* Copies are faster from and to memory that the driver knows; they work without. */
-static void *pin(const struct run_lane *lane, void *memory, size_t bytes)
+static void pin(const struct run_lane *lane, struct pages *pages)
 {
-    return memory && lane_table(lane)->host_register(lane->device->state, memory, bytes, NULL) ==
-                         MUSTER_OK
-               ? memory
-               : NULL;
+    if (pages)
+        pages_pin(pages, lane->device, NULL);
 }
 
-muster_status lane_set_up(struct run_lane *lane, const struct lane_memory *memory, uint64_t items,
-                          struct muster_error *err)
+static muster_status take_all(struct run_lane *lane, struct muster_error *err)
 {
     struct lane_work *work = lane->work;
-    lane->staged = find_staged(lane, items);
+    lane->staged = find_staged(lane);
     lane->has_bell = lane->device->info.kind != MUSTER_KIND_GPU;
     find_records(lane);
     find_behind(lane);
@@ -246,9 +264,21 @@ muster_status lane_set_up(struct run_lane *lane, const struct lane_memory *memor
     if (lane->plan->is_timed)
         timing_set_up(lane);
     if (!lane->uses_host_memory) {
-        lane->pinned[0] = pin(lane, memory->results, memory->result_bytes);
-        lane->pinned[1] = pin(lane, memory->ring, memory->ring_bytes);
+        pin(lane, lane->memory.results);
+        pin(lane, lane->memory.ring);
     }
+    return MUSTER_OK;
+}
+
+muster_status lane_set_up(struct run_lane *lane, struct muster_error *err)
+{
+    muster_status status = take_all(lane, err);
+    if (status != MUSTER_OK)
+        return status;
+    run_lock(runtime_of(lane));
+    lane->has_all = true;
+    lane->device->lanes++;
+    run_unlock(runtime_of(lane));
     return MUSTER_OK;
 }
 
@@ -288,20 +318,38 @@ static void give_buffers(struct run_lane *lane)
     for (uint32_t i = 0; i < MUSTER_BUFFERS_MAX; i++) {
         struct lane_buffer *buffer = &lane->buffers[i];
         if (buffer->block.generation != 0)
-            muster_block_free(m, lane->streams[0].handle, buffer->block, NULL);
-        muster_host_free(m, buffer->host, NULL);
+            spare_give(m, lane->streams[0].handle, buffer->block);
+        if (buffer->pages)
+            pages_leave(buffer->pages, lane->device);
+        pages_give(m, buffer->pages);
         buffer->block = (muster_block){ 0, 0 };
         buffer->host = NULL;
+        buffer->pages = NULL;
     }
 }
 
 static void unpin(struct run_lane *lane)
 {
-    for (size_t i = 0; i < 2; i++) {
-        if (lane->pinned[i])
-            lane_table(lane)->host_unregister(lane->device->state, lane->pinned[i]);
-        lane->pinned[i] = NULL;
-    }
+    if (lane->memory.results)
+        pages_leave(lane->memory.results, lane->device);
+    if (lane->memory.ring)
+        pages_leave(lane->memory.ring, lane->device);
+}
+
+void lane_give_back(struct run_lane *lane)
+{
+    struct muster *m = runtime_of(lane);
+    unpin(lane);
+    account_free(lane);
+    give_gates(lane);
+    give_units(lane);
+    give_buffers(lane);
+    streams_give(lane->streams, MUSTER_ROLES_MAX);
+    /* When all is back: others wait for it as long as the lane counts. */
+    run_lock(m);
+    lane->device->lanes -= lane->has_all;
+    lane->has_all = false;
+    run_unlock(m);
 }
 
 static bool has_running_units(const struct run_lane *lane)
@@ -321,14 +369,8 @@ void lane_tear_down(struct run_lane *lane)
     if (lane->has_device_pin)
         device_unpin(lane->device);
     lane->has_device_pin = false;
-    if (is_kept || !lane->plan)
-        return;
-    unpin(lane);
-    account_free(lane);
-    give_gates(lane);
-    give_units(lane);
-    give_buffers(lane);
-    streams_give(lane->streams, MUSTER_ROLES_MAX);
+    if (!is_kept && lane->plan)
+        lane_give_back(lane);
 }
 
 void lane_free(struct run_lane *lane)

@@ -2,7 +2,7 @@
  * Blocks: device memory with a tracker, counted against the device's budget from before the driver
  * is asked until the device has really finished with it.
  */
-#include "run/memory/memory.h"
+#include "run/memory/spare.h"
 
 #include "base/allocator.h"
 #include "base/invariant.h"
@@ -114,7 +114,8 @@ static muster_status reserve(struct run_device *device, uint64_t bytes, uint64_t
             run_lock(m);
             bool came_free = device->budget.unreclaimed < unreclaimed;
             run_unlock(m);
-            if (came_free || data_evict(device))
+            /* What is kept for later goes before what somebody has loaded. */
+            if (came_free || spare_evict(device) || data_evict(device))
                 continue;
             if (platform_clock_ns() < deadline_ns) {
                 wait_for_room(device, deadline_ns);
@@ -136,6 +137,10 @@ static muster_status allocate_reserved(struct run_stream *stream, uint64_t bytes
     struct run_block block = { .device = device };
     muster_status status = device->backend->table.memory_allocate(device->state, stream->state,
                                                                   bytes, &block.memory, err);
+    /* Others may have taken memory of the device's that is within the budget. */
+    while (status == MUSTER_E_DEVICE_MEMORY && spare_evict(device))
+        status = device->backend->table.memory_allocate(device->state, stream->state, bytes,
+                                                        &block.memory, err);
     if (status != MUSTER_OK)
         return device_note(device, status, err);
     block.memory.bytes = bytes;
@@ -277,7 +282,9 @@ muster_status muster_block_estimate(struct muster *m, muster_device handle, cons
     zombies_reclaim(device);
     run_lock(m);
     uint64_t total = budget_sum(bytes, count);
-    status = budget_check(&device->budget, total);
+    struct budget without_kept = device->budget;
+    without_kept.kept = 0;
+    status = budget_check(&without_kept, total);
     if (status != MUSTER_OK)
         say_no_room(device, status, total, err);
     run_unlock(m);
@@ -475,6 +482,8 @@ muster_status muster_block_free(struct muster *m, muster_stream stream, muster_b
 
 void blocks_destroy(struct muster *m)
 {
+    for (uint32_t i = 0; i < m->device_count; i++)
+        spare_destroy(m->devices[i]);
     for (uint32_t i = 0; i < m->blocks.handles.capacity; i++) {
         struct run_block *block = m->blocks.entries[i];
         if (!block)

@@ -5,7 +5,7 @@
 #ifndef RUN_THREADS_H
 #define RUN_THREADS_H
 
-#include "run/base/runtime.h"
+#include "run/threads/crew.h"
 
 enum thread_state { THREAD_NONE, THREAD_INSIDE, THREAD_LEFT };
 
@@ -15,8 +15,8 @@ enum thread_state { THREAD_NONE, THREAD_INSIDE, THREAD_LEFT };
  * job ends without the thread, and everything that the thread may touch stays until it has left.
  */
 struct job_thread {
-    struct platform_thread thread;
-    enum thread_state state; /* with the lock */
+    struct crew_thread *crew; /* borrowed of the runtime's, from start to leaving */
+    enum thread_state state;  /* with the lock */
     /* Relaxed: what a thread did is published by the lock, which it takes when it is back. */
     _Atomic bool is_away, is_given_up;
 };
@@ -69,7 +69,7 @@ void workers_give(struct workers *workers, struct work *work);
 /* They leave when all that was given has run. Called with or without the lock. NULL is allowed. */
 void workers_dismiss(struct workers *workers);
 /* The runtime closes without those that are away in user code; nothing more is begun. With the lock. */
-void workers_detach(struct workers *workers);
+void workers_forget(struct workers *workers);
 /* After all have left. NULL is allowed. */
 void workers_free(struct workers *workers);
 

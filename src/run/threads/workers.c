@@ -30,7 +30,7 @@ muster_status group_start(struct thread_group *group, struct job_thread *thread,
     thread->state = THREAD_INSIDE;
     group->threads++;
     run_unlock(group->m);
-    muster_status status = platform_thread_start(&thread->thread, run, argument, name, NULL, err);
+    muster_status status = crew_run(group->m, run, argument, name, &thread->crew, err);
     if (status == MUSTER_OK)
         return MUSTER_OK;
     run_lock(group->m);
@@ -43,6 +43,8 @@ muster_status group_start(struct thread_group *group, struct job_thread *thread,
 void group_leave_locked(struct thread_group *group, struct job_thread *thread)
 {
     thread->state = THREAD_LEFT;
+    if (thread_is_given_up(thread))
+        crew_end_locked(thread->crew);
     group->threads--;
     group->left_locked(group);
 }
@@ -86,7 +88,7 @@ void workers_dismiss(struct workers *workers)
     platform_mutex_unlock(&workers->lock);
 }
 
-void workers_detach(struct workers *workers)
+void workers_forget(struct workers *workers)
 {
     if (!workers)
         return;
@@ -94,16 +96,12 @@ void workers_detach(struct workers *workers)
     workers->first = NULL;
     workers->last = &workers->first;
     platform_mutex_unlock(&workers->lock);
-    for (uint32_t i = 0; i < workers->count; i++)
-        platform_thread_detach(&workers->all[i].thread.thread);
 }
 
 void workers_free(struct workers *workers)
 {
     if (!workers)
         return;
-    while (workers->count > 0)
-        platform_thread_join(&workers->all[--workers->count].thread.thread);
     platform_condition_deinit(&workers->given);
     platform_mutex_deinit(&workers->lock);
     allocator_give(&workers->group->m->allocator, workers, 1, sizeof *workers);
