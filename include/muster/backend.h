@@ -141,8 +141,8 @@ struct muster_backend {
     void (*close)(void *backend);
 
     /*
-     * Fills everything of `info` but id, backend, parent and streams_max. `domain` counts within
-     * the backend.
+     * Fills everything of `info` that is within info->size, but id, backend, parent and
+     * streams_max. `domain` counts within the backend.
      */
     muster_status (*device_open)(void *backend, uint32_t index, void *device,
                                  struct muster_device_info *info, struct muster_error *err);

@@ -49,7 +49,18 @@ enum muster_arg_kind {
     MUSTER_ARG_VALUE = 4, /* a scalar */
     MUSTER_ARG_ALL = 5,   /* data, whole and resident, only read */
     MUSTER_ARG_FIRST = 6, /* the number of the unit's first item, a uint64_t */
-    MUSTER_ARG_SOURCE = 7 /* an array that is read, supplied by the job's source */
+    MUSTER_ARG_SOURCE = 7, /* an array that is read, supplied by the job's source */
+    /*
+     * The same as the first three, in a block of device memory that the caller has already. Nothing
+     * is copied: kernels work on the block itself, ordered with its other uses on any stream. The
+     * block's device is the only one that may run the job, and all such blocks are of one device.
+     * What is written there is no part of a result, and counts when the job has ended well. A unit
+     * with an argument that is read and written there is run once, and not in a job with
+     * `each_status`.
+     */
+    MUSTER_ARG_DEVICE_IN = 8,
+    MUSTER_ARG_DEVICE_OUT = 9,
+    MUSTER_ARG_DEVICE_INOUT = 10
 };
 
 /* One argument; those of a call are an array, and the macros below set `size`. */
@@ -65,8 +76,15 @@ struct muster_arg {
      * Before the first item of all and behind the last they are zeros.
      */
     uint64_t halo;
+    /*
+     * Of MUSTER_ARG_DEVICE_IN and so on: where the items are, from byte `offset` on. Not freed, and
+     * not between muster_block_begin and muster_block_end, until the job is over.
+     */
+    muster_block block;
+    uint64_t offset;
 };
 /* clang-format off */
+/* For an argument that none of the others makes: { MUSTER_ARG_OF(MUSTER_ARG_OUT), .bytes = 24 } */
 #define MUSTER_ARG_OF(kind_) .size = sizeof(struct muster_arg), .kind = (kind_)
 #define MUSTER_IN(array) { MUSTER_ARG_OF(MUSTER_ARG_IN), .in = (array), .bytes = sizeof *(array) }
 #define MUSTER_OUT(array) { MUSTER_ARG_OF(MUSTER_ARG_OUT), .out = (array), .bytes = sizeof *(array) }
@@ -76,6 +94,9 @@ struct muster_arg {
 #define MUSTER_FIRST { MUSTER_ARG_OF(MUSTER_ARG_FIRST) }
 #define MUSTER_SOURCE(type) { MUSTER_ARG_OF(MUSTER_ARG_SOURCE), .bytes = sizeof(type) }
 #define MUSTER_SOURCE_HALO(type, items) { MUSTER_ARG_OF(MUSTER_ARG_SOURCE), .bytes = sizeof(type), .halo = (items) }
+#define MUSTER_DEVICE_IN(block_, type) { MUSTER_ARG_OF(MUSTER_ARG_DEVICE_IN), .bytes = sizeof(type), .block = (block_) }
+#define MUSTER_DEVICE_OUT(block_, type) { MUSTER_ARG_OF(MUSTER_ARG_DEVICE_OUT), .bytes = sizeof(type), .block = (block_) }
+#define MUSTER_DEVICE_INOUT(block_, type) { MUSTER_ARG_OF(MUSTER_ARG_DEVICE_INOUT), .bytes = sizeof(type), .block = (block_) }
 /* clang-format on */
 
 /* How to run a job. The caller sets `size`; zero means the default everywhere. */
@@ -297,6 +318,15 @@ MUSTER_API muster_status muster_start(struct muster *m, const struct muster_job_
  */
 MUSTER_API muster_status muster_job_wait(struct muster_job *job, struct muster_report *report,
                                          struct muster_error *err);
+
+/*
+ * The same, but blocks at most `timeout_ns` (UINT64_MAX: for ever). MUSTER_E_TIMEOUT: the job is not
+ * over by then, goes on, and the report is not written; 0 only looks, also within the job's own
+ * callbacks. Any thread, also several at once, and again after that.
+ */
+MUSTER_API muster_status muster_job_wait_for(struct muster_job *job, uint64_t timeout_ns,
+                                             struct muster_report *report,
+                                             struct muster_error *err);
 
 /*
  * What each device has done so far, at the end as muster_job_wait has it; `*count` as in

@@ -29,8 +29,7 @@ typedef struct {
 #define MUSTER_TASKS_MAX 65536u
 /* Of them: most that run kernels; with all of them muster_submit waits likewise. */
 #define MUSTER_KERNEL_TASKS_MAX 8192u
-/* Most tasks that one task can be submitted after, and most tasks in one call. */
-#define MUSTER_AFTER_MAX 16u
+/* Most tasks in one call. */
 #define MUSTER_SUBMIT_MAX 1024u
 
 /* The caller sets `size`, the same in all of one call. */
@@ -40,7 +39,7 @@ struct muster_task_desc {
     muster_status (*fn)(void *user);
     void *user;
     /*
-     * Tasks that must end before. One that failed or was cancelled, itself or for such a reason,
+     * Tasks that must end before, any number of them. One that failed or was cancelled, itself or for such a reason,
      * cancels this one. One whose place was used again has ended long ago and counts as well.
      */
     const muster_task *after; /* copied */
@@ -51,12 +50,13 @@ struct muster_task_desc {
      * Runs over items [0, items), of which there may be none, on one device. Borrowed until the
      * task has ended. It may be run more than once: elsewhere, when its device fails or it returns
      * MUSTER_E_FAILED, three times in all; not if that had an array in its hands that it reads and
-     * writes (MUSTER_INOUT). What else it returns is how the task ends.
+     * writes (MUSTER_INOUT, MUSTER_DEVICE_INOUT). What else it returns is how the task ends.
      */
     struct muster_kernel *kernel;
     /*
      * Arrays are whole, `items` of them each, and borrowed until the task has ended. Copied to the
-     * device and back where it cannot use them in place.
+     * device and back where it cannot use them in place. With arguments in device memory
+     * (MUSTER_DEVICE_IN and so on) the task runs on that device alone.
      */
     const struct muster_arg *args; /* copied, values too */
     size_t arg_count;

@@ -142,12 +142,12 @@ muster_status registry_complete(const struct muster_backend *given, struct muste
 {
     struct muster_backend filled;
     /* What stands before `open` has not changed since the first interface. */
-    if (!given || given->size < offsetof(struct muster_backend, open) ||
-        given->abi != MUSTER_BACKEND_ABI)
+    bool has_abi = given && given->size >= offsetof(struct muster_backend, open);
+    if (!has_abi || given->abi != MUSTER_BACKEND_ABI)
         return muster_error_fill(
             err, MUSTER_E_VERSION, 0, "build it against this version's muster/backend.h",
             "a backend for interface %u was given; this library has interface %u",
-            given ? given->abi : 0, MUSTER_BACKEND_ABI);
+            has_abi ? given->abi : 0, MUSTER_BACKEND_ABI);
     muster_status status = layout_read(LAYOUT(muster_backend), given, &filled, err);
     if (status != MUSTER_OK)
         return status;

@@ -38,7 +38,7 @@
     X(muster_edge_report, expected_waits)                                                          \
     X(muster_view, generation)                                                                     \
     X(muster_unit_arg, data)                                                                       \
-    X(muster_arg, halo)                                                                            \
+    X(muster_arg, offset)                                                                          \
     X(muster_run_options, unit_multiple)                                                           \
     X(muster_result, buffer)                                                                       \
     X(muster_job_desc, output)                                                                     \

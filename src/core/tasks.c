@@ -69,6 +69,19 @@ void tasks_init(struct tasks *tasks, void *memory, uint32_t capacity, uint32_t e
         push(tasks, &tasks->spare, i);
 }
 
+void tasks_move_edges(struct tasks *tasks, struct tasks_edge *edges, uint32_t edge_capacity)
+{
+    uint32_t before = tasks->edge_capacity;
+    INVARIANT(edge_capacity > before);
+    memcpy(edges, tasks->edges, before * sizeof *edges);
+    for (uint32_t i = before; i < edge_capacity; i++)
+        edges[i].next = i + 1 < edge_capacity ? i + 1 : tasks->free_edges;
+    tasks->free_edges = before;
+    tasks->free_edge_count += edge_capacity - before;
+    tasks->edge_capacity = edge_capacity;
+    tasks->edges = edges;
+}
+
 uint32_t tasks_add(struct tasks *tasks)
 {
     if (tasks->spare.count == 0)

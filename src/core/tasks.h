@@ -52,6 +52,11 @@ struct tasks {
 
 size_t tasks_bytes(uint32_t capacity, uint32_t edge_capacity);
 void tasks_init(struct tasks *tasks, void *memory, uint32_t capacity, uint32_t edge_capacity);
+/*
+ * Room for more edges: `edges`, where there is room for `edge_capacity`, more than before, is used
+ * from here on, and what was used before is not.
+ */
+void tasks_move_edges(struct tasks *tasks, struct tasks_edge *edges, uint32_t edge_capacity);
 
 /* A new task, waiting until tasks_release; TASKS_NONE if all places are in use. */
 uint32_t tasks_add(struct tasks *tasks);

@@ -99,6 +99,7 @@ struct request {
     bool has_arrays, is_from_task;
     bool is_silent; /* nobody hears of its end, so the lane's thread is in no hurry to look */
     uint64_t timeout_ns;
+    uint64_t items;               /* 0: as many as it has */
     uint32_t number;              /* of the mark that it sets */
     struct muster_kernel *kernel; /* NULL: one that all share */
     muster_task task;
@@ -145,7 +146,9 @@ static muster_status submit(struct request *request)
                                            .done = request->is_silent ? NULL : hear,
                                            .args = request->has_arrays ? arrays : values,
                                            .arg_count = 2,
-                                           .items = request->has_arrays ? ITEMS : 1,
+                                           .items = request->items > 0    ? request->items
+                                                    : request->has_arrays ? ITEMS
+                                                                          : 1,
                                            .timeout_ns = request->timeout_ns,
                                            .hints = &(struct muster_hints){
                                                .size = sizeof(struct muster_hints),
@@ -454,13 +457,66 @@ static void a_wait_that_must_end_asks_no_driver(void)
     close_blocked();
 }
 
+/* Stays until the gate is open. */
+static _Atomic bool is_open;
+
+static muster_status stand(uint64_t begin, uint64_t end, void *const *args)
+{
+    (void)begin, (void)end, (void)args;
+    while (!atomic_load(&is_open))
+        nanosleep(&(struct timespec){ .tv_nsec = 100000 }, NULL);
+    return MUSTER_OK;
+}
+
+/*
+ * While one task is given up, another is on its way through a launch that is slow and then fails: the
+ * thread that launches still has that one, and brings it to another device.
+ */
+static void a_launch_under_way_keeps_its_task(void)
+{
+    const struct faulty_plan none = { .number = 0 };
+    struct request first = { .devices = "faulty:0" }, late = { .devices = "faulty:0" };
+    struct request other = { .devices = "faulty:1", .number = 1 };
+    struct request second = { .devices = "faulty:0,faulty:1", .number = 2 };
+    atomic_store(&is_open, false);
+    open_scene(&none);
+    /* The kernel is built on both. */
+    MUST(submit(&first));
+    MUST(submit(&other));
+    MUST(muster_wait(scene.m, NULL, 0, LONG, &problem));
+    scene.heard = 0;
+    late.kernel = other.kernel = kernel_of(stand);
+    late.timeout_ns = TIMEOUT;
+    other.is_silent = true;
+    /* The other device has far more to do, so that the first is chosen. */
+    other.items = 1000000;
+    for (int i = 0; i < 16; i++)
+        MUST(submit(&other));
+    MUST(submit(&late));
+    faulty_block(&(struct faulty_block){ FAULTY_launch, 1, true, 0 });
+    start(&second);
+    CHECK(faulty_await_blocked(1));
+    CHECK(heard_all(1));
+    CHECK_STATUS(MUSTER_E_DEVICE_HUNG, late.ended);
+    faulty_unblock(MUSTER_E_DRIVER);
+    pthread_join(second.thread, NULL);
+    atomic_store(&is_open, true);
+    CHECK(heard_all(2));
+    CHECK_STATUS(MUSTER_OK, second.ended);
+    CHECK_EQUAL(1, second.heard);
+    CHECK_EQUAL(1, atomic_load(&scene.marks[2]));
+    check_usable_again(5);
+    MUST(muster_close(scene.m, &problem));
+    CHECK(strcmp("", faulty_mistake()) == 0);
+    faulty_bury();
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {
-        TEST(waits_are_kept_and_closing_ends),
-        TEST(a_time_out_fires_while_a_call_blocks),
-        TEST(a_free_that_blocks_holds_nobody),
-        TEST(a_wait_that_must_end_asks_no_driver),
+        TEST(waits_are_kept_and_closing_ends),   TEST(a_time_out_fires_while_a_call_blocks),
+        TEST(a_free_that_blocks_holds_nobody),   TEST(a_wait_that_must_end_asks_no_driver),
+        TEST(a_launch_under_way_keeps_its_task),
     };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }

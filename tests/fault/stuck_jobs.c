@@ -96,7 +96,7 @@ static muster_status wait_and_compute(uint64_t begin, uint64_t end, void *const 
 static void run_well(struct muster *m, const char *devices)
 {
     struct account account;
-    struct muster_report report = { .size = sizeof report };
+    struct muster_report report = full_report();
     account_init(&account, ITEMS);
     struct muster_job_desc desc = desc_of(&account, kernel_of(m, compute), devices);
     struct muster_job *job = start(m, &desc);
@@ -153,7 +153,7 @@ static void a_cancelled_job_ends_and_gives_all_back_later(void)
     for (size_t i = 0; i < COUNT_OF(ways); i++) {
         struct counting counting = COUNTING_INIT;
         struct muster *m = open_stuck("faulty,cpu", &counting);
-        struct muster_report report = { .size = sizeof report };
+        struct muster_report report = full_report();
         struct muster_progress progress = { .size = sizeof progress };
         struct account account;
         account_init(&account, ITEMS);
@@ -298,7 +298,7 @@ static void a_job_ends_by_itself_when_its_only_device_hangs(void)
     for (size_t i = 0; i < COUNT_OF(ways); i++) {
         struct counting counting = COUNTING_INIT;
         struct muster *m = open_stuck("faulty,cpu", &counting);
-        struct muster_report report = { .size = sizeof report };
+        struct muster_report report = full_report();
         struct account account;
         account_init(&account, ITEMS);
         struct muster_run_options options = {
@@ -326,7 +326,7 @@ static void what_others_have_done_is_delivered(void)
     for (size_t i = 0; i < COUNT_OF(some); i++) {
         struct counting counting = COUNTING_INIT;
         struct muster *m = open_stuck("faulty,cpu", &counting);
-        struct muster_report report = { .size = sizeof report };
+        struct muster_report report = full_report();
         struct account account;
         account_init(&account, ITEMS);
         struct muster_job_desc desc = desc_of(&account, kernel_of(m, wait_and_compute), NULL);
@@ -385,7 +385,7 @@ static void a_job_ends_though_its_memory_is_not_taken_back(void)
     for (unsigned i = 0; i < 2; i++) {
         struct counting counting = COUNTING_INIT;
         struct muster *m = open_stuck("faulty,cpu", &counting);
-        struct muster_report report = { .size = sizeof report };
+        struct muster_report report = full_report();
         struct account account;
         account_init(&account, ITEMS);
         struct muster_job_desc desc = desc_of(&account, kernel_of(m, compute), "faulty:0");

@@ -61,14 +61,103 @@ static void a_job_has_all_devices_and_tells_of_each(void)
     CHECK_EQUAL(DEVICES, report.device_count);
     CHECK_TEXT("sim:63", report.devices[64].id);
     report.devices[3].size = 8;
-    CHECK_STATUS(MUSTER_E_INVALID, muster_for(m, kernel_of(m, do_nothing), ITEMS, NULL, 0, NULL,
-                                              &report, &problem));
+    CHECK_STATUS(MUSTER_E_INVALID,
+                 muster_for(m, kernel_of(m, do_nothing), ITEMS, NULL, 0, NULL, &report, &problem));
     MUST(muster_close(m, &problem));
     account_deinit(&account);
 }
 
+/* Waiting for some time. */
+
+static struct door held = DOOR_INIT;
+static muster_status within_wait, within_look;
+static struct muster_job *_Atomic held_job;
+
+static muster_status hold(void *user, const struct muster_result *result)
+{
+    (void)user, (void)result;
+    door_pass(&held);
+    while (!atomic_load(&held_job))
+        sched_yield();
+    within_wait = muster_job_wait_for(atomic_load(&held_job), 1, NULL, NULL);
+    within_look = muster_job_wait_for(atomic_load(&held_job), 0, NULL, NULL);
+    return MUSTER_OK;
+}
+
+static void *wait_long(void *job)
+{
+    return (void *)(intptr_t)muster_job_wait_for(job, 600 * SECOND, NULL, NULL);
+}
+
+static void a_wait_ends_in_time_and_can_be_repeated(void)
+{
+    struct muster *m = open_sim("cpu", NULL);
+    struct muster_job_desc desc = {
+        .size = sizeof desc, .kernel = kernel_of(m, do_nothing), .items = 10, .sink = hold
+    };
+    held = (struct door)DOOR_INIT;
+    struct muster_job *job = start(m, &desc);
+    door_wait_arrived(&held, 1);
+    struct muster_report report = { .size = sizeof report, .delivered = 77 };
+    CHECK_STATUS(MUSTER_E_TIMEOUT, muster_job_wait_for(job, 0, &report, &problem));
+    CHECK_STATUS(MUSTER_E_TIMEOUT, problem.status);
+    uint64_t begin_ns = now_ns();
+    CHECK_STATUS(MUSTER_E_TIMEOUT, muster_job_wait_for(job, 5 * MS, &report, &problem));
+    CHECK(now_ns() - begin_ns >= 5 * MS);
+    CHECK_EQUAL(77, report.delivered);
+    /* Others wait at the same time, and hear of the end. */
+    pthread_t threads[3];
+    for (size_t i = 0; i < COUNT_OF(threads); i++)
+        CHECK_EQUAL(0, pthread_create(&threads[i], NULL, wait_long, job));
+    CHECK_STATUS(MUSTER_E_TIMEOUT, muster_job_wait_for(job, 1 * MS, NULL, NULL));
+    atomic_store(&held_job, job);
+    door_open(&held);
+    MUST(muster_job_wait_for(job, 600 * SECOND, &report, &problem));
+    CHECK_EQUAL(10, report.delivered);
+    for (size_t i = 0; i < COUNT_OF(threads); i++) {
+        void *status;
+        CHECK_EQUAL(0, pthread_join(threads[i], &status));
+        CHECK_STATUS(MUSTER_OK, (muster_status)(intptr_t)status);
+    }
+    /* The sink could not wait for itself, but look. */
+    CHECK_STATUS(MUSTER_E_ORDER, within_wait);
+    CHECK_STATUS(MUSTER_E_TIMEOUT, within_look);
+    MUST(muster_job_wait_for(job, 0, &report, &problem));
+    CHECK_STATUS(MUSTER_E_INVALID, muster_job_wait_for(NULL, 0, NULL, &problem));
+    muster_job_destroy(job);
+    MUST(muster_close(m, &problem));
+}
+
+/* A job that is cancelled while its sink is stuck: the time-out is kept, and so is close_ns. */
+static void a_wait_in_time_for_a_job_that_is_stuck(void)
+{
+    struct muster_options options = MUSTER_OPTIONS_INIT;
+    options.devices = "cpu";
+    options.close_ns = 50 * MS;
+    struct muster *m = open_with(options);
+    struct muster_job_desc desc = {
+        .size = sizeof desc, .kernel = kernel_of(m, do_nothing), .items = 10, .sink = hold
+    };
+    held = (struct door)DOOR_INIT;
+    atomic_store(&held_job, NULL);
+    struct muster_job *job = start(m, &desc);
+    door_wait_arrived(&held, 1);
+    muster_job_cancel(job);
+    muster_status status;
+    do
+        status = muster_job_wait_for(job, 1 * MS, NULL, &problem);
+    while (status == MUSTER_E_TIMEOUT);
+    CHECK_STATUS(MUSTER_E_DEVICE_HUNG, status);
+    CHECK_CONTAINS("the sink", problem.text);
+    atomic_store(&held_job, job);
+    door_open(&held);
+    MUST(muster_close(m, &problem));
+}
+
 int main(int argc, char **argv)
 {
-    static const struct test tests[] = { TEST(a_job_has_all_devices_and_tells_of_each) };
+    static const struct test tests[] = { TEST(a_job_has_all_devices_and_tells_of_each),
+                                         TEST(a_wait_ends_in_time_and_can_be_repeated),
+                                         TEST(a_wait_in_time_for_a_job_that_is_stuck) };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }

@@ -54,9 +54,19 @@ static void give(void *user, void *memory, size_t bytes)
  * first is looked at before anything of them is written: they may be too small.
  */
 
+/* Whether all is there that the calls below set, which is of the first layout. */
 static bool is_whole(enum layout_number number, const void *at)
 {
-    return layout_size(at) >= layouts[number].known && layout_size(at) <= LAYOUT_BYTES_MAX;
+    size_t size = layout_size(at);
+    return size >= layouts[number].first && size <= LAYOUT_BYTES_MAX && size % sizeof size == 0;
+}
+
+/* Sets all but the size to what `from` has, as far as there is room. */
+static void set(enum layout_number number, void *at, const void *from)
+{
+    size_t size = layout_size(at), known = layouts[number].known;
+    memcpy((char *)at + sizeof size, (const char *)from + sizeof size,
+           (size < known ? size : known) - sizeof size);
 }
 
 /* Struct i of an array that is whole. */
@@ -100,9 +110,7 @@ static muster_status with_backend(void *at, size_t count)
     /* What stands before the functions has been there in every version. */
     if (layout_size(at) >= offsetof(struct muster_backend, open) &&
         layout_size(at) <= LAYOUT_BYTES_MAX) {
-        size_t known = layout_size(at) < sizeof backend_cpu ? layout_size(at) : sizeof backend_cpu;
-        memcpy((char *)at + sizeof(size_t), (const char *)&backend_cpu + sizeof(size_t),
-               known - sizeof(size_t));
+        set(LAYOUT_muster_backend, at, &backend_cpu);
         backend->name = "mine";
     }
     found[0] = backend;
@@ -242,18 +250,14 @@ static muster_status with_pipeline(const void *buffers, const void *stages, cons
 static muster_status with_buffer(void *at, size_t count)
 {
     for (size_t i = 0; i < count && is_whole(LAYOUT_muster_buffer, at); i++)
-        memcpy((char *)element(at, i) + sizeof(size_t),
-               (const char *)&good_buffers[i] + sizeof(size_t),
-               sizeof *good_buffers - sizeof(size_t));
+        set(LAYOUT_muster_buffer, element(at, i), &good_buffers[i]);
     return with_pipeline(at, good_stages, NULL);
 }
 
 static muster_status with_stage(void *at, size_t count)
 {
     for (size_t i = 0; i < count && is_whole(LAYOUT_muster_stage, at); i++)
-        memcpy((char *)element(at, i) + sizeof(size_t),
-               (const char *)&good_stages[i] + sizeof(size_t),
-               sizeof *good_stages - sizeof(size_t));
+        set(LAYOUT_muster_stage, element(at, i), &good_stages[i]);
     return with_pipeline(good_buffers, at, NULL);
 }
 

@@ -1,8 +1,9 @@
 /*
- * The stream pools, through the public interface.
+ * The stream pools, through the public interface, and what lanes take of them.
  */
 #include "backend/cpu/cpu.h"
 #include "base/random.h"
+#include "run/lane/streams.h"
 #include "support.h"
 
 static bool same(muster_stream a, muster_stream b)
@@ -492,6 +493,35 @@ static void a_crowd_never_gets_the_same_stream_twice(void)
     MUST(muster_close(crowd.m, &problem));
 }
 
+/* A lane takes all the streams that it needs in one step, or none, and what it gives back stays open. */
+static void several_are_taken_or_none(void)
+{
+    struct muster_options options = MUSTER_OPTIONS_INIT;
+    struct lane_stream three[3], more[8];
+    uint32_t count;
+    options.sim = SIM_PLAIN;
+    options.streams_max = 4;
+    struct muster *m = open_with(options);
+    muster_device handle = find(m, "sim:0");
+    struct run_device *device = m->devices[handle.index];
+    MUST(streams_take(device, 3, three, &problem));
+    CHECK_EQUAL(3, load_of(m, handle).streams_acquired);
+    CHECK_STATUS(MUSTER_E_CAPACITY, streams_take(device, 3, more, &problem));
+    CHECK_CONTAINS("4 streams", problem.text);
+    CHECK_EQUAL(3, load_of(m, handle).streams_acquired);
+    MUST(streams_take(device, 1, more, &problem));
+    streams_give(more, 1);
+    streams_give(three, 3);
+    CHECK_EQUAL(0, load_of(m, handle).streams_acquired);
+    MUST(streams_take_some(device, 8, more, &count, &problem));
+    CHECK_EQUAL(4, count);
+    CHECK_STATUS(MUSTER_E_CAPACITY, streams_take_some(device, 1, three, &count, &problem));
+    CHECK_EQUAL(0, count);
+    streams_give(more, 4);
+    CHECK_EQUAL(0, load_of(m, handle).streams_acquired);
+    MUST(muster_close(m, &problem));
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {
@@ -509,6 +539,7 @@ int main(int argc, char **argv)
         TEST(a_stream_with_an_open_begin_is_not_released),
         TEST(a_wait_ends_in_time),
         TEST(a_crowd_never_gets_the_same_stream_twice),
+        TEST(several_are_taken_or_none),
     };
     return test_main(argc, argv, tests, COUNT_OF(tests));
 }

@@ -147,6 +147,41 @@ static void arrays_and_data(void)
     MUST(muster_close(m, &problem));
 }
 
+/* Tasks of one call that write a block of the caller's are launched one after the other. */
+static void tasks_that_write_one_block_are_launched_apart(void)
+{
+    enum { ITEMS = 256, TASKS = 8 };
+    static uint32_t in[ITEMS], out[ITEMS];
+    struct muster *m = open_cuda(5 * SECOND);
+    muster_stream stream = acquire(m, find(m, "cuda:0"));
+    muster_block from = allocate(m, stream, sizeof in), to = allocate(m, stream, sizeof in);
+    for (uint32_t i = 0; i < ITEMS; i++)
+        in[i] = i;
+    MUST(muster_copy_in(m, stream, from, 0, in, sizeof in, &problem));
+    struct muster_arg args[TASKS][2];
+    struct muster_task_desc descs[TASKS];
+    struct muster_kernel *kernel = build(m, "twice");
+    for (size_t i = 0; i < TASKS; i++) {
+        args[i][0] = (struct muster_arg)MUSTER_DEVICE_IN(from, uint32_t);
+        args[i][1] = (struct muster_arg)MUSTER_DEVICE_OUT(to, uint32_t);
+        descs[i] = (struct muster_task_desc){
+            .size = sizeof *descs, .kernel = kernel, .args = args[i], .arg_count = 2, .items = ITEMS
+        };
+    }
+    /* The first builds the kernel. */
+    MUST(muster_submit(m, descs, 1, NULL, &problem));
+    MUST(muster_wait(m, NULL, 0, LONG, &problem));
+    uint64_t before = driver->calls("cuLaunchKernel");
+    MUST(muster_submit(m, descs, TASKS, NULL, &problem));
+    MUST(muster_wait(m, NULL, 0, LONG, &problem));
+    CHECK_EQUAL(before + TASKS, driver->calls("cuLaunchKernel"));
+    MUST(muster_copy_out(m, stream, out, to, 0, sizeof out, &problem));
+    MUST(muster_stream_wait(m, stream, LONG, &problem));
+    for (uint32_t i = 0; i < ITEMS; i++)
+        CHECK_EQUAL(2 * i, out[i]);
+    MUST(muster_close(m, &problem));
+}
+
 /* The context is poisoned by one of many: all of them end, elsewhere if there is a place. */
 static void a_lost_context_moves_its_tasks(void)
 {
@@ -199,6 +234,7 @@ int main(int argc, char **argv)
         TEST(one_call_is_one_launch),
         TEST(one_at_a_time),
         TEST(arrays_and_data),
+        TEST(tasks_that_write_one_block_are_launched_apart),
         TEST(a_lost_context_moves_its_tasks),
         TEST(with_no_place_left_they_fail),
         TEST(a_launch_that_hangs_is_noticed),

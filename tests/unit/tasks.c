@@ -136,7 +136,6 @@ static void mistakes_are_refused(void)
 {
     struct muster *m = open_workers(1);
     static struct muster_task_desc many[MUSTER_SUBMIT_MAX + 1];
-    static muster_task handles[MUSTER_AFTER_MAX + 1];
     struct muster_task_desc desc = plain(nothing, NULL);
     muster_task task = { 0, 1 };
     /* Before there was any task. */
@@ -155,8 +154,6 @@ static void mistakes_are_refused(void)
     CHECK_STATUS(MUSTER_E_INVALID, muster_submit(m, &desc, 1, NULL, &problem));
     desc = behind(nothing, NULL, NULL, 1);
     CHECK_STATUS(MUSTER_E_INVALID, muster_submit(m, &desc, 1, NULL, &problem));
-    desc = behind(nothing, NULL, handles, MUSTER_AFTER_MAX + 1);
-    CHECK_STATUS(MUSTER_E_TOO_LARGE, muster_submit(m, &desc, 1, NULL, &problem));
     for (size_t i = 0; i < COUNT_OF(many); i++)
         many[i] = plain(nothing, NULL);
     CHECK_STATUS(MUSTER_E_TOO_LARGE, muster_submit(m, many, COUNT_OF(many), NULL, &problem));
@@ -214,31 +211,36 @@ static void tasks_of_one_call_cannot_wait_in_a_circle(void)
     close_all(m);
 }
 
-static void orders_have_a_limit_and_leave_nothing_behind(void)
+/* More orders than there is room for at first, also among the tasks of one call. */
+static void a_task_may_be_after_any_number(void)
 {
-    enum { EACH = MUSTER_AFTER_MAX, FIT = 2 * MUSTER_TASKS_MAX / EACH, CALL = 512 };
-    struct muster *m = open_workers(1);
+    enum { BEFORE = 20000, EACH = 1000, CALL = 500, REPEATED = 300000 };
+    struct muster *m = open_workers(2);
     struct door door = DOOR_INIT;
     struct tally tally = TALLY_INIT;
     static struct muster_task_desc descs[CALL];
-    muster_task after[EACH];
-    muster_task first = submit(m, plain(stand, &door));
-    for (int i = 0; i < EACH; i++)
-        after[i] = first;
+    static muster_task before[BEFORE], out[CALL], repeated[REPEATED];
+    before[0] = submit(m, plain(stand, &door));
+    for (int i = 1; i < BEFORE; i++)
+        before[i] = submit(m, behind(count_one, &tally, before, 1));
+    muster_task last = submit(m, behind(count_one, &tally, before, BEFORE));
     for (int i = 0; i < CALL; i++)
-        descs[i] = behind(count_one, &tally, after, EACH);
-    for (int i = 0; i + CALL < FIT; i += CALL)
-        MUST(muster_submit(m, descs, CALL, NULL, &problem));
-    /* All but one of this call would fit. */
-    struct muster_task_desc one = behind(count_one, &tally, after, 1);
-    submit(m, one);
+        descs[i] = behind(count_one, &tally, i == 0 ? before : out, i == 0 ? EACH : (size_t)i);
     for (int i = 0; i < 3; i++)
-        CHECK_STATUS(MUSTER_E_CAPACITY, muster_submit(m, descs, CALL, NULL, &problem));
-    MUST(muster_submit(m, descs, CALL - 1, NULL, &problem));
+        MUST(muster_submit(m, descs, CALL, out, &problem));
+    /* Also one task many times over. */
+    for (int i = 0; i < REPEATED; i++)
+        repeated[i] = before[0];
+    muster_task many = submit(m, behind(count_one, &tally, repeated, REPEATED));
+    CHECK_STATUS(MUSTER_E_TIMEOUT, muster_wait(m, &last, 1, 0, &problem));
+    CHECK_EQUAL(0, tally_read(&tally));
     door_open(&door);
+    MUST(muster_wait(m, &last, 1, LONG, &problem));
+    MUST(muster_wait(m, &many, 1, LONG, &problem));
     wait_all(m);
-    CHECK_EQUAL(FIT, tally_read(&tally));
-    MUST(muster_submit(m, descs, CALL, NULL, &problem));
+    CHECK_EQUAL(BEFORE + 3 * CALL + 1, tally_read(&tally));
+    /* Those that have ended take no room. */
+    submit(m, behind(count_one, &tally, repeated, REPEATED));
     wait_all(m);
     close_all(m);
 }
@@ -1188,6 +1190,40 @@ static void the_first_submit_survives_a_lack_of_memory(void)
     CHECK(failures >= 3);
 }
 
+/* Room for the order of tasks that cannot be had: none is submitted, and all is as it was. */
+static void an_order_that_there_is_no_memory_for_is_refused(void)
+{
+    enum { CALL = 2, TIMES = 100000 };
+    struct failing failing = { .counting = COUNTING_INIT, .left = -1 };
+    const struct muster_allocator allocator = { sizeof allocator, failing_allocate, failing_release,
+                                                &failing };
+    struct muster_options options = MUSTER_OPTIONS_INIT;
+    struct door door = DOOR_INIT;
+    struct tally tally = TALLY_INIT;
+    static muster_task before[TIMES];
+    options.devices = "cpu";
+    options.allocator = &allocator;
+    struct muster *m = open_with(options);
+    before[0] = submit(m, plain(stand, &door));
+    for (int i = 1; i < TIMES; i++)
+        before[i] = before[0];
+    struct muster_task_desc descs[CALL] = { behind(count_one, &tally, before, TIMES),
+                                            behind(count_one, &tally, before, TIMES) };
+    for (int i = 0; i < 3; i++) {
+        atomic_store(&failing.left, 0);
+        CHECK_STATUS(MUSTER_E_NO_MEMORY, muster_submit(m, descs, CALL, NULL, &problem));
+    }
+    atomic_store(&failing.left, -1);
+    MUST(muster_submit(m, descs, 1, NULL, &problem));
+    MUST(muster_submit(m, descs, CALL, NULL, &problem));
+    door_open(&door);
+    wait_all(m);
+    CHECK_EQUAL(3, tally_read(&tally));
+    close_all(m);
+    CHECK_EQUAL(0, failing.counting.bytes);
+    CHECK_EQUAL(0, failing.counting.wrong);
+}
+
 static _Atomic int threads_left = -1;
 
 /* The linker puts the first in the place of the system's, which goes by the name of the second. */
@@ -1310,7 +1346,7 @@ int main(int argc, char **argv)
         TEST(mistakes_are_refused),
         TEST(handles_that_were_never_given_are_refused),
         TEST(tasks_of_one_call_cannot_wait_in_a_circle),
-        TEST(orders_have_a_limit_and_leave_nothing_behind),
+        TEST(a_task_may_be_after_any_number),
         TEST(any_order_is_kept),
         TEST(a_diamond_joins),
         TEST(a_failure_cancels_all_that_follow),
@@ -1341,6 +1377,7 @@ int main(int argc, char **argv)
         TEST(closing_lets_tasks_end),
         TEST(an_idle_runtime_uses_no_time),
         TEST(the_first_submit_survives_a_lack_of_memory),
+        TEST(an_order_that_there_is_no_memory_for_is_refused),
         TEST(the_first_submit_survives_a_lack_of_threads),
         TEST(several_may_be_the_first),
     };

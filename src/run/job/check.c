@@ -36,6 +36,9 @@ static muster_status check_arg(const struct muster_arg *arg, struct muster_error
     case MUSTER_ARG_FIRST:
         return MUSTER_OK;
     case MUSTER_ARG_SOURCE:
+    case MUSTER_ARG_DEVICE_IN:
+    case MUSTER_ARG_DEVICE_OUT:
+    case MUSTER_ARG_DEVICE_INOUT:
         if (arg->bytes > 0)
             return MUSTER_OK;
         break;
@@ -86,8 +89,8 @@ static muster_status check_source(const struct muster_job_desc *desc, struct mus
     bool has_arrays = desc->each_status != NULL;
     for (size_t i = 0; i < desc->arg_count; i++) {
         sources += desc->args[i].kind == MUSTER_ARG_SOURCE;
-        has_arrays =
-            has_arrays || (job_cuts(&desc->args[i]) && (desc->args[i].in || desc->args[i].out));
+        has_arrays = has_arrays || arg_is_on_device(&desc->args[i]) ||
+                     (job_cuts(&desc->args[i]) && (desc->args[i].in || desc->args[i].out));
     }
     if (sources != (desc->source ? 1u : 0u))
         return muster_error_fill(
@@ -180,10 +183,36 @@ static muster_status check_kernel(const struct muster_job_desc *desc, struct mus
     return kernel_check_arguments(desc->kernel, given, desc->arg_count, err);
 }
 
-/* What it refers to must be this runtime's, and still be there. */
-static muster_status check_owners(struct muster *m, const struct muster_job_desc *desc,
-                                  struct muster_error *err)
+/* Arguments in device memory are of one device, which alone can run the job. */
+static muster_status find_only(struct muster_job *job, struct muster_error *err)
 {
+    muster_status status = MUSTER_OK;
+    for (size_t i = 0; i < job->desc.arg_count && status == MUSTER_OK; i++) {
+        const struct muster_arg *arg = &job->args[i];
+        struct run_device *device;
+        if (!arg_is_on_device(arg))
+            continue;
+        status = block_check_arg(job->m, arg, job->desc.items, &device, err);
+        if (status != MUSTER_OK)
+            break;
+        if (job->only && job->only != device)
+            status = muster_error_fill(err, MUSTER_E_INVALID, 0, "copy one to the other device",
+                                       "arguments are in the memory of %s and of %s",
+                                       job->only->info.id, device->info.id);
+        if (arg->kind == MUSTER_ARG_DEVICE_INOUT && job->desc.each_status)
+            status = run_bad_argument(err, "a job",
+                                      "an argument that is updated in device memory goes with no "
+                                      "each_status, which may need a second run");
+        job->only = device;
+    }
+    return status;
+}
+
+/* What it refers to must be this runtime's, and still be there. */
+static muster_status check_owners(struct muster_job *job, struct muster_error *err)
+{
+    struct muster *m = job->m;
+    const struct muster_job_desc *desc = &job->desc;
     muster_status status = MUSTER_OK;
     void *entry;
     if (desc->pipeline)
@@ -197,7 +226,7 @@ static muster_status check_owners(struct muster *m, const struct muster_job_desc
             status = table_find_locked(&m->data, desc->args[i].data.index,
                                        desc->args[i].data.generation, "data", &entry, err);
     run_unlock(m);
-    return status;
+    return status == MUSTER_OK ? find_only(job, err) : status;
 }
 
 muster_status job_read_desc(struct muster_job *job, const struct muster_job_desc *given,
@@ -206,5 +235,5 @@ muster_status job_read_desc(struct muster_job *job, const struct muster_job_desc
     muster_status status = read_desc(job, given, err);
     if (status == MUSTER_OK)
         status = check_fields(&job->desc, err);
-    return status == MUSTER_OK ? check_owners(job->m, &job->desc, err) : status;
+    return status == MUSTER_OK ? check_owners(job, err) : status;
 }

@@ -183,7 +183,7 @@ void jobs_await_all(struct muster *m)
             continue;
         }
         job->users++;
-        job_wait_until_over_locked(job);
+        job_wait_until_over_locked(job, UINT64_MAX);
         job->users--;
         job_wake_locked(job);
         job = m->jobs;

@@ -29,7 +29,8 @@ static bool is_able(const struct muster_job *job, const struct run_device *devic
 static bool takes_part_locked(const struct muster_job *job, const struct run_device *device)
 {
     const char *devices = job->options.devices;
-    if (device_check_locked(device, NULL) != MUSTER_OK || !is_able(job, device))
+    if (device_check_locked(device, NULL) != MUSTER_OK || !is_able(job, device) ||
+        (job->only && job->only != device))
         return false;
     return !devices || run_list_names(devices, device->info.id);
 }
@@ -41,6 +42,7 @@ static const struct run_device *find_unable_locked(const struct muster_job *job)
     for (uint32_t i = 0; i < job->m->device_count; i++) {
         const struct run_device *device = job->m->devices[i];
         if (device_check_locked(device, NULL) == MUSTER_OK && !is_able(job, device) &&
+            (!job->only || job->only == device) &&
             (!devices || run_list_names(devices, device->info.id)))
             return device;
     }
@@ -156,6 +158,11 @@ muster_status job_find_devices(struct muster_job *job, struct muster_error *err)
         return muster_error_fill(err, MUSTER_E_NO_DEVICE, 0, problem.fix,
                                  "no device can run the job: %s", problem.text);
     }
+    if (job->only)
+        return muster_error_fill(err, MUSTER_E_NO_DEVICE, 0, "copy the arguments elsewhere",
+                                 "no device can run the job: its arguments are in the memory of "
+                                 "%s, which is not usable or not among its devices",
+                                 job->only->info.id);
     if (*stuck)
         return muster_error_fill(
             err, MUSTER_E_NO_DEVICE, 0, "try again when the driver answers, or restart the process",

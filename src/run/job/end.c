@@ -215,8 +215,11 @@ void job_end_locked(struct muster_job *job)
     job_wake_locked(job);
 }
 
-/* Waits until the job is over. Its sink has as much time as all others, and is then given up. */
-void job_wait_until_over_locked(struct muster_job *job)
+/*
+ * Waits until the job is over, or until the deadline. Its sink has as much time as all others, and is
+ * then given up.
+ */
+void job_wait_until_over_locked(struct muster_job *job, uint64_t deadline_ns)
 {
     while (!job->is_over) {
         begin_patience_locked(job);
@@ -224,11 +227,14 @@ void job_wait_until_over_locked(struct muster_job *job)
         if (now_ns >= job->give_up_ns && !job->is_ending &&
             !is_awaited_locked(&job->conductor, false, true))
             job_end_locked(job);
+        else if (now_ns >= deadline_ns)
+            return;
         else if (now_ns >= lane_look_ns(job->core))
             job_look_locked(job, now_ns);
         else
-            platform_condition_wait(&job->changed, &job->m->lock,
-                                    least(lane_look_ns(job->core), next_look_ns(job, now_ns)));
+            platform_condition_wait(
+                &job->changed, &job->m->lock,
+                least(deadline_ns, least(lane_look_ns(job->core), next_look_ns(job, now_ns))));
     }
 }
 
@@ -251,6 +257,12 @@ bool job_is_within(const struct muster_job *job)
 muster_status muster_job_wait(struct muster_job *job, struct muster_report *report,
                               struct muster_error *err)
 {
+    return muster_job_wait_for(job, UINT64_MAX, report, err);
+}
+
+muster_status muster_job_wait_for(struct muster_job *job, uint64_t timeout_ns,
+                                  struct muster_report *report, struct muster_error *err)
+{
     if (!job)
         return run_bad_argument(err, "muster_job_wait", "job is NULL");
     muster_status status = job_check_report(report, err);
@@ -258,12 +270,18 @@ muster_status muster_job_wait(struct muster_job *job, struct muster_report *repo
         return status;
     if (run_is_forked(job->m))
         return run_say_forked(err);
+    uint64_t deadline_ns = platform_deadline_ns(timeout_ns);
     run_lock(job->m);
-    if (!job->is_over && job_is_within(job)) {
+    if (!job->is_over && timeout_ns > 0 && job_is_within(job)) {
         run_unlock(job->m);
         return run_say_stuck(err, "muster_job_wait");
     }
-    job_wait_until_over_locked(job);
+    job_wait_until_over_locked(job, deadline_ns);
+    if (!job->is_over) {
+        run_unlock(job->m);
+        return muster_error_fill(err, MUSTER_E_TIMEOUT, 0, NULL,
+                                 "the job is not over in the time allowed");
+    }
     status = job->status;
     if (report)
         job_write_report_locked(job, report);

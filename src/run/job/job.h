@@ -92,6 +92,7 @@ struct muster_job {
     struct job_thread conductor;
     struct run_lane *lanes; /* owns */
     uint32_t lane_count;
+    const struct run_device *only;          /* whose memory arguments are in; NULL: any may run it */
     uint32_t lanes_max;                     /* that there is room for, here and below */
     char (*lane_ids)[24];                   /* owns: for the report, when the lanes are gone */
     struct muster_job_device *lane_reports; /* owns: as they were last, and when the job was over */
@@ -256,7 +257,7 @@ void job_look_or_wait_locked(struct muster_job *job);
  */
 void job_end_locked(struct muster_job *job);
 /* Waits until the job is over. Its sink has as much time as all others, and is then given up. */
-void job_wait_until_over_locked(struct muster_job *job);
+void job_wait_until_over_locked(struct muster_job *job, uint64_t deadline_ns);
 /* Ends threads that were started though not all could be. */
 void job_stop_threads(struct muster_job *job);
 /* Whether the job's end has to wait for what this thread is in. */

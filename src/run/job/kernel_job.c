@@ -208,6 +208,14 @@ static struct lane_operand make_operand(const struct muster_arg *given)
         return (struct lane_operand){ .kind = OPERAND_FIRST };
     case MUSTER_ARG_ALL:
         return (struct lane_operand){ .kind = OPERAND_DATA, .data = given->data };
+    case MUSTER_ARG_DEVICE_IN:
+    case MUSTER_ARG_DEVICE_OUT:
+    case MUSTER_ARG_DEVICE_INOUT:
+        return (struct lane_operand){ .kind = OPERAND_BLOCK,
+                                      .block = given->block,
+                                      .access = arg_access(given),
+                                      .offset = given->offset,
+                                      .bytes = given->bytes };
     default:
         return (struct lane_operand){ .kind = OPERAND_VALUE,
                                       .value = given->in,

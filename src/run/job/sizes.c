@@ -186,10 +186,10 @@ muster_status job_lay_out(struct muster_job *job, struct muster_error *err)
                              (unsigned long long)job->unit_max);
 }
 
-static bool has_inout(const struct muster_job *job)
+static bool has_arg(const struct muster_job *job, enum muster_arg_kind kind)
 {
     size_t i = 0;
-    while (i < job->desc.arg_count && job->args[i].kind != MUSTER_ARG_INOUT)
+    while (i < job->desc.arg_count && job->args[i].kind != kind)
         i++;
     return i < job->desc.arg_count;
 }
@@ -217,13 +217,13 @@ void job_set_core_options(struct muster_job *job)
         .lane_count = job->lane_count,
         .depth = depth,
         .units_max = is_deep ? slots + UNITS_WAITING * job->lane_count : UNITS_PER_SLOT * slots,
-        /* What was carried on is not there for a second run. */
-        .tries = carries              ? 1
-                 : options->tries > 0 ? options->tries
-                                      : TRIES_DEFAULT,
+        /* What was carried on, or updated in its place, is not there for a second run. */
+        .tries = carries || has_arg(job, MUSTER_ARG_DEVICE_INOUT) ? 1
+                 : options->tries > 0                             ? options->tries
+                                                                  : TRIES_DEFAULT,
         .ordered = !options->unordered,
         /* A late attempt would read what delivery has written in its place. */
-        .speculate = !options->no_copies && !has_inout(job) && !carries,
+        .speculate = !options->no_copies && !has_arg(job, MUSTER_ARG_INOUT) && !carries,
         .tolerant = job->desc.each_status != NULL,
         .place = job->places,
         .policy = job->policy,

@@ -43,7 +43,8 @@ enum operand_kind {
     OPERAND_PIECE,
     OPERAND_VALUE,
     OPERAND_FIRST, /* the number of the unit's first item */
-    OPERAND_DATA   /* whole and resident */
+    OPERAND_DATA,  /* whole and resident */
+    OPERAND_BLOCK  /* the unit's items in a block of the caller's */
 };
 
 /* What a kernel is given. */
@@ -51,8 +52,11 @@ struct lane_operand {
     enum operand_kind kind;
     uint32_t piece;
     const void *value; /* borrowed of the job */
-    size_t bytes;
+    size_t bytes;      /* of the value, or of an item in the block */
     muster_data data;
+    muster_block block;
+    enum muster_access access;
+    uint64_t offset; /* of the first item of all in the block */
 };
 
 struct muster_unit;

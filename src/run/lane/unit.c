@@ -154,6 +154,7 @@ struct launch {
     uint64_t begin, items;
     struct muster_launch_arg args[MUSTER_ARGS_MAX];
     muster_data data[MUSTER_ARGS_MAX];              /* generation 0: none */
+    struct muster_use blocks[MUSTER_ARGS_MAX];      /* the caller's; access 0: none */
     struct muster_memory memories[MUSTER_ARGS_MAX]; /* host memory that the device works on */
     size_t arg_count;
     bool has_data;
@@ -191,6 +192,10 @@ static muster_status launch_with_data(struct lane_unit *of, uint32_t step, struc
     struct operation_run run;
     muster_status status = MUSTER_OK;
     for (size_t i = 0; i < launch->arg_count && status == MUSTER_OK; i++) {
+        if (launch->blocks[i].access != 0) {
+            blocks[i] = launch->blocks[i].block;
+            uses[use_count++] = launch->blocks[i];
+        }
         if (launch->data[i].generation == 0)
             continue;
         status = muster_data_resident(m, launch->data[i], stream, &blocks[i], err);
@@ -201,9 +206,8 @@ static muster_status launch_with_data(struct lane_unit *of, uint32_t step, struc
     if (status != MUSTER_OK)
         return status;
     for (size_t i = 0; i < launch->arg_count; i++)
-        if (launch->data[i].generation != 0)
-            launch->args[i] =
-                (struct muster_launch_arg){ .memory = operation_memory(&run, blocks[i]) };
+        if (launch->data[i].generation != 0 || launch->blocks[i].access != 0)
+            launch->args[i].memory = operation_memory(&run, blocks[i]);
     status = give_launch(of, step, run.stream, launch, err);
     if (status != MUSTER_OK) {
         operation_abandon(&run);
@@ -254,6 +258,11 @@ static void set_operand(struct launch *launch, size_t index, const struct lane_u
         break;
     case OPERAND_DATA:
         launch->data[index] = operand->data;
+        launch->has_data = true;
+        break;
+    case OPERAND_BLOCK:
+        launch->blocks[index] = (struct muster_use)MUSTER_USE(operand->block, operand->access);
+        launch->args[index].offset = operand->offset + of->claim.range.begin * operand->bytes;
         launch->has_data = true;
         break;
     }

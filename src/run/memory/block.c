@@ -312,6 +312,40 @@ muster_status muster_block_declare(struct muster *m, muster_device handle, uint6
     return status;
 }
 
+enum muster_access arg_access(const struct muster_arg *arg)
+{
+    return arg->kind == MUSTER_ARG_DEVICE_IN    ? MUSTER_READS
+           : arg->kind == MUSTER_ARG_DEVICE_OUT ? MUSTER_WRITES
+                                                : MUSTER_READS_WRITES;
+}
+
+muster_status block_check_arg(struct muster *m, const struct muster_arg *arg, uint64_t items,
+                              struct run_device **device, struct muster_error *err)
+{
+    struct run_block *block;
+    uint64_t bytes, end;
+    run_lock(m);
+    muster_status status = block_resolve_locked(m, arg->block, &block, err);
+    bool is_copy = status == MUSTER_OK && block->is_copy;
+    uint64_t room = status == MUSTER_OK ? block->memory.bytes : 0;
+    if (status == MUSTER_OK)
+        *device = block->device;
+    run_unlock(m);
+    if (status != MUSTER_OK)
+        return status;
+    if (is_copy && arg->kind != MUSTER_ARG_DEVICE_IN)
+        return muster_error_fill(err, MUSTER_E_INVALID, 0, "copy it into a block of your own first",
+                                 "a resident copy of data is only for reading");
+    if (__builtin_mul_overflow(items, (uint64_t)arg->bytes, &bytes) ||
+        __builtin_add_overflow(bytes, arg->offset, &end) || end > room)
+        return muster_error_fill(err, MUSTER_E_INVALID, 0, "give a larger block, or fewer items",
+                                 "%llu items of %zu bytes from byte %llu on are not in a block of "
+                                 "%llu bytes",
+                                 (unsigned long long)items, arg->bytes,
+                                 (unsigned long long)arg->offset, (unsigned long long)room);
+    return MUSTER_OK;
+}
+
 muster_status muster_block_info(struct muster *m, muster_block handle,
                                 struct muster_block_info *info, struct muster_error *err)
 {

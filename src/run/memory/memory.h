@@ -74,6 +74,17 @@ muster_status operation_end(struct operation_run *run, bool is_unit, uint64_t am
 const struct muster_memory *operation_memory(const struct operation_run *run, muster_block block);
 
 /* block.c */
+/*
+ * Whether an argument is in a block that the caller has already, how it is used there, and, with no
+ * lock held, whether there is room for `items` of it in the block; the block's device.
+ */
+static inline bool arg_is_on_device(const struct muster_arg *arg)
+{
+    return arg->kind >= MUSTER_ARG_DEVICE_IN && arg->kind <= MUSTER_ARG_DEVICE_INOUT;
+}
+enum muster_access arg_access(const struct muster_arg *arg);
+muster_status block_check_arg(struct muster *m, const struct muster_arg *arg, uint64_t items,
+                              struct run_device **device, struct muster_error *err);
 muster_status block_resolve_locked(struct muster *m, muster_block handle, struct run_block **out,
                                    struct muster_error *err);
 /*

@@ -306,7 +306,13 @@ static bool give_quickly(struct task_lane *lane, struct group *group, uint64_t n
     return true;
 }
 
-/* The data that all tasks of a group have, made resident. No lock is held. */
+/* Whether the argument is in a block that the caller has already. */
+static bool is_on_device(const struct kernel_task *task, uint32_t i)
+{
+    return task->kinds[i] >= MUSTER_ARG_DEVICE_IN && task->kinds[i] <= MUSTER_ARG_DEVICE_INOUT;
+}
+
+/* The data that all tasks of a group have, made resident, and the caller's blocks. No lock is held. */
 static muster_status find_data(struct muster *m, const struct visit *visit,
                                const struct kernel_task *task, struct muster_use *uses,
                                size_t *count)
@@ -314,6 +320,9 @@ static muster_status find_data(struct muster *m, const struct visit *visit,
     muster_status status = MUSTER_OK;
     *count = 0;
     for (uint32_t i = 0; i < task->arg_count && status == MUSTER_OK; i++) {
+        if (is_on_device(task, i))
+            uses[(*count)++] =
+                (struct muster_use)MUSTER_USE(task->given[i].block, arg_access(&task->given[i]));
         if (task->kinds[i] != MUSTER_ARG_ALL)
             continue;
         uses[*count].access = MUSTER_READS;
@@ -348,7 +357,7 @@ static void give_with_data(struct task_lane *lane, struct visit *visit, struct k
     for (uint32_t i = 0; i < visit->group->count; i++) {
         struct kernel_task *task = visit->group->tasks[i];
         for (uint32_t arg = 0, use = 0; arg < task->arg_count; arg++)
-            if (task->kinds[arg] == MUSTER_ARG_ALL)
+            if (task->kinds[arg] == MUSTER_ARG_ALL || is_on_device(task, arg))
                 task->args[arg].memory = operation_memory(&run, uses[use++].block);
     }
     uint32_t count = fill_launches(visit->group, launches);
@@ -395,6 +404,12 @@ static muster_status make_operands(struct muster *m, struct task_stream *stream,
         if (kind == MUSTER_ARG_VALUE || kind == MUSTER_ARG_FIRST) {
             operands[i].value = task->args[i].value;
             operands[i].bytes = task->args[i].bytes;
+            continue;
+        }
+        if (is_on_device(task, i)) {
+            operands[i].block = task->given[i].block;
+            operands[i].access = arg_access(&task->given[i]);
+            operands[i].offset = task->given[i].offset;
             continue;
         }
         operands[i].access = accesses[kind];
@@ -487,9 +502,16 @@ static bool has_same_data(const struct kernel_task *a, const struct kernel_task 
 {
     if (!a->has_data && !b->has_data)
         return true;
-    if (a->arg_count != b->arg_count)
+    /* Launches of one call may run at the same time: none of them writes what another uses. */
+    if (a->arg_count != b->arg_count || a->writes_block || b->writes_block)
         return false;
     for (uint32_t i = 0; i < a->arg_count; i++) {
+        const struct muster_arg *one = &a->given[i], *other = &b->given[i];
+        bool is_block = is_on_device(a, i);
+        if (is_block != is_on_device(b, i) ||
+            (is_block && (one->block.index != other->block.index ||
+                          one->block.generation != other->block.generation)))
+            return false;
         bool is_data = a->kinds[i] == MUSTER_ARG_ALL;
         if (is_data != (b->kinds[i] == MUSTER_ARG_ALL) ||
             (is_data && (a->given[i].data.index != b->given[i].data.index ||

@@ -199,6 +199,48 @@ static muster_status read_data(struct muster *m, struct kernel_task *task, uint3
     return status;
 }
 
+/* An argument in device memory; that device alone may run the task. */
+static muster_status read_block(struct muster *m, struct kernel_task *task, uint32_t i,
+                                const struct muster_arg *arg, struct muster_error *err)
+{
+    struct run_device *device;
+    if (arg->bytes == 0)
+        return say_bad(err, "an array in device memory without size of an item");
+    muster_status status = block_check_arg(m, arg, task->items, &device, err);
+    if (status != MUSTER_OK)
+        return status;
+    if (task->only_device && task->only_device != device)
+        return muster_error_fill(err, MUSTER_E_INVALID, 0, "copy one to the other device",
+                                 "arguments are in the memory of %s and of %s",
+                                 task->only_device->info.id, device->info.id);
+    task->args[i] = (struct muster_launch_arg){ .offset = arg->offset };
+    task->only_device = device;
+    task->has_data = true;
+    task->writes_block |= arg->kind != MUSTER_ARG_DEVICE_IN;
+    task->has_update |= arg->kind == MUSTER_ARG_DEVICE_INOUT;
+    return MUSTER_OK;
+}
+
+/* Of the devices that may run the task only this one is left. */
+static muster_status keep_only(struct kernel_task *task, struct muster_error *err)
+{
+    uint32_t only = task->only_device->index;
+    bool is_allowed = task->is_plain ? task->only == only
+                                     : only / 64 < task->allowed.word_count &&
+                                           task->allowed.words[only / 64] >> (only % 64) & 1;
+    if (!is_allowed)
+        return muster_error_fill(err, MUSTER_E_NO_DEVICE, 0, "copy the arguments elsewhere",
+                                 "arguments are in the memory of %s, which has no form of the "
+                                 "kernel or is not among the devices of the hints",
+                                 task->only_device->info.id);
+    task->only = only;
+    if (!task->is_plain) {
+        device_set_clear(&task->allowed, task->allowed.word_count * 64);
+        device_set_add(&task->allowed, only);
+    }
+    return MUSTER_OK;
+}
+
 static muster_status read_args(struct muster *m, struct kernel_task *task,
                                const struct muster_arg *args, struct muster_error *err)
 {
@@ -226,10 +268,17 @@ static muster_status read_args(struct muster *m, struct kernel_task *task,
         case MUSTER_ARG_FIRST:
             task->args[i] = (struct muster_launch_arg){ .value = &first, .bytes = sizeof first };
             break;
+        case MUSTER_ARG_DEVICE_IN:
+        case MUSTER_ARG_DEVICE_OUT:
+        case MUSTER_ARG_DEVICE_INOUT:
+            status = read_block(m, task, i, arg, err);
+            break;
         default:
             status = say_bad(err, "an argument is of no known kind");
         }
     }
+    if (status == MUSTER_OK && task->only_device)
+        status = keep_only(task, err);
     return status == MUSTER_OK ? check_args(task, err) : status;
 }
 
@@ -246,11 +295,6 @@ static muster_status read_any_args(struct muster *m, struct kernel_task *task,
 
 /* Where it may run. */
 
-static uint32_t count_devices_locked(const struct muster *m)
-{
-    return m->device_count < TASK_DEVICES_MAX ? m->device_count : TASK_DEVICES_MAX;
-}
-
 static muster_status say_none_locked(struct muster *m, const struct kernel_task *task,
                                      const struct placement_hints *hints, struct muster_error *err)
 {
@@ -260,7 +304,6 @@ static muster_status say_none_locked(struct muster *m, const struct kernel_task 
             continue;
         enum muster_refusal refusal = placement_refusal(&m->views[i], i, hints);
         const char *why = refusal != MUSTER_REFUSED_NOT ? muster_refusal_name(refusal)
-                          : i >= TASK_DEVICES_MAX       ? "too many devices"
                           : !kernel_has_form(task->kernel, m->devices[i]) ? "no form of the kernel"
                                                                           : "not refused";
         snprintf(words + strlen(words), sizeof words - strlen(words), "%s%s: %s",
@@ -283,11 +326,11 @@ static muster_status find_devices(struct task_pool *pool, struct kernel_task *ta
         return status;
     kernel_find_compilers(task->kernel);
     uint32_t allowed_count = 0;
-    task->allowed = (struct device_set){ { 0 } };
     task->only = PLACEMENT_NONE;
     task->is_plain = false;
     run_lock(m);
-    for (uint32_t i = 0; i < count_devices_locked(m); i++) {
+    device_set_clear(&task->allowed, m->device_count);
+    for (uint32_t i = 0; i < m->device_count; i++) {
         bool is_named = !hints.devices || named[i / 64] >> (i % 64) & 1;
         if (!is_named || !kernel_has_form(task->kernel, m->devices[i]))
             continue;
@@ -317,7 +360,8 @@ bool kernel_task_is_known(const struct task_pool *pool, const struct muster_task
                     (desc->args || desc->arg_count == 0) && desc->arg_count <= MUSTER_ARGS_MAX;
     /* Arguments of another size are read with care, and so not here. */
     for (size_t i = 0; is_known && i < desc->arg_count; i++)
-        is_known = desc->args[i].size == sizeof *desc->args && desc->args[i].kind != MUSTER_ARG_ALL;
+        is_known = desc->args[i].size == sizeof *desc->args &&
+                   desc->args[i].kind != MUSTER_ARG_ALL && !arg_is_on_device(&desc->args[i]);
     return is_known;
 }
 
@@ -327,7 +371,7 @@ static void use_known(struct kernel_task *task, const struct kernel_devices *kno
     task->is_plain = known->only != PLACEMENT_NONE;
     if (task->is_plain)
         return;
-    task->allowed = known->allowed;
+    device_set_copy(&task->allowed, &known->allowed);
     task->hints = (struct placement_hints){ .backends = UINT32_MAX };
 }
 
@@ -343,8 +387,12 @@ static muster_status find_known(struct task_pool *pool, struct kernel_task *task
     /* Before they are found: what changes meanwhile makes it stale. */
     uint64_t epoch = atomic_load_explicit(&pool->m->epoch, memory_order_relaxed);
     muster_status status = find_devices(pool, task, desc, err);
-    if (status == MUSTER_OK)
-        *known = (struct kernel_devices){ task->kernel, epoch, task->allowed, task->only };
+    if (status == MUSTER_OK) {
+        known->kernel = task->kernel;
+        known->epoch = epoch;
+        known->only = task->only;
+        device_set_copy(&known->allowed, &task->allowed);
+    }
     return status;
 }
 
@@ -369,6 +417,8 @@ muster_status kernel_task_fill(struct task_pool *pool, struct kernel_task *task,
     task->tries = 0;
     task->arg_count = (uint32_t)desc->arg_count;
     task->has_data = task->has_arrays = task->has_output = task->has_update = false;
+    task->writes_block = false;
+    task->only_device = NULL;
     task->is_counted = false;
     muster_status status = MUSTER_OK;
     if (is_known)
@@ -401,16 +451,19 @@ static uint32_t choose_only_locked(const struct muster *m, const struct kernel_t
 static uint32_t choose_among_locked(const struct muster *m, const struct kernel_task *task,
                                     bool may_avoid, uint32_t but)
 {
-    struct device_set set = task->allowed;
-    struct placement_hints hints = task->hints;
-    uint32_t turn = 0; /* not taken here */
-    for (uint32_t i = 0; task->has_marks && i < TASK_DEVICE_WORDS; i++)
-        set.words[i] &= ~task->refused.words[i] & ~(may_avoid ? task->avoided.words[i] : 0);
+    uint64_t words[TASK_DEVICE_WORDS];
+    uint32_t word_count = task->allowed.word_count, turn = 0; /* the turn is not taken here */
+    uint32_t count = m->device_count < word_count * 64 ? m->device_count : word_count * 64;
+    for (uint32_t i = 0; i < word_count; i++) {
+        words[i] = task->allowed.words[i];
+        if (task->has_marks)
+            words[i] &= ~task->refused.words[i] & ~(may_avoid ? task->avoided.words[i] : 0);
+    }
     if (but != PLACEMENT_NONE)
-        set.words[but / 64] &= ~((uint64_t)1 << (but % 64));
-    hints.devices = set.words;
-    return placement_choose(PLACEMENT_EARLIEST_FINISH, m->views, count_devices_locked(m), &hints,
-                            &turn);
+        words[but / 64] &= ~((uint64_t)1 << (but % 64));
+    struct placement_hints hints = task->hints;
+    hints.devices = words;
+    return placement_choose(PLACEMENT_EARLIEST_FINISH, m->views, count, &hints, &turn);
 }
 
 static uint32_t choose_locked(struct muster *m, const struct kernel_task *task)

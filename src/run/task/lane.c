@@ -335,9 +335,7 @@ void tasks_leave_device(struct muster *m, const struct run_device *device)
 {
     struct task_pool *pool = atomic_load_explicit(&m->task_pool, memory_order_acquire);
     struct task_lane *lane =
-        pool && device->index < TASK_DEVICES_MAX
-            ? atomic_load_explicit(&pool->lanes[device->index], memory_order_acquire)
-            : NULL;
+        pool ? atomic_load_explicit(&pool->lanes[device->index], memory_order_acquire) : NULL;
     if (!lane)
         return;
     platform_mutex_lock(&lane->lock);

@@ -384,12 +384,17 @@ static void give_up_stream_locked(struct giving_up *up, struct task_stream *stre
     /* A stream that was seen to be unfinished since then; any, if nobody can ask. */
     uint64_t late_ns = up->is_stuck ? up->now_ns : stream->busy_ns;
     struct kernel_task *before = NULL;
+    /* What a launch that is not stuck has in hand is its thread's: that hands it back if it fails. */
+    uint64_t in_hand =
+        !is_disowned && atomic_load_explicit(&stream->claim, memory_order_relaxed) == CLAIM_LAUNCH
+            ? stream->launch_first
+            : UINT64_MAX;
     up->calls += is_disowned;
     for (struct kernel_task **at = &stream->oldest; *at;) {
         struct kernel_task *task = *at;
         bool is_due = takes_all || task->deadline_ns <= late_ns ||
                       (is_disowned && task->sequence >= stream->launch_first);
-        if (!is_due && !can_move_locked(up->lane, task)) {
+        if (task->sequence >= in_hand || (!is_due && !can_move_locked(up->lane, task))) {
             before = task;
             at = &task->next;
             continue;

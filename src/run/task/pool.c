@@ -67,7 +67,9 @@ static void free_pool(struct task_pool *pool)
     platform_condition_deinit(&pool->ended);
     platform_condition_deinit(&pool->work);
     platform_mutex_deinit(&pool->lock);
-    allocator_give(&m->allocator, pool->memory, tasks_bytes(MUSTER_TASKS_MAX, EDGES_MAX), 1);
+    allocator_give(&m->allocator, pool->more_edges, pool->tasks.edge_capacity,
+                   sizeof *pool->more_edges);
+    allocator_give(&m->allocator, pool->memory, tasks_bytes(MUSTER_TASKS_MAX, EDGES_AT_FIRST), 1);
     allocator_give(&m->allocator, pool->workers, pool->worker_count, sizeof *pool->workers);
     allocator_give(&m->allocator, pool, 1, sizeof *pool);
 }
@@ -95,7 +97,7 @@ static muster_status make_pool(struct muster *m, struct task_pool **out, struct 
     pool->m = m;
     pool->worker_count = count_workers(m);
     pool->workers = allocator_take(&m->allocator, pool->worker_count, sizeof *pool->workers);
-    pool->memory = allocator_take(&m->allocator, tasks_bytes(MUSTER_TASKS_MAX, EDGES_MAX), 1);
+    pool->memory = allocator_take(&m->allocator, tasks_bytes(MUSTER_TASKS_MAX, EDGES_AT_FIRST), 1);
     if (!pool->workers || !pool->memory) {
         status = run_no_memory(err, "tasks");
         goto no_memory;
@@ -110,7 +112,7 @@ static muster_status make_pool(struct muster *m, struct task_pool **out, struct 
         goto no_guard;
     if ((status = platform_mutex_init(&pool->opening, err)) != MUSTER_OK)
         goto no_opening;
-    tasks_init(&pool->tasks, pool->memory, MUSTER_TASKS_MAX, EDGES_MAX);
+    tasks_init(&pool->tasks, pool->memory, MUSTER_TASKS_MAX, EDGES_AT_FIRST);
     status = start_workers(pool, err);
     if (status == MUSTER_OK) {
         *out = pool;
@@ -128,7 +130,7 @@ no_ended:
 no_work:
     platform_mutex_deinit(&pool->lock);
 no_memory:
-    allocator_give(&m->allocator, pool->memory, tasks_bytes(MUSTER_TASKS_MAX, EDGES_MAX), 1);
+    allocator_give(&m->allocator, pool->memory, tasks_bytes(MUSTER_TASKS_MAX, EDGES_AT_FIRST), 1);
     allocator_give(&m->allocator, pool->workers, pool->worker_count, sizeof *pool->workers);
     allocator_give(&m->allocator, pool, 1, sizeof *pool);
     return status;

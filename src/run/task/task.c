@@ -7,10 +7,14 @@
  * The lock is apart from the runtime's, so that tasks and the rest do not stand in each other's way.
  * It is never held while user code runs, and no other lock is taken under it.
  */
+#include "base/allocator.h"
 #include "base/invariant.h"
 #include "run/task/task_pool.h"
 
 #include <string.h>
+
+/* No memory is that large. */
+#define EDGES_MAX (UINT32_MAX / 4)
 
 /* Whether this thread runs a task to make room. */
 static _Thread_local bool is_making_room;
@@ -36,10 +40,6 @@ static muster_status check_desc(const struct muster_task_desc *desc, struct must
         return run_bad_argument(err, "muster_submit", "a task has either a function or a kernel");
     if (!desc->after && desc->after_count > 0)
         return run_bad_argument(err, "muster_submit", "a task with no list to be after");
-    if (desc->after_count > MUSTER_AFTER_MAX)
-        return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, "put a task in between",
-                                 "a task after %zu others; at most %u", desc->after_count,
-                                 MUSTER_AFTER_MAX);
     return MUSTER_OK;
 }
 
@@ -85,6 +85,81 @@ static muster_status make_room_locked(struct task_pool *pool, size_t count,
     return muster_error_fill(err, MUSTER_E_CAPACITY, 0, "submit less from within tasks",
                              "%zu tasks more than the %u that have not ended; at most %u", count,
                              pool->tasks.open_count, MUSTER_TASKS_MAX);
+}
+
+/* Whether an edge is needed for one that a task is after; one of the same call has no handle yet. */
+static bool needs_edge_locked(const struct task_pool *pool, const muster_task *before,
+                              const muster_task *out, size_t count)
+{
+    if ((uintptr_t)before >= (uintptr_t)out && (uintptr_t)before < (uintptr_t)(out + count))
+        return true;
+    return tasks_find(&pool->tasks, before->index, before->generation) == MUSTER_OK &&
+           pool->tasks.entries[before->index].state != TASKS_ENDED;
+}
+
+/* How many edges the tasks of a call take at most. */
+static uint64_t count_edges_locked(const struct task_pool *pool,
+                                   const struct muster_task_desc *descs, size_t count,
+                                   const muster_task *out)
+{
+    struct muster_task_desc copy;
+    uint64_t edges = 0;
+    for (size_t i = 0; i < count; i++)
+        edges += desc_at(descs, i, &copy)->after_count;
+    /* Seldom more: then those that have ended do not count. */
+    if (edges <= pool->tasks.free_edge_count)
+        return edges;
+    edges = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct muster_task_desc *desc = desc_at(descs, i, &copy);
+        for (size_t k = 0; k < desc->after_count; k++)
+            edges += needs_edge_locked(pool, &desc->after[k], out, count);
+    }
+    return edges;
+}
+
+/* Makes room for so many edges more. The lock is not held meanwhile. */
+static muster_status add_edges_locked(struct task_pool *pool, uint64_t needed,
+                                      struct muster_error *err)
+{
+    const struct muster_allocator *allocator = &pool->m->allocator;
+    uint64_t capacity = pool->tasks.edge_capacity - pool->tasks.free_edge_count + needed;
+    capacity = capacity > 2 * (uint64_t)pool->tasks.edge_capacity
+                   ? capacity
+                   : 2 * (uint64_t)pool->tasks.edge_capacity;
+    platform_mutex_unlock(&pool->lock);
+    struct tasks_edge *edges =
+        capacity <= EDGES_MAX ? allocator_take(allocator, (size_t)capacity, sizeof *edges) : NULL;
+    platform_mutex_lock(&pool->lock);
+    if (!edges)
+        return run_no_memory(err, "the order of tasks");
+    struct tasks_edge *spare = edges;
+    size_t spare_count = (size_t)capacity;
+    /* Another thread may have done it. */
+    if (capacity > pool->tasks.edge_capacity) {
+        spare = pool->more_edges;
+        spare_count = pool->tasks.edge_capacity;
+        tasks_move_edges(&pool->tasks, edges, (uint32_t)capacity);
+        pool->more_edges = edges;
+    }
+    platform_mutex_unlock(&pool->lock);
+    allocator_give(allocator, spare, spare_count, sizeof *spare);
+    platform_mutex_lock(&pool->lock);
+    return MUSTER_OK;
+}
+
+/* Room for the tasks of a call and for their order, at the same moment. */
+static muster_status make_all_room_locked(struct task_pool *pool,
+                                          const struct muster_task_desc *descs, size_t count,
+                                          const muster_task *out, struct muster_error *err)
+{
+    muster_status status;
+    uint64_t edges = 0;
+    while ((status = make_room_locked(pool, count, err)) == MUSTER_OK &&
+           (edges = count_edges_locked(pool, descs, count, out)) > pool->tasks.free_edge_count)
+        if ((status = add_edges_locked(pool, edges, err)) != MUSTER_OK)
+            break;
+    return status;
 }
 
 static muster_status fill_kernels(struct task_pool *pool, const struct muster_task_desc *descs,
@@ -159,9 +234,9 @@ static muster_status follow_locked(struct task_pool *pool, uint32_t index,
         if (entry->state == TASKS_TAKEN && !entry->is_aside)
             pool_collect_locked(pool);
         bool was_followed = entry->first_follower != TASKS_NONE;
-        if (!tasks_follow(tasks, index, before.index))
-            return muster_error_fill(err, MUSTER_E_CAPACITY, 0, "wait for some tasks first",
-                                     "more than %u orders among unfinished tasks", EDGES_MAX);
+        bool fits = tasks_follow(tasks, index, before.index);
+        INVARIANT(fits);
+        (void)fits;
         pool->kernels_wanted +=
             entry->is_aside && !was_followed && entry->first_follower != TASKS_NONE;
     }
@@ -305,12 +380,14 @@ submit_and_unlock(struct task_pool *pool, const struct muster_task_desc *descs, 
     struct kernel_task *kernels = NULL;
     muster_task unwanted[MUSTER_SUBMIT_MAX];
     muster_status status = MUSTER_OK;
+    if (!out)
+        out = unwanted;
     if (kernel_count > 0)
         status = prepare_kernels_locked(pool, descs, count, kernel_count, &kernels, err);
     if (status == MUSTER_OK)
-        status = make_room_locked(pool, count, err);
+        status = make_all_room_locked(pool, descs, count, out, err);
     if (status == MUSTER_OK)
-        status = submit_locked(pool, descs, count, kernels, out ? out : unwanted, err);
+        status = submit_locked(pool, descs, count, kernels, out, err);
     if (status != MUSTER_OK)
         give_back_kernels_locked(pool, kernels);
     pool->submitted += status == MUSTER_OK ? count : 0;

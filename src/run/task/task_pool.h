@@ -19,23 +19,38 @@
 
 #include <muster/task.h>
 
-/* Orders among tasks that have not ended. */
-#define EDGES_MAX (2 * MUSTER_TASKS_MAX)
+/* Orders among tasks: room that there is from the start; more is made when it is needed. */
+#define EDGES_AT_FIRST (2 * MUSTER_TASKS_MAX)
 /* Tasks that one thread takes at once, if there are enough for all. */
 #define TAKEN_AT_ONCE 64u
-/* Devices that take kernel tasks: those that were found first. */
-#define TASK_DEVICES_MAX 256u
-#define TASK_DEVICE_WORDS (TASK_DEVICES_MAX / 64)
+/* Words of a set of devices: all that a runtime may have. */
+#define TASK_DEVICE_WORDS (DEVICES_MAX / 64)
 /* How often a kernel task is run at most. */
 #define KERNEL_TRIES 3u
 
 typedef muster_status (*task_function)(void *user);
 typedef void (*done_function)(void *user, muster_task task, muster_status status);
 
-/* A set of devices, by index. */
+/* A set of devices, by index; of the words those that are counted are there. */
 struct device_set {
+    uint32_t word_count;
     uint64_t words[TASK_DEVICE_WORDS];
 };
+
+/* Empty, for the first `devices` devices. */
+static inline void device_set_clear(struct device_set *set, uint32_t devices)
+{
+    set->word_count = (devices + 63) / 64;
+    for (uint32_t i = 0; i < set->word_count; i++)
+        set->words[i] = 0;
+}
+
+static inline void device_set_copy(struct device_set *to, const struct device_set *from)
+{
+    to->word_count = from->word_count;
+    for (uint32_t i = 0; i < from->word_count; i++)
+        to->words[i] = from->words[i];
+}
 
 static inline void device_set_add(struct device_set *set, uint32_t device)
 {
@@ -79,9 +94,12 @@ struct kernel_task {
     uint32_t tries;
     const void *submitter; /* names the thread that submitted it */
     uint32_t arg_count;
-    bool has_data, has_arrays, has_output, has_update; /* arguments of these kinds */
-    bool is_plain;  /* it may run on one device alone, of which it asks nothing */
-    bool has_marks; /* `refused` and `avoided` are filled */
+    bool has_data; /* arguments that are resident data, or in blocks that the caller has already */
+    bool has_arrays, has_output, has_update; /* arguments of these kinds */
+    bool writes_block;                       /* of the caller's */
+    bool is_plain;                  /* it may run on one device alone, of which it asks nothing */
+    bool has_marks;                 /* `refused` and `avoided` are filled */
+    struct run_device *only_device; /* whose memory arguments are in; NULL: none are */
 
     /* With a device. */
     struct run_device *device;
@@ -155,8 +173,11 @@ _Static_assert(TAKEN_AT_ONCE < PLACE_NOWHERE, "a batch's indices fit into a plac
 static inline void kernel_task_mark(struct kernel_task *task, struct device_set *set,
                                     uint32_t device)
 {
-    if (!task->has_marks)
-        task->refused = task->avoided = (struct device_set){ { 0 } };
+    uint32_t count = task->is_plain ? device + 1 : task->allowed.word_count * 64;
+    if (!task->has_marks) {
+        device_set_clear(&task->refused, count);
+        device_set_clear(&task->avoided, count);
+    }
     task->has_marks = true;
     device_set_add(set, device);
 }
@@ -182,6 +203,7 @@ struct task_pool {
     struct platform_condition work;  /* for threads that are parked: something is ready */
     struct platform_condition ended; /* for those who wait: something has ended */
     void *memory;                    /* owns: the table's */
+    struct tasks_edge *more_edges;   /* owns: where the table's edges are; NULL: in `memory` */
     struct worker *workers;          /* owns */
     uint32_t worker_count, started;
     uint32_t parked, spinning, waking; /* threads, and wakes that nobody has heard yet */
@@ -202,7 +224,7 @@ struct task_pool {
 
     struct platform_mutex opening; /* held by who opens a lane; no other lock is held then */
     uint32_t lanes_asleep;         /* lanes' threads that nap or are parked */
-    _Atomic(struct task_lane *) lanes[TASK_DEVICES_MAX]; /* own, by device; as lane_list */
+    _Atomic(struct task_lane *) lanes[DEVICES_MAX]; /* own, by device; as lane_list */
 };
 
 /* run.c. With the lock, unless they say otherwise. */
