@@ -98,7 +98,46 @@ struct muster_launch_arg {
     uint64_t offset;
     const void *value;
     size_t bytes;
+    /*
+     * Of a launch in pieces, not 0: an array that is read and written, its items of so many bytes;
+     * item i of the launch lies at `offset` + i x `item_bytes`.
+     */
+    size_t item_bytes;
 };
+
+/*
+ * A launch in pieces, on a device with MUSTER_CAN_RUN_IN_PIECES: one that ends early, because the
+ * kernel fails or it is stopped, leaves its arrays with `item_bytes` as if only the first items had
+ * been given. These are done, and all others are as they were. Where the kernel fails, it ends at
+ * most a piece of MUSTER_PIECE_BYTES_MAX bytes before the item that failed. While the launch runs,
+ * other items may be changed and changed back; one that hangs leaves its arrays in no known state. No
+ * other argument may share memory with such an array.
+ */
+struct muster_pieces {
+    uint64_t grain; /* whole numbers of so many items are done, or all; 0: 1 */
+    uint64_t state; /* 0 when the launch is given; then used by the functions below alone */
+};
+
+/* `grain` items of all such arrays together take at most so many bytes; else MUSTER_E_TOO_LARGE. */
+#define MUSTER_PIECE_BYTES_MAX 65536
+/* At most so many arguments are such arrays; else MUSTER_E_TOO_LARGE. */
+#define MUSTER_PIECE_ARGS_MAX 8
+
+/* Of `state`: nothing further is begun. Above: the number of items that are done. */
+#define MUSTER_PIECES_STOPPED 1
+#define MUSTER_PIECES_SHIFT 1
+
+/* How many items from the first on are done; final when the launch has ended. Any thread. */
+static inline uint64_t muster_pieces_done(const struct muster_pieces *pieces)
+{
+    return __atomic_load_n(&pieces->state, __ATOMIC_ACQUIRE) >> MUSTER_PIECES_SHIFT;
+}
+
+/* The launch ends soon, with the items that are done by then. Any thread, at any time. */
+static inline void muster_pieces_stop(struct muster_pieces *pieces)
+{
+    __atomic_fetch_or(&pieces->state, MUSTER_PIECES_STOPPED, __ATOMIC_ACQ_REL);
+}
 
 enum muster_launch_flags {
     /* May run before, beside or after the other launches of the same call. */
@@ -112,6 +151,7 @@ struct muster_launch_desc {
     muster_status *result; /* NULL, or where the kernel's failure goes; written before any later
                               event completes, and left alone by one that goes well */
     uint32_t flags;        /* enum muster_launch_flags, or-ed */
+    struct muster_pieces *pieces; /* NULL, or in pieces; borrowed until the launch has ended */
 };
 
 struct muster_device_sample {

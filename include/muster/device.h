@@ -16,12 +16,13 @@ typedef struct {
 } muster_device;
 
 enum muster_capability {
-    MUSTER_CAN_WAIT_VALUE = 1 << 0,     /* a stream can wait for a generation counter */
-    MUSTER_CAN_STREAM_MEMORY = 1 << 1,  /* memory is allocated and freed in stream order */
-    MUSTER_CAN_GRAPHS = 1 << 2,         /* many launches can be given as one */
-    MUSTER_CAN_SLICE = 1 << 3,          /* the device can be cut */
-    MUSTER_CAN_PRIORITIES = 1 << 5,     /* streams can have priorities other than 0 */
-    MUSTER_CAN_USE_HOST_MEMORY = 1 << 6 /* kernels can be given plain host pointers */
+    MUSTER_CAN_WAIT_VALUE = 1 << 0,      /* a stream can wait for a generation counter */
+    MUSTER_CAN_STREAM_MEMORY = 1 << 1,   /* memory is allocated and freed in stream order */
+    MUSTER_CAN_GRAPHS = 1 << 2,          /* many launches can be given as one */
+    MUSTER_CAN_SLICE = 1 << 3,           /* the device can be cut */
+    MUSTER_CAN_PRIORITIES = 1 << 5,      /* streams can have priorities other than 0 */
+    MUSTER_CAN_USE_HOST_MEMORY = 1 << 6, /* kernels can be given plain host pointers */
+    MUSTER_CAN_RUN_IN_PIECES = 1 << 7    /* kernels can change arrays piece by piece, in order */
 };
 
 enum muster_health {

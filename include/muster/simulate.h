@@ -33,7 +33,7 @@ struct muster_simulation_device {
     char id[24], name[64];
     const char *refused; /* the hint that keeps it out, NULL if it takes part */
     uint64_t items, units, retries, busy_ns;
-    const char *health; /* "ok", "hung", "lost" */
+    const char *health; /* "ok", "quarantined", "hung", "lost" */
 };
 
 #define MUSTER_SIMULATION_FAILED_MAX 64

@@ -239,6 +239,7 @@ muster_status queue_destroy(struct queue *queue, uint64_t grace_ns)
         queue->free_signals = signal->next_free;
         allocator_give(&queue->allocator, signal, 1, sizeof *signal);
     }
+    queue_scratch_free_all(queue);
     while (queue->pieces) {
         struct queue_piece *piece = queue->pieces;
         queue_piece_unlink(piece);

@@ -11,8 +11,12 @@
  * microseconds.
  */
 #define SHARE_NS 30000u
+/* How long a worker without memory for pieces leaves a launch to others. */
+#define NO_SCRATCH_NS 1000000u
 /* Parts that each worker's share is cut into, so that workers finish together. */
 #define PARTS_PER_WORKER 8u
+/* The first worker does this fraction of the first part before it sees whether others should help. */
+#define PROBE_PARTS 16u
 /* Copies and fills are not cut finer than this. */
 #define COPY_GRAIN_BYTES ((uint64_t)256 << 10)
 
@@ -30,7 +34,7 @@ void queue_range_finish(struct queue_stream *stream, muster_status *result, must
 
 /* Parts. */
 
-static void share(struct queue *queue, struct shared_range *shared)
+void queue_range_share(struct queue *queue, struct shared_range *shared)
 {
     lock(queue);
     shared->next = queue->shared;
@@ -40,7 +44,16 @@ static void share(struct queue *queue, struct shared_range *shared)
     unlock(queue);
 }
 
-static void join(struct queue *queue, struct shared_range *shared)
+bool queue_range_is_worth_sharing(const struct shared_range *shared, uint64_t done,
+                                  uint64_t begin_ns)
+{
+    if (done >= shared->range->items)
+        return false;
+    double left = (double)(shared->range->items - done) / (double)done;
+    return (double)(platform_clock_ns() - begin_ns) * left > SHARE_NS;
+}
+
+void queue_range_join(struct queue *queue, struct shared_range *shared)
 {
     lock(queue);
     struct shared_range **at = &queue->shared;
@@ -50,6 +63,16 @@ static void join(struct queue *queue, struct shared_range *shared)
     while (shared->helpers > 0)
         platform_condition_wait(&queue->joined, &queue->lock, UINT64_MAX);
     unlock(queue);
+}
+
+static void run_items(struct shared_range *shared, uint64_t first, uint64_t end)
+{
+    const struct range *range = shared->range;
+    int status = range->function(range->begin + first, range->begin + end, shared->args),
+        none = MUSTER_OK;
+    if (status != MUSTER_OK)
+        atomic_compare_exchange_strong_explicit(&shared->status, &none, status,
+                                                memory_order_relaxed, memory_order_relaxed);
 }
 
 /* Does parts until none is left. The first worker shares the rest once it sees that this pays. */
@@ -66,32 +89,41 @@ static void run_parts(struct shared_range *shared, bool alone, uint64_t begin_ns
             atomic_load_explicit(&shared->status, memory_order_relaxed) != MUSTER_OK)
             break;
         uint64_t first = part * shared->part;
-        uint64_t count = range->items - first < shared->part ? range->items - first : shared->part;
-        uint64_t begin = range->begin + first;
-        int status = range->function(begin, begin + count, shared->args), none = MUSTER_OK;
-        if (status != MUSTER_OK)
-            atomic_compare_exchange_strong_explicit(&shared->status, &none, status,
-                                                    memory_order_relaxed, memory_order_relaxed);
-        if (!alone || is_shared || part + 1 >= shared->part_count)
-            continue;
-        uint64_t left_ns =
-            (platform_clock_ns() - begin_ns) / (part + 1) * (shared->part_count - part - 1);
-        if (left_ns > SHARE_NS) {
-            share(queue, shared);
-            is_shared = true;
+        uint64_t end = range->items - first < shared->part ? range->items : first + shared->part;
+        uint64_t probe = alone && part == 0 ? end / PROBE_PARTS : 0;
+        while (first < end) {
+            /* Others are not to wait until one worker has done a whole part. */
+            uint64_t until = probe >= range->grain && first == 0 ? probe : end;
+            run_items(shared, first, until);
+            first = until;
+            if (alone && !is_shared && queue_range_is_worth_sharing(shared, until, begin_ns)) {
+                queue_range_share(queue, shared);
+                is_shared = true;
+            }
         }
     }
     platform_frame_leave(&frame);
     if (is_shared)
-        join(queue, shared);
+        queue_range_join(queue, shared);
 }
 
 void queue_range_help(struct queue *queue, struct shared_range *shared)
 {
+    bool is_in_pieces = shared->range->pieces != NULL;
+    struct queue_scratch *scratch = is_in_pieces ? queue_scratch_take(queue) : NULL;
+    if (is_in_pieces && !scratch) {
+        /* Others do without this worker, which must not ask at once again. */
+        platform_condition_wait(&queue->work, &queue->lock, platform_deadline_ns(NO_SCRATCH_NS));
+        return;
+    }
     shared->helpers++;
     leave_for_user_code(queue);
-    run_parts(shared, false, 0, queue);
+    if (is_in_pieces)
+        queue_pieces_run(queue, shared, scratch, false, 0);
+    else
+        run_parts(shared, false, 0, queue);
     return_from_user_code(queue);
+    queue_scratch_give(queue, scratch);
     if (--shared->helpers == 0)
         platform_condition_wake_all(&queue->joined);
 }
@@ -105,7 +137,8 @@ struct shared_range *queue_range_find_shared(struct queue *queue)
     return shared;
 }
 
-static muster_status run_range(struct queue *queue, struct range *range)
+static muster_status run_range(struct queue *queue, struct range *range,
+                               struct queue_scratch *scratch)
 {
     void *args[MUSTER_ARGS_MAX];
     for (uint32_t i = 0; i < range->arg_count; i++)
@@ -115,9 +148,16 @@ static muster_status run_range(struct queue *queue, struct range *range)
         part = range->grain;
     if (queue->worker_count == 1)
         part = range->items;
-    struct shared_range shared = { .range = range, .args = args, .part = part };
+    if (range->pieces)
+        part = queue_pieces_chunk(range, queue->worker_count);
+    struct shared_range shared = {
+        .range = range, .args = args, .part = part, .ends_at = UINT64_MAX
+    };
     shared.part_count = (uint32_t)(range->items / part + (range->items % part != 0));
-    run_parts(&shared, queue->worker_count > 1, platform_clock_ns(), queue);
+    if (range->pieces)
+        queue_pieces_run(queue, &shared, scratch, true, platform_clock_ns());
+    else
+        run_parts(&shared, queue->worker_count > 1, platform_clock_ns(), queue);
     return atomic_load_explicit(&shared.status, memory_order_relaxed);
 }
 
@@ -133,11 +173,15 @@ void queue_range_do(struct queue_stream *stream, struct range *range)
     if (queue->timing)
         outcome = queue->timing->begin(queue->timing_user, platform_clock_ns(), range->work,
                                        range->items);
+    struct queue_scratch *scratch = range->pieces ? queue_scratch_take(queue) : NULL;
+    if (range->pieces && !scratch)
+        outcome.status = MUSTER_E_NO_MEMORY;
     if (outcome.status == MUSTER_OK && outcome.finish_ns != UINT64_MAX) {
         leave_for_user_code(queue);
-        outcome.status = run_range(queue, range);
+        outcome.status = run_range(queue, range, scratch);
         return_from_user_code(queue);
     }
+    queue_scratch_give(queue, scratch);
     if (queue->timing && queue->status == MUSTER_OK) {
         /*
          * Also when the time has passed already: whether the device answers at all is looked at
@@ -268,8 +312,11 @@ static muster_status enqueue_launch(struct queue_stream *stream,
         return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, "put large arguments into a block",
                                  "%zu arguments of %zu bytes; at most %d of %d", launch->arg_count,
                                  bytes, MUSTER_ARGS_MAX, MUSTER_ARG_BYTES_MAX);
+    muster_status status = launch->pieces ? queue_pieces_check(launch, err) : MUSTER_OK;
+    if (status != MUSTER_OK)
+        return status;
     struct operation *operation;
-    muster_status status = queue_stream_enqueue_begin(stream, OPERATION_RANGE, &operation, err);
+    status = queue_stream_enqueue_begin(stream, OPERATION_RANGE, &operation, err);
     if (status != MUSTER_OK)
         return status;
     struct range *range = &operation->range;
@@ -280,6 +327,8 @@ static muster_status enqueue_launch(struct queue_stream *stream,
                              .grain = 1,
                              .work = QUEUE_COMPUTE,
                              .result = launch->result };
+    if (launch->pieces)
+        queue_pieces_plan(range, launch);
     size_t filled = 0;
     for (size_t i = 0; i < launch->arg_count; i++) {
         const struct muster_launch_arg *arg = &launch->args[i];

@@ -37,7 +37,12 @@ struct range {
     uint32_t arg_count;
     uint16_t arg_offsets[MUSTER_ARGS_MAX];
     _Alignas(16) unsigned char values[MUSTER_ARG_BYTES_MAX + MUSTER_ARGS_MAX * 16];
-    muster_status *result; /* borrowed until the operation has finished */
+    muster_status *result;        /* borrowed until the operation has finished */
+    struct muster_pieces *pieces; /* likewise; NULL: not in pieces */
+    uint32_t piece_arg_count;
+    struct {
+        uint32_t arg, item_bytes;
+    } piece_args[MUSTER_PIECE_ARGS_MAX];
 };
 
 struct operation {
@@ -97,7 +102,16 @@ struct shared_range {
         next_part; /* relaxed: claims only; what parts write is published by the lock at the join */
     _Atomic int status; /* the first failure; relaxed likewise */
     uint32_t helpers;   /* under the lock */
+    /* In pieces: the first item that is not to be done, UINT64_MAX if all are; written under the lock. */
+    _Atomic uint64_t ends_at;
+    _Atomic uint32_t waiting; /* workers that sleep until it is their chunk's turn */
     struct shared_range *next;
+};
+
+/* Where a worker saves what pieces replace; on the queue's list while nobody does. */
+struct queue_scratch {
+    struct queue_scratch *next;
+    unsigned char *memory; /* owns */
 };
 
 struct ready_list {
@@ -132,6 +146,7 @@ struct queue {
     struct shared_range *shared;
     struct queue_signal *free_signals;
     struct queue_piece *pieces;
+    struct queue_scratch *scratch;
     const struct queue_timing *timing;
     void *timing_user;
 };
@@ -207,6 +222,30 @@ void queue_range_help(struct queue *queue, struct shared_range *shared);
 struct shared_range *queue_range_find_shared(struct queue *queue);
 /* Carries out a range. Called with the lock, which is not held while the function runs. */
 void queue_range_do(struct queue_stream *stream, struct range *range);
+
+/* Wakes other workers to do a range with the one that calls. */
+void queue_range_share(struct queue *queue, struct shared_range *shared);
+/* Waits for those who help. */
+void queue_range_join(struct queue *queue, struct shared_range *shared);
+/* The first so many items have been done since then: whether the rest is worth waking others for. */
+bool queue_range_is_worth_sharing(const struct shared_range *shared, uint64_t done,
+                                  uint64_t begin_ns);
+
+/* Pieces: queue_pieces.c. */
+
+/* Whether a launch in pieces is one that can be run. */
+muster_status queue_pieces_check(const struct muster_launch_desc *launch, struct muster_error *err);
+/* Notes which arguments come in pieces, and their grain. */
+void queue_pieces_plan(struct range *range, const struct muster_launch_desc *launch);
+/* How many items a worker claims at once. */
+uint64_t queue_pieces_chunk(const struct range *range, uint32_t workers);
+/* Memory to save in, NULL if there is none; the lock is held. */
+struct queue_scratch *queue_scratch_take(struct queue *queue);
+void queue_scratch_give(struct queue *queue, struct queue_scratch *scratch);
+void queue_scratch_free_all(struct queue *queue);
+/* Does pieces until none is left. */
+void queue_pieces_run(struct queue *queue, struct shared_range *shared,
+                      struct queue_scratch *scratch, bool is_first, uint64_t begin_ns);
 
 /* Memory: queue_memory.c. */
 

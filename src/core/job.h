@@ -74,7 +74,7 @@ struct job_options {
     bool supplied; /* items arrive one after the other: job_supply. Else all are there */
     bool place;    /* lanes are given units by `policy`; else they take them */
     enum job_policy policy;
-    uint32_t home; /* of JOB_STICKY: the lane that the affinity key belongs to */
+    uint32_t home; /* of JOB_STICKY: the lane of the key's home, see placement_affinity */
     enum job_output
         output;          /* not SLOTS: not `tolerant`; CUTS: over twice as many units as attempts */
     uint64_t timeout_ns; /* an attempt that takes longer makes its lane hung; 0: by expectation */
@@ -174,6 +174,7 @@ struct job_lane_report {
     uint64_t items, units, retries; /* accepted; attempts that failed on it */
     uint64_t copies_lost;           /* attempts that finished late */
     bool is_lost, is_hung;
+    bool is_quarantined; /* its last units failed and others' do not; tried again now and then */
 };
 
 struct job;

@@ -182,7 +182,8 @@ static const char *check_rates(const struct job *job)
     double best = job->fastest != JOB_NONE ? job->lanes[job->fastest].counted : 0;
     for (uint32_t i = 0; i < job->options.lane_count; i++) {
         double rate = job->lanes[i].counted;
-        if (rate != (is_usable(&job->lanes[i]) ? rate_per_ns(&job->lanes[i].rate) : 0))
+        bool counts = is_usable(&job->lanes[i]) && !is_quarantined(&job->lanes[i]);
+        if (rate != (counts ? rate_per_ns(&job->lanes[i].rate) : 0))
             return "a lane's rate is miscounted";
         if (rate > best || (i != job->fastest && rate > job->runner_up))
             return "a lane is faster than the fastest, or than the runner-up";

@@ -157,6 +157,15 @@ bool job_lane_must_drain(struct job *job, const struct lane *lane)
 
 /* Claims. */
 
+bool job_lane_rests(struct job *job, const struct lane *lane, uint64_t now_ns)
+{
+    if (!is_quarantined(lane) || (now_ns >= lane->rests_until_ns && lane->held == 0))
+        return false;
+    if (now_ns < lane->rests_until_ns)
+        look_by(job, lane->rests_until_ns);
+    return true;
+}
+
 /* All that is there is claimed, or nothing new can be until the oldest unit has been delivered. */
 static bool nothing_to_claim(const struct job *job, const struct lane *lane)
 {
@@ -188,7 +197,7 @@ struct job_choice job_choose(struct job *job, uint32_t lane_index, uint64_t now_
         return choice;
     }
     if (job->state != JOB_RUNNING || !is_usable(lane) || lane->held == job->options.depth ||
-        job->domains[lane->domain].is_alone)
+        job->domains[lane->domain].is_alone || job_lane_rests(job, lane, now_ns))
         return choice;
     struct job_choice retry = find_retry(job, lane_index, now_ns);
     if (retry.kind == JOB_CHOICE_RETRY)

@@ -10,6 +10,10 @@
  * up to PATIENCE_MAX.
  */
 #define OVERDUE_AGAIN 4.0
+/* A lane is quarantined after so many failures in a row, for this long at first, and doubled so often. */
+#define FAILURES_MAX 8
+#define QUARANTINE_NS 1e9
+#define QUARANTINE_DOUBLED_MAX 6
 
 /* A hung lane whose last attempt has come back after all is tried again, as one nobody has measured. */
 static void revive_if_empty(struct job *job, struct lane *lane)
@@ -46,6 +50,38 @@ static void learn(struct job *job, const struct attempt *attempt, uint64_t now_n
     job_lane_count_rate(job, lane);
 }
 
+/*
+ * A unit failed on the lane, as those before it did. If other lanes do not fail so, that is the
+ * device's fault: the lane is left alone for a while, each time twice as long. True if so.
+ */
+static bool quarantine(struct job *job, struct lane *lane, uint64_t now_ns)
+{
+    bool is_alone = true;
+    if (++lane->failures < FAILURES_MAX)
+        return false;
+    for (uint32_t i = 0; i < job->options.lane_count && is_alone; i++)
+        is_alone = !is_usable(&job->lanes[i]) || job->lanes[i].failures >= FAILURES_MAX;
+    if (is_alone)
+        return false;
+    double rest_ns = QUARANTINE_NS * (double)(UINT64_C(1) << lane->rests);
+    lane->rests += lane->rests < QUARANTINE_DOUBLED_MAX;
+    lane->rests_until_ns = after_ns(now_ns, rest_ns);
+    lane->report.is_quarantined = true;
+    job_lane_count_rate(job, lane);
+    return true;
+}
+
+/* The lane has done a unit well. */
+static void trust(struct job *job, struct lane *lane)
+{
+    lane->failures = lane->rests = 0;
+    if (!is_quarantined(lane))
+        return;
+    lane->rests_until_ns = 0;
+    lane->report.is_quarantined = false;
+    job_lane_count_rate(job, lane);
+}
+
 static enum job_verdict accept(struct job *job, uint32_t unit_index, struct lane *lane,
                                bool is_direct)
 {
@@ -53,6 +89,7 @@ static enum job_verdict accept(struct job *job, uint32_t unit_index, struct lane
     job_unit_end_runs(job, unit);
     unit->is_direct = is_direct;
     job_unit_end(job, unit_index);
+    trust(job, lane);
     lane->report.items += items_of(unit);
     lane->report.units++;
     return JOB_ACCEPTED;
@@ -64,7 +101,9 @@ static enum job_verdict retry(struct job *job, uint32_t unit_index, uint32_t lan
 {
     struct unit *unit = &job->units[unit_index];
     job->lanes[lane].report.retries++;
-    unit->tries++;
+    /* A device that fails everything costs no unit its tries. */
+    if (end != JOB_END_UNIT || !quarantine(job, &job->lanes[lane], now_ns))
+        unit->tries++;
     if (end == JOB_END_USER || unit->tries >= job->options.tries) {
         job_unit_end_runs(job, unit);
         job_unit_give_up(job, unit_index);

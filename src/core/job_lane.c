@@ -30,7 +30,7 @@ static void find_fastest(struct job *job)
 
 void job_lane_count_rate(struct job *job, struct lane *lane)
 {
-    double rate = is_usable(lane) ? rate_per_ns(&lane->rate) : 0;
+    double rate = is_usable(lane) && !is_quarantined(lane) ? rate_per_ns(&lane->rate) : 0;
     uint32_t index = (uint32_t)(lane - job->lanes);
     job->rate_sum += rate - lane->counted;
     lane->counted = rate;

@@ -14,7 +14,7 @@ static uint32_t next_of_sticky(const struct job *job, uint32_t least_loaded)
     uint32_t home = job->options.home, depth = job->options.depth;
     uint32_t most = depth <= PLACEMENT_STICKY_AHEAD ? depth - 1 : PLACEMENT_STICKY_AHEAD;
     if (least_loaded == JOB_NONE || home >= job->options.lane_count ||
-        !is_usable(&job->lanes[home]) ||
+        !is_usable(&job->lanes[home]) || is_quarantined(&job->lanes[home]) ||
         job->lanes[home].held > job->lanes[least_loaded].held + most)
         return least_loaded;
     return home;
@@ -32,7 +32,8 @@ static uint32_t next_of_policy(const struct job *job, uint64_t now_ns)
         uint32_t i =
             options->policy == JOB_ROUND_ROBIN ? (job->turn + step) % options->lane_count : step;
         const struct lane *lane = &job->lanes[i];
-        if (!is_usable(lane))
+        bool is_in_turn = !is_quarantined(lane) || now_ns >= lane->rests_until_ns;
+        if (!is_usable(lane) || !is_in_turn)
             continue;
         /* A lane that nobody has measured yet counts as the best, so that it is tried. */
         double rate = lane->counted > 0 ? lane->counted : best_rate > 0 ? best_rate : 1;
@@ -68,9 +69,9 @@ static uint32_t next_of_policy(const struct job *job, uint64_t now_ns)
 
 static bool can_be_given(struct job *job, const struct lane *lane, uint64_t now_ns)
 {
-    return is_usable(lane) && lane->held < job->options.depth &&
-           !job->domains[lane->domain].is_alone && !job_lane_must_drain(job, lane) &&
-           job_size_next(job, lane, now_ns) > 0;
+    return is_usable(lane) && !job_lane_rests(job, lane, now_ns) &&
+           lane->held < job->options.depth && !job->domains[lane->domain].is_alone &&
+           !job_lane_must_drain(job, lane) && job_size_next(job, lane, now_ns) > 0;
 }
 
 uint32_t job_place(struct job *job, uint64_t now_ns)

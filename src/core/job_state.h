@@ -88,7 +88,11 @@ struct lane {
     double counted;   /* its part of the job's rate_sum */
     uint64_t largest; /* unit it has finished */
     uint64_t last_finish_ns;
-    bool is_held_up; /* by the user's own code: nothing it has is overdue */
+    bool is_held_up;   /* by the user's own code: nothing it has is overdue */
+    uint32_t failures; /* units in a row that failed on it */
+    uint32_t rests;    /* how often it was quarantined since it last did one well */
+    uint64_t
+        rests_until_ns; /* quarantined: is given nothing before, then one unit at a time; 0: not */
     uint64_t held_up_until_ns;
     uint32_t given;     /* attempts that it has not claimed yet */
     uint32_t free_slot; /* the first of its attempts that are not out; JOB_NONE */
@@ -169,6 +173,11 @@ static inline bool is_usable(const struct lane *lane)
 static inline bool is_chosen(enum job_choice_kind kind)
 {
     return kind != JOB_CHOICE_REFUSED && kind != JOB_CHOICE_NONE && kind != JOB_CHOICE_STOP;
+}
+
+static inline bool is_quarantined(const struct lane *lane)
+{
+    return lane->rests_until_ns > 0;
 }
 
 static inline bool has_runs(const struct unit *unit)
@@ -347,6 +356,8 @@ bool job_unit_may_run(const struct job *job, uint32_t lane, const struct unit *u
                       double waited_ns);
 /* What the lane would be given now. Notes when to look, and who drains; takes nothing. */
 struct job_choice job_choose(struct job *job, uint32_t lane, uint64_t now_ns);
+/* Whether the lane is quarantined, and now is not the time to try it. Notes when that is. */
+bool job_lane_rests(struct job *job, const struct lane *lane, uint64_t now_ns);
 /* Whether the lane must take nothing new, because it is to run empty for a suspect. */
 bool job_lane_must_drain(struct job *job, const struct lane *lane);
 

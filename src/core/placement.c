@@ -166,6 +166,11 @@ static uint64_t mix(uint64_t key)
     return key ^ (key >> 31);
 }
 
+uint64_t placement_affinity(uint64_t key, uint32_t device)
+{
+    return mix(key * 0x9e3779b97f4a7c15u + mix(device + 1));
+}
+
 /*
  * The device whose hash with the key is largest: when devices come and go, only the keys of those
  * that went move.
@@ -178,7 +183,7 @@ static uint32_t find_home(const struct placement_device *devices, uint32_t count
     for (uint32_t i = 0; i < count; i++) {
         if (placement_refusal(&devices[i], i, hints) != MUSTER_REFUSED_NOT)
             continue;
-        uint64_t hash = mix(hints->affinity * 0x9e3779b97f4a7c15u + mix(i + 1));
+        uint64_t hash = placement_affinity(hints->affinity, i);
         if (home == PLACEMENT_NONE || hash > largest) {
             home = i;
             largest = hash;

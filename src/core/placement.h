@@ -48,7 +48,9 @@ enum muster_refusal placement_refusal(const struct placement_device *device, uin
 
 /* Weights below this count as this. */
 #define PLACEMENT_WEIGHT_MIN 0.01
-/* "sticky" leaves its device when that is ahead of the least loaded by more than this many units. */
+/* "sticky": the key's home is the eligible device for which this is largest. */
+uint64_t placement_affinity(uint64_t key, uint32_t device);
+/* It leaves its device when that is ahead of the least loaded by more than this many units. */
 #define PLACEMENT_STICKY_AHEAD 4
 
 /*

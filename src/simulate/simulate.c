@@ -475,7 +475,10 @@ static void finish_report(struct simulator *s)
         device->units = report.units;
         device->retries = report.retries;
         device->busy_ns = lane->busy_ns;
-        device->health = report.is_lost ? "lost" : report.is_hung ? "hung" : "ok";
+        device->health = report.is_lost          ? "lost"
+                         : report.is_hung        ? "hung"
+                         : report.is_quarantined ? "quarantined"
+                                                 : "ok";
     }
 }
 

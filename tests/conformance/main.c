@@ -89,8 +89,9 @@ static bool only_lists(int argc, char **argv)
 int main(int argc, char **argv)
 {
     static const struct suite_part *const parts[] = {
-        &suite_devices, &suite_memory, &suite_copies,   &suite_streams,  &suite_events,
-        &suite_gates,   &suite_calls,  &suite_launches, &suite_failures, &suite_threads,
+        &suite_devices, &suite_memory,   &suite_copies,  &suite_streams,
+        &suite_events,  &suite_gates,    &suite_calls,   &suite_launches,
+        &suite_pieces,  &suite_failures, &suite_threads,
     };
     static struct test tests[CASES_MAX];
     size_t count = 0;

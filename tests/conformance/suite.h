@@ -17,7 +17,8 @@ struct suite_part {
 };
 
 extern const struct suite_part suite_devices, suite_memory, suite_copies, suite_streams,
-    suite_events, suite_gates, suite_calls, suite_launches, suite_failures, suite_threads;
+    suite_events, suite_gates, suite_calls, suite_launches, suite_pieces, suite_failures,
+    suite_threads;
 
 #define SUITE_PART(name)                                                                           \
     const struct suite_part suite_##name = { tests, sizeof tests / sizeof *tests }

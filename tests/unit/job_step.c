@@ -259,6 +259,104 @@ static void a_lane_is_told_that_a_unit_was_taken_back(void)
     CHECK_EQUAL(1, woken());
 }
 
+/* A device that fails everything. */
+
+/* The lane fails so many units in a row. */
+static void fail_in_a_row(uint32_t lane, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        now_ns += MS / 10;
+        CHECK_EQUAL(JOB_AGAIN, finish(start(lane), JOB_END_UNIT));
+    }
+}
+
+static void a_lane_that_fails_everything_is_left_alone(void)
+{
+    struct job_options options = plain(100, 2);
+    options.tries = 2;
+    begin(options);
+    fail_in_a_row(0, 8);
+    CHECK(job_lane_report_of(0).is_quarantined && !job_lane_report_of(1).is_quarantined);
+    CHECK(gets_nothing(0));
+    /* The other does what has failed, though each has one try left. */
+    for (int i = 0; i < 8; i++) {
+        struct job_claim claim = start(1);
+        CHECK(claim.is_retry);
+        now_ns += MS;
+        CHECK_EQUAL(JOB_ACCEPTED, finish(claim, JOB_END_OK));
+    }
+    CHECK(gets_nothing(0));
+}
+
+static void a_quarantined_lane_is_tried_with_one_unit_and_costs_it_no_try(void)
+{
+    struct job_options options = plain(100, 2);
+    options.tries = 2;
+    begin(options);
+    fail_in_a_row(0, 8);
+    CHECK_EQUAL(JOB_ACCEPTED, finish(start(1), JOB_END_OK));
+    CHECK(gets_nothing(0));
+    CHECK(job_look_due(job) <= now_ns + SECOND + MS);
+    now_ns += SECOND + MS;
+    /* This one has failed once already, and this is its last try. */
+    struct job_claim probe = start(0);
+    CHECK(gets_nothing(0));
+    CHECK_EQUAL(JOB_AGAIN, finish(probe, JOB_END_UNIT));
+    CHECK_EQUAL(JOB_RUNNING, job_state(job));
+    /* Twice as long now. */
+    now_ns += SECOND + MS;
+    CHECK(gets_nothing(0));
+    now_ns += SECOND;
+    probe = start(0);
+    CHECK_EQUAL(JOB_ACCEPTED, finish(probe, JOB_END_OK));
+    CHECK(!job_lane_report_of(0).is_quarantined);
+    start(0);
+    start(0);
+}
+
+/* Where all lanes fail it is the units' fault, and they run out of tries as ever. */
+static void where_all_fail_nobody_is_quarantined(void)
+{
+    begin(plain(100, 2));
+    fail_in_a_row(0, 8);
+    enum job_verdict verdict = JOB_AGAIN;
+    for (int i = 0; i < 40 && verdict == JOB_AGAIN; i++) {
+        now_ns += 2 * SECOND;
+        verdict = finish(start(i % 2 == 0), JOB_END_UNIT);
+    }
+    CHECK_EQUAL(JOB_REFUSED, verdict);
+    CHECK_EQUAL(JOB_FAILED, job_state(job));
+}
+
+static void the_only_lane_is_never_quarantined(void)
+{
+    struct job_options options = plain(100, 1);
+    options.tries = 100;
+    begin(options);
+    fail_in_a_row(0, 20);
+    CHECK(!job_lane_report_of(0).is_quarantined);
+    CHECK_EQUAL(JOB_ACCEPTED, finish(start(0), JOB_END_OK));
+}
+
+static void a_policy_passes_over_a_quarantined_lane(void)
+{
+    struct job_options options = plain(100, 2);
+    options.place = true;
+    options.policy = JOB_ROUND_ROBIN;
+    options.tries = 20;
+    begin(options);
+    for (int i = 0; i < 8; i++) {
+        struct job_claim bad = start(0), good = start(1);
+        CHECK_EQUAL(JOB_AGAIN, finish(bad, JOB_END_UNIT));
+        CHECK_EQUAL(JOB_ACCEPTED, finish(good, JOB_END_OK));
+        CHECK_EQUAL(JOB_ACCEPTED, finish(start(1), JOB_END_OK));
+        deliver();
+    }
+    CHECK(job_lane_report_of(0).is_quarantined && gets_nothing(0));
+    start(1);
+    start(1);
+}
+
 /* Policies. */
 
 static void the_home_lane_is_given_all_until_it_is_full(void)
@@ -385,6 +483,11 @@ int main(int argc, char **argv)
         TEST(whoever_has_lost_is_woken_to_stop),
         TEST(the_end_wakes_everybody_who_is_concerned),
         TEST(a_lane_is_told_that_a_unit_was_taken_back),
+        TEST(a_lane_that_fails_everything_is_left_alone),
+        TEST(a_quarantined_lane_is_tried_with_one_unit_and_costs_it_no_try),
+        TEST(where_all_fail_nobody_is_quarantined),
+        TEST(the_only_lane_is_never_quarantined),
+        TEST(a_policy_passes_over_a_quarantined_lane),
         TEST(the_home_lane_is_given_all_until_it_is_full),
         TEST(the_users_policy_is_asked_and_kept_to),
         TEST(what_a_policy_gave_is_reserved),
