@@ -232,9 +232,9 @@ static void run_mix(const char *devices, bool as_gpu, uint64_t items, uint64_t u
 
 static void arguments_of_many_sizes_lie_side_by_side(void)
 {
-    static const uint64_t units[] = { 0, 1, 7, 100, 5000 };
+    static const uint64_t units[] = { 0, 1, 7, 5000 };
     for (size_t i = 0; i < COUNT_OF(units); i++)
-        for (uint32_t depth = 0; depth < 4; depth++) {
+        for (uint32_t depth = 0; depth < 4; depth += 3) {
             uint64_t items = units[i] == 1 ? 400 : 20003;
             run_mix(NULL, true, items, units[i], depth);
             run_mix("sim", false, items, units[i], depth);

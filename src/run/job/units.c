@@ -22,8 +22,6 @@ static void equip_locked(struct muster_job *job, struct lane_unit *unit,
     unit->ring = job->source.ring;
     unit->supplied =
         unit->ring ? unit->ring + source_offset(&job->source, claim->range.begin) : NULL;
-    for (uint64_t i = 0; unit->statuses && i < unit_items(unit); i++)
-        unit->statuses[i] = MUSTER_OK;
     /* What is said of a unit that no attempt of it comes back from. */
     job->unit_failures[claim->unit] = MUSTER_E_DEVICE_LOST;
 }

@@ -78,6 +78,7 @@ void unit_start_locked(struct lane_unit *unit, uint64_t number, uint64_t now_ns)
     unit->section = (struct muster_range){ 0, items };
     unit->section_count = 0;
     unit->copied_bytes = 0;
+    unit->is_fresh = true;
     reset(unit);
     run_count(&unit->lane->work->group.m->counts.units_started, 1);
     begin_load_locked(unit);

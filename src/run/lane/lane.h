@@ -120,6 +120,7 @@ struct lane_unit {
     muster_status result;        /* how its kernels ended */
     uint64_t kicked_ns, given_ns, ended_ns;
     uint32_t next; /* the step to be enqueued or begun next; past the stages: all are given */
+    bool is_fresh; /* nothing of it was done yet */
     bool is_void;  /* failed, or not wanted any more: what is left of it only records */
     bool asks;     /* the driver would not queue a wait of the next step: the host waits instead */
     bool is_over;  /* nothing of it is with the device, nor with a worker */

@@ -461,11 +461,21 @@ static bool move_host_step(struct lane_unit *unit)
     return true;
 }
 
+/* Of a unit that was just taken: no item has failed yet. */
+static void clear_statuses(struct lane_unit *unit)
+{
+    for (uint64_t i = 0; unit->statuses && i < unit_items(unit); i++)
+        unit->statuses[i] = MUSTER_OK;
+    unit->is_fresh = false;
+}
+
 /* Enqueues and begins what it can of a unit; true if that was anything. */
 static bool move_unit(struct lane_unit *unit)
 {
     struct run_lane *lane = unit->lane;
     bool has_moved = false;
+    if (unit->is_fresh)
+        clear_statuses(unit);
     while (unit->next < lane_sink(lane)) {
         uint32_t step = unit->next;
         unit->is_void = unit->is_void || lane->is_over;
