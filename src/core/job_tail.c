@@ -50,6 +50,9 @@ static double copy_after_ns(const struct job *job, const struct lane *lane,
         return 0;
     if (attempt->older_run != JOB_NONE)
         return rerun_after;
+    /* The user's own code holds the run up, and its clock stands still: it is looked at again after that. */
+    if (job->lanes[attempt->lane].is_held_up)
+        return NEVER_NS;
     double worth_ns = own_ns / COPY_GAIN;
     double worth_after = (expected_ns > worth_ns ? expected_ns : worth_ns) - elapsed + 1;
     return worth_after < rerun_after ? worth_after : rerun_after;

@@ -90,6 +90,7 @@ struct muster_job {
     struct job *core;                  /* owns */
     struct platform_condition news;    /* for who delivers and looks */
     struct platform_condition changed; /* for who waits for the job, or for its threads to leave */
+    uint64_t looked_ns;                /* when somebody last looked for what is overdue */
     struct job_thread conductor;
     struct run_lane *lanes; /* owns */
     uint32_t lane_count;
