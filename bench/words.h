@@ -209,7 +209,6 @@ static inline void words_start(struct words_run *run, struct words *words,
         desc.kernel = words->kernel;
         desc.args = args;
         desc.arg_count = 2;
-        how.depth = 4;
     } else {
         desc.pipeline = words->pipeline;
         desc.input = plan->in;
