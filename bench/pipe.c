@@ -264,9 +264,8 @@ static void profile(const struct memory *memory, struct words_plan plan)
 
 static struct words_plan plan_for(const struct memory *memory, uint64_t unit)
 {
-    /* Small units take longer; a quarter of the words has enough of them. */
-    uint64_t bytes = unit < (1 << 20) ? options.bytes / 4 : options.bytes;
-    return (struct words_plan){ .in = memory->in, .bytes = bytes / unit * unit, .unit = unit };
+    return (
+        struct words_plan){ .in = memory->in, .bytes = options.bytes / unit * unit, .unit = unit };
 }
 
 static void measure(const struct memory *memory, int size)
