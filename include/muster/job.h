@@ -245,6 +245,7 @@ struct muster_job_device {
     uint64_t late;      /* attempts that another device had finished before */
     uint64_t busy_ns;   /* with at least one unit */
     double items_per_s; /* while busy */
+    /* QUARANTINED: its last units failed, others' did not; it is tried again now and then. */
     enum muster_health health;
     /* What it had not enough of, so that it took no part at first or at all; "" if it had. */
     char shortage[128];

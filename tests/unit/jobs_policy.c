@@ -176,12 +176,30 @@ static void names_that_are_no_policies_are_refused(void)
     account_deinit(&account);
 }
 
+/* A device that fails every unit is left alone for a while, and the report says so. */
+static void a_device_that_fails_all_is_quarantined(void)
+{
+    struct muster *m =
+        open_sim("sim", "[{\"items_per_s\": 1e7, \"faults\": [{\"kind\": \"unit_error\","
+                        " \"probability\": 1}]}, {\"items_per_s\": 1e6}, {\"items_per_s\": 1e6}]");
+    struct muster_report report = run_placed(m, "round-robin", 200, 0, 2);
+    CHECK_EQUAL(MUSTER_HEALTH_QUARANTINED, device_in(&report, "sim:0")->health);
+    CHECK_EQUAL(MUSTER_HEALTH_OK, device_in(&report, "sim:1")->health);
+    CHECK_EQUAL(0, device_in(&report, "sim:0")->units);
+    CHECK(device_in(&report, "sim:0")->retries >= 8);
+    MUST(muster_close(m, &problem));
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {
-        TEST(round_robin_takes_strict_turns), TEST(faster_devices_are_given_more),
-        TEST(a_lost_device_loses_nothing),    TEST(a_hung_device_is_passed_over),
-        TEST(adaptive_units_are_placed_too),  TEST(names_that_are_no_policies_are_refused),
+        TEST(round_robin_takes_strict_turns),
+        TEST(faster_devices_are_given_more),
+        TEST(a_lost_device_loses_nothing),
+        TEST(a_hung_device_is_passed_over),
+        TEST(adaptive_units_are_placed_too),
+        TEST(names_that_are_no_policies_are_refused),
+        TEST(a_device_that_fails_all_is_quarantined),
     };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }
