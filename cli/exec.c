@@ -550,7 +550,7 @@ const struct command command_exec = {
         "users, but only against other runs of muster exec.\n"
         "The command finds CUDA_VISIBLE_DEVICES and MUSTER_DEVICES set, so that CUDA programs and\n"
         "programs that use Muster see that device alone, and MUSTER_LEASE, its name among leases.\n"
-        "\n" PLACEMENT_POLICIES "\n"
+        "\nPolicies: " PLACEMENT_POLICIES ".\n\n"
         "Exit status: that of the command; 3 if no device is to be had (stderr says who has "
         "them),\n"
         "126 if the command cannot be run, 127 if there is none; 1 and 2 as always.\n"

@@ -93,7 +93,7 @@ const struct command command_explain = {
         "its score in the policy's eyes, larger being better, or the hint that refuses it. The "
         "exit\n"
         "status is that of `muster pick`.\n"
-        "\n" PLACEMENT_POLICIES "\n"
+        "\nPolicies: " PLACEMENT_POLICIES ".\n\n"
         "JSON: {\"policy\":P,\"devices\":[{\"id\",\"score\",\"refused\",\"outcome\"},...]}\n",
     .options = placement_options,
     .option_count = PLACEMENT_OPTION_COUNT,

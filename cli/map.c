@@ -30,6 +30,7 @@ enum {
     DEVICES,
     BACKEND,
     POLICY,
+    AFFINITY,
     UNIT,
     WINDOW,
     UNORDERED,
@@ -98,6 +99,10 @@ static const struct option options[] = {
                  .kind = OPTION_TEXT,
                  .value = "P",
                  .help = "who is given the next unit (claim: whoever has room)" },
+    [AFFINITY] = { .name = "affinity",
+                   .kind = OPTION_NUMBER,
+                   .value = "KEY",
+                   .help = "for the policy sticky: a number that has a device as its home (0)" },
     [UNIT] = { .name = "unit",
                .kind = OPTION_NUMBER,
                .value = "U",
@@ -315,6 +320,7 @@ static enum exit_code run(const struct option_value *values, const char *argumen
                                  .argument_count = arguments.count,
                                  .run = { .unit_items = values[UNIT].number,
                                           .policy = values[POLICY].text,
+                                          .affinity = values[AFFINITY].number,
                                           .unordered = values[UNORDERED].given } };
     struct interrupt interrupt;
     (void)argument;

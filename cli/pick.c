@@ -73,7 +73,7 @@ const struct command command_pick = {
         "Hints refuse devices, then the policy picks among what is left. With none left the exit\n"
         "status is 3, and stderr names the hint that refused each device. Exit status 2: also if\n"
         "slices were asked for, here or by MUSTER_SLICES, that cannot be had.\n"
-        "\n" PLACEMENT_POLICIES "\n"
+        "\nPolicies: " PLACEMENT_POLICIES ".\n\n"
         "JSON: {\"device\":ID,\"policy\":P,\"refused\":[{\"id\",\"hint\"},...]}; the device is "
         "null if there is none.\n",
     .options = placement_options,

@@ -63,7 +63,8 @@ static bool read_values(struct placement *placement, const char *command,
     if (values[PLACEMENT_POLICY].given) {
         *policy = muster_policy_named(values[PLACEMENT_POLICY].text);
         if (!*policy) {
-            message_usage(command, "there is no policy '%s'", values[PLACEMENT_POLICY].text);
+            message_usage(command, "unknown policy '%s'; known: " PLACEMENT_POLICIES,
+                          values[PLACEMENT_POLICY].text);
             return false;
         }
     }

@@ -19,9 +19,8 @@ enum {
     PLACEMENT_JSON,
     PLACEMENT_OPTION_COUNT
 };
-/* For the details of both commands. */
-#define PLACEMENT_POLICIES                                                                         \
-    "Policies: adaptive, round-robin, least-loaded, weighted, earliest-finish, sticky.\n"
+/* For the details of the commands, and for who names another. */
+#define PLACEMENT_POLICIES "adaptive, round-robin, least-loaded, weighted, earliest-finish, sticky"
 extern const struct option placement_options[PLACEMENT_OPTION_COUNT];
 
 struct placement {

@@ -86,9 +86,9 @@ _muster()
             case ${COMP_WORDS[COMP_CWORD - 1]} in
             --kernel | -k | --in | -i | --out | -o | --trace | --timeline) word_is_file=yes ;;
             # What stands after these is a name, a number or a list.
-            --entry | --item | --out-item | --halo | --arg | -a | --devices | --unit | --window) return ;;
+            --entry | --item | --out-item | --halo | --arg | -a | --devices | --affinity | --unit | --window) return ;;
             --policy)
-                choices='claim round-robin least-loaded weighted adaptive earliest-finish'
+                choices='claim round-robin least-loaded weighted adaptive earliest-finish sticky'
                 mapfile -t COMPREPLY < <(compgen -W "$choices" -- "$word")
                 return
                 ;;
@@ -97,8 +97,8 @@ _muster()
                 return
                 ;;
             esac
-            choices='--kernel --entry --in --out --item --out-item --y4m --halo --arg --devices --backend --policy --unit
-                     --window --unordered --quiet --json --trace --timeline --help'
+            choices='--kernel --entry --in --out --item --out-item --y4m --halo --arg --devices --backend --policy
+                     --affinity --unit --window --unordered --quiet --json --trace --timeline --help'
             ;;
         scan)
             case ${COMP_WORDS[COMP_CWORD - 1]} in

@@ -6,6 +6,7 @@
 #define MUSTER_JOB_H
 
 #include <muster/pipeline.h>
+#include <muster/policy.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -127,8 +128,9 @@ struct muster_run_options {
     int no_copies; /* not 0: no unit is run twice to get ahead of a straggler */
     /*
      * Who is given the next unit. NULL or "claim": whichever device has room takes it. Else the
-     * device that "round-robin", "least-loaded", "weighted", "adaptive" or "earliest-finish"
-     * chooses, which is waited for if it has no room; units that are run again go to whoever has.
+     * device that "round-robin", "least-loaded", "weighted", "adaptive", "earliest-finish" or
+     * "sticky" chooses, which is waited for if it has no room, but for "sticky"; units that are run
+     * again go to whoever has. MUSTER_E_INVALID: any other name, or a user_policy too.
      */
     const char *policy;
     uint64_t window_bytes; /* the window in bytes of results and supplied items; 0: any number */
@@ -139,6 +141,23 @@ struct muster_run_options {
      * it: frames of pixels, pages of bytes; 0: 1. Of a kernel's job without `each_status`.
      */
     uint64_t unit_multiple;
+    /*
+     * For "sticky": units of jobs with the same key go to the same device, unless that is gone or is
+     * far ahead of the least loaded. A user_policy finds it in its hints.
+     */
+    uint64_t affinity;
+    /*
+     * Who is given the next unit, as a policy of the user's own has it; NULL: as `policy` says. Copied;
+     * its name and state are borrowed until the job is over. Candidates are those of the job's devices
+     * that have room; their queue_depth counts what they were given and have not begun, too. Called on
+     * a thread of Muster's, with no lock held, for each new unit, in turns with every other job and
+     * pick that has the same `choose` and `state`. A negative answer: the unit waits, and the policy
+     * is asked again when something has changed, or a tenth of a second later. A number that is not
+     * below the count fails the job. May take any time while the job runs; the end of the job waits
+     * for it, at most the runtime's close_ns. May call muster_job_cancel and muster_job_destroy,
+     * nothing else of the job. A policy that muster_policy_named gives is as its name in `policy`.
+     */
+    const struct muster_policy *user_policy;
 };
 
 struct muster_job;
@@ -245,6 +264,7 @@ struct muster_job_device {
     uint64_t late;      /* attempts that another device had finished before */
     uint64_t busy_ns;   /* with at least one unit */
     double items_per_s; /* while busy */
+    /* QUARANTINED: its last units failed, others' did not; it is tried again now and then. */
     enum muster_health health;
     /* What it had not enough of, so that it took no part at first or at all; "" if it had. */
     char shortage[128];
@@ -299,7 +319,8 @@ struct muster_report {
 /*
  * Starts a job on every device that has a form of the kernel. Does not wait. Given back with
  * muster_job_destroy. MUSTER_E_NO_DEVICE: none can run it, and `err` says why not.
- * MUSTER_E_NOT_FOUND: the option `devices` names one that does not exist.
+ * MUSTER_E_NOT_FOUND: the option `devices` names one that does not exist. MUSTER_E_ORDER: it has a
+ * user_policy, and the call comes from within one.
  *
  * A device that has no memory or no streams for the job now takes no part until it has; the report
  * says so. If no device has, units of a size that Muster may choose are made smaller. If that does
@@ -314,13 +335,13 @@ MUSTER_API muster_status muster_start(struct muster *m, const struct muster_job_
  * Blocks until the job is over, and gives how it ended; `report` may be NULL. Then nothing of it
  * touches the caller's memory any more, unless the status is MUSTER_E_DEVICE_HUNG. On failure what
  * was delivered is a correct prefix, and the report names the ranges that failed. MUSTER_E_ORDER:
- * called within the job's own sink, source or stage, or within a kernel; the job cannot end before
- * those return.
+ * called within the job's own sink, source, stage or policy, or within a kernel; the job cannot end
+ * before those return. Also within any user's policy, if the job has one.
  *
  * A job that is cancelled, has failed or has delivered everything waits at most the runtime's
- * close_ns for units that still run, for driver calls, and for the source, the sink and host
- * stages. MUSTER_E_DEVICE_HUNG: some of these have not returned, and `err` names them. They may
- * still use what they were given: the arrays, and whatever the callbacks use, must stay until
+ * close_ns for units that still run, for driver calls, and for the source, the sink, the policy and
+ * host stages. MUSTER_E_DEVICE_HUNG: some of these have not returned, and `err` names them. They
+ * may still use what they were given: the arrays, and whatever the callbacks use, must stay until
  * muster_close returns MUSTER_OK. The job is over all the same: if the report's `delivered` is the
  * number of items, all results are there.
  */
@@ -381,9 +402,9 @@ MUSTER_API void muster_result_release(struct muster_kept *kept);
 /*
  * Cancels the job if it runs, waits for it as muster_job_wait does, and frees it. Memory that a
  * hung device or callback may still use is freed after that returns. Within the job's own sink,
- * source or stage, or within a kernel, the call does not wait: the job ends when the callback has
- * returned, and the next muster_start or muster_close frees it. The handle is invalid afterwards in
- * every case. NULL is allowed.
+ * source, stage or policy, or within a kernel, the call does not wait: the job ends when the callback
+ * has returned, and the next muster_start or muster_close frees it. The handle is invalid afterwards
+ * in every case. NULL is allowed.
  */
 MUSTER_API void muster_job_destroy(struct muster_job *job);
 

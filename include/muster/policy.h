@@ -36,10 +36,11 @@ struct muster_candidate {
 /*
  * A policy: a name and a function that gives the number of the chosen candidate, or a negative
  * number for none. It is called with no lock held, by one thread at a time, on a snapshot; if that
- * is out of date when the choice comes back, it is asked again, three times at most. Within it, a
- * pick by a user's policy fails with MUSTER_E_ORDER. Figures are as last seen: muster_device_load
- * brings them up to date. Candidates are given by pointers, since a newer library's may be larger
- * than the policy knows.
+ * is out of date when the choice comes back, it is asked again, three times at most. One policy is
+ * whatever has the same `choose` and `state`. Within it, a pick by a user's policy, starting a job
+ * that has one, and waiting for such a job fail with MUSTER_E_ORDER. Figures are as last seen:
+ * muster_device_load brings them up to date. Candidates are given by pointers, since a newer library's
+ * may be larger than the policy knows.
  */
 struct muster_policy {
     size_t size;

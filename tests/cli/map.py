@@ -133,6 +133,9 @@ def records(check, bench):
     run = bench.map("-k", "pairs.c", "-i", "in", "-o", "out", "--item", "3", "--out-item", "2", "--unordered", "--policy",
                     "round-robin", environment=SLOW)
     bench.same("unordered, on two devices", run, bench.read("out"), expected)
+    run = bench.map("-k", "pairs.c", "-i", "in", "-o", "out", "--item", "3", "--out-item", "2", "--policy", "sticky", "--affinity",
+                    "7", environment=SLOW)
+    bench.same("sticky", run, bench.read("out"), expected)
 
 
 def itself(check, bench):
@@ -313,7 +316,7 @@ def mistakes(check, bench):
             ("huge items", [*usual, *top, "--item", str(2 ** 64 - 1)], 2, ["remain"]),
             ("no units", [*usual, *top, "--unit", "0"], 2, ["--unit"]),
             ("no window", [*usual, *top, "--window", "none"], 2, ["--window", "none"]),
-            ("a policy", [*usual, *top, "--policy", "none"], 2, ["none"]),
+            ("a policy", [*usual, *top, "--policy", "none"], 2, ["unknown policy 'none'; known: claim, round-robin"]),
             ("devices and a backend", [*usual, *top, "--devices", "cpu", "--backend", "cpu"], 2, ["--backend"]),
             ("a device that is not there", [*usual, *top, "--devices", "cpu:99"], 3, ["cpu:99"]),
             ("a backend that is not there", [*usual, *top, "--backend", "none"], 3, ["none"]),

@@ -209,9 +209,9 @@ def described_in_a_file(check):
 def wrong_values(check):
     version = "--min-cc takes two numbers as in 8.0, not"
     for options, part in [
-        (["--policy", "claim"], "there is no policy 'claim'"),
-        (["--policy", "Weighted"], "there is no policy 'Weighted'"),
-        (["--policy", "adaptive,sticky"], "there is no policy 'adaptive,sticky'"),
+        (["--policy", "claim"], "unknown policy 'claim'; known: adaptive, round-robin, least-loaded, weighted, earliest-finish, sticky"),
+        (["--policy", "Weighted"], "unknown policy 'Weighted'"),
+        (["--policy", "adaptive,sticky"], "unknown policy 'adaptive,sticky'"),
         (["--policy="], "--policy cannot be empty"),
         (["--min-free", "much"], '--min-free: "much" is not a number of bytes'),
         (["--min-free", "-1"], '"-1" is not a number of bytes'), (["--min-free", "1.5"], "is not a number of bytes"),

@@ -270,8 +270,8 @@ static void failed_units_are_run_elsewhere(void)
     CHECK(report.retries > 0);
     CHECK(device_in(&report, "sim:0")->retries > 0);
     CHECK_EQUAL(0, device_in(&report, "sim:0")->units);
-    /* Bad luck with units is no bad health. */
-    CHECK_EQUAL(MUSTER_HEALTH_OK, device_in(&report, "sim:0")->health);
+    /* Bad luck with units is no bad health: a job may leave the device alone, others do not. */
+    CHECK_EQUAL(MUSTER_HEALTH_OK, load_of(m, bad).health);
     MUST(muster_close(m, &problem));
     account_deinit(&account);
 }

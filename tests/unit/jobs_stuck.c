@@ -1,6 +1,6 @@
 /*
- * Jobs with user code that does not return - kernels, sources, sinks, host stages - or does so much
- * later: a job that is cancelled or over ends without it, and so does closing, within `close_ns`.
+ * Jobs with user code that does not return - kernels, sources, sinks, host stages, policies - or does
+ * so much later: a job that is cancelled or over ends without it, and so does closing, within `close_ns`.
  * The rest of the runtime goes on; what comes back late finds all that it may touch in its place,
  * and gives it back.
  */
@@ -54,7 +54,7 @@ static void run_well(struct muster *m, const char *devices)
 }
 
 /* What stands still, in which part of a job. */
-enum part { PART_KERNEL, PART_SOURCE, PART_SINK, PART_STAGE, PART_COUNT };
+enum part { PART_KERNEL, PART_SOURCE, PART_SINK, PART_STAGE, PART_POLICY, PART_COUNT };
 
 /* A job that gets stuck there. */
 struct stuck {
@@ -104,6 +104,14 @@ static muster_status stand_in_stage(struct muster_unit *unit, void *user)
     return MUSTER_OK;
 }
 
+static int stand_in_policy(void *state, const struct muster_hints *hints,
+                           const struct muster_candidate *const *candidates, size_t count)
+{
+    (void)state, (void)hints, (void)candidates, (void)count;
+    stand();
+    return 0;
+}
+
 static struct muster_pipeline *make_pipeline(struct muster *m)
 {
     static const struct muster_buffer buffers[] = {
@@ -134,6 +142,13 @@ static struct muster_job *start_stuck(struct muster *m, struct stuck *stuck, enu
     how.no_copies = 1;
     if (part == PART_KERNEL)
         how.devices = "cpu:0";
+    const struct muster_policy policy = { .size = sizeof policy,
+                                          .name = "mine",
+                                          .choose = stand_in_policy };
+    if (part == PART_POLICY) {
+        desc.kernel = kernel_of(m, compute);
+        how.user_policy = &policy;
+    }
     if (part == PART_SINK) {
         /* Nobody stands in the kernel. */
         desc.kernel = kernel_of(m, compute);
@@ -165,7 +180,7 @@ static struct muster_job *start_stuck(struct muster *m, struct stuck *stuck, enu
 }
 
 static const char *const parts[PART_COUNT] = { "still holds", "the source", "the sink",
-                                               "a host stage" };
+                                               "a host stage", "the policy" };
 
 static void await_given_back(struct muster *m, const char *id)
 {

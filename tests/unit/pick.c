@@ -2,7 +2,7 @@
  * Picking through the public interface: hints, leases, users' policies, explanations, and that a
  * choice and its reservation are one step.
  */
-#include "harness.h"
+#include "support.h"
 
 #include <muster/muster.h>
 #include <pthread.h>
@@ -331,6 +331,54 @@ static void without_devices_a_pick_says_so(void)
     CHECK_STATUS(MUSTER_OK, muster_close(m, NULL));
 }
 
+/* A policy that does not return keeps those who pick by it, and nobody else. */
+static int choose_after_the_door(void *state, const struct muster_hints *hints,
+                                 const struct muster_candidate *const *candidates, size_t count)
+{
+    (void)hints, (void)candidates, (void)count;
+    door_pass(state);
+    return 0;
+}
+
+struct held_pick {
+    struct muster *m;
+    struct muster_policy policy;
+    muster_status status;
+};
+
+static void *pick_held(void *user)
+{
+    struct held_pick *held = user;
+    muster_device device;
+    muster_lease lease;
+    held->status = muster_pick(held->m, &held->policy, NULL, &lease, &device, NULL);
+    return NULL;
+}
+
+static void policies_do_not_wait_for_each_other(void)
+{
+    struct muster *m = open_machine("[{\"items_per_s\":1e9}]");
+    struct door closed = DOOR_INIT, open = DOOR_INIT;
+    struct held_pick held[2];
+    pthread_t thread;
+    for (size_t i = 0; i < 2; i++)
+        held[i] = (struct held_pick){ .m = m,
+                                      .policy = { .size = sizeof held->policy,
+                                                  .name = "held",
+                                                  .state = i == 0 ? &closed : &open,
+                                                  .choose = choose_after_the_door } };
+    door_open(&open);
+    CHECK_EQUAL(0, pthread_create(&thread, NULL, pick_held, &held[0]));
+    door_wait_arrived(&closed, 1);
+    pick_held(&held[1]);
+    CHECK_STATUS(MUSTER_OK, held[1].status);
+    door_open(&closed);
+    CHECK_EQUAL(0, pthread_join(thread, NULL));
+    /* Overtaken by the other's lease. */
+    CHECK(held[0].status == MUSTER_OK || held[0].status == MUSTER_E_BUSY);
+    CHECK_STATUS(MUSTER_OK, muster_close(m, NULL));
+}
+
 static void a_lost_device_is_not_picked(void)
 {
     struct muster *m = open_machine("[{\"items_per_s\":1e9,\"faults\":[{\"kind\":\"lost\","
@@ -379,6 +427,7 @@ int main(int argc, char **argv)
         TEST(a_policy_that_is_overtaken_is_asked_three_times),
         TEST(two_hundred_threads_spread_as_the_policy_says),
         TEST(threads_take_turns_at_a_users_policy),
+        TEST(policies_do_not_wait_for_each_other),
         TEST(without_devices_a_pick_says_so),
         TEST(a_lost_device_is_not_picked),
         TEST(sizes_are_read_strictly),

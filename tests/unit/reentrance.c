@@ -404,6 +404,87 @@ static void a_policy_cannot_pick_by_a_users_policy(void)
     MUST(muster_close(m, &problem));
 }
 
+static struct muster_job *own_job;
+
+static int call_within(void *state, const struct muster_hints *hints,
+                       const struct muster_candidate *const *candidates, size_t count)
+{
+    if (said_count > 0)
+        return 0;
+    struct muster_run_options how = { .size = sizeof how, .user_policy = state };
+    struct muster_job_desc desc = {
+        .size = sizeof desc, .kernel = inner, .items = 4, .options = &how
+    };
+    struct muster_job *job = NULL;
+    pick_within(state, hints, candidates, count);
+    note(muster_job_wait(own_job, NULL, NULL));
+    note(muster_start(the_runtime, &desc, &job, NULL));
+    note(muster_close(the_runtime, NULL));
+    /* A job that nobody has to ask for can be waited for. */
+    muster_status status = muster_for(the_runtime, inner, 4, NULL, 0, NULL, NULL, NULL);
+    note(status == MUSTER_OK ? MUSTER_E_ORDER : status);
+    muster_job_destroy(own_job);
+    door_pass(&know_handles);
+    return 0;
+}
+
+static int choose_none(void *state, const struct muster_hints *hints,
+                       const struct muster_candidate *const *candidates, size_t count)
+{
+    (void)state, (void)hints, (void)candidates, (void)count;
+    return -1;
+}
+
+static int wait_within(void *state, const struct muster_hints *hints,
+                       const struct muster_candidate *const *candidates, size_t count)
+{
+    (void)state, (void)hints, (void)candidates, (void)count;
+    note(muster_job_wait(own_job, NULL, NULL));
+    return 0;
+}
+
+/* One that asks another policy may have to wait for the turn of this one. */
+static void nor_for_a_job_that_asks_another(void)
+{
+    struct muster *m = open_cpu(1);
+    const struct muster_policy none = { .size = sizeof none,
+                                        .name = "none",
+                                        .choose = choose_none };
+    const struct muster_policy mine = { .size = sizeof mine,
+                                        .name = "mine",
+                                        .choose = wait_within };
+    struct muster_run_options how = { .size = sizeof how, .user_policy = &none };
+    struct muster_job_desc desc = {
+        .size = sizeof desc, .kernel = kernel_of(m, count_up), .items = 100, .options = &how
+    };
+    muster_lease lease;
+    muster_device device;
+    MUST(muster_start(m, &desc, &own_job, &problem));
+    MUST(muster_pick(m, &mine, NULL, &lease, &device, &problem));
+    check_said(1);
+    muster_job_destroy(own_job);
+    MUST(muster_close(m, &problem));
+}
+
+static void nor_wait_for_a_job_that_asks_it(void)
+{
+    struct muster *m = open_cpu(1);
+    inner = kernel_of(m, count_up);
+    struct muster_policy policy = {
+        .size = sizeof policy, .name = "mine", .choose = call_within, .state = &policy
+    };
+    struct muster_run_options how = { .size = sizeof how, .user_policy = &policy };
+    struct muster_job_desc desc = {
+        .size = sizeof desc, .kernel = inner, .items = 100, .options = &how
+    };
+    know_handles = (struct door)DOOR_INIT;
+    door_open(&know_handles);
+    MUST(muster_start(m, &desc, &own_job, &problem));
+    door_wait_left(&know_handles, 1);
+    MUST(muster_close(m, &problem));
+    check_said(5);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = { TEST(a_task_cannot_wait_for_itself),
@@ -414,6 +495,8 @@ int main(int argc, char **argv)
                                          TEST(nor_can_a_stage),
                                          TEST(a_sink_may_destroy_its_job),
                                          TEST(a_kernel_cannot_wait_for_its_device),
-                                         TEST(a_policy_cannot_pick_by_a_users_policy) };
+                                         TEST(a_policy_cannot_pick_by_a_users_policy),
+                                         TEST(nor_wait_for_a_job_that_asks_it),
+                                         TEST(nor_for_a_job_that_asks_another) };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }

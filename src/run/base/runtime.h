@@ -38,6 +38,7 @@ struct crew;
 struct decision;
 struct pages;
 struct placement_device;
+struct policy_call;
 struct poller;
 struct run_backend;
 struct run_device;
@@ -90,8 +91,8 @@ struct muster {
     struct decision *decisions;    /* owns: a ring of the last picks; NULL before the first */
     _Atomic bool is_ready_to_pick; /* all backends were probed and the ring is there */
     uint64_t decision_count;
-    uint32_t turn;    /* round-robin's */
-    bool is_choosing; /* a user's policy is being asked */
+    uint32_t turn;                    /* round-robin's */
+    struct policy_call *policy_calls; /* list, borrows: users' policies that are being asked */
 
     struct muster_job *jobs; /* list, owns: those that were not destroyed */
     bool is_closing;         /* jobs that are started from here on are cancelled at once */

@@ -147,31 +147,6 @@ static muster_status check_fields(const struct muster_job_desc *desc, struct mus
     return check_source(desc, err);
 }
 
-/* Which policy is meant. */
-muster_status job_find_policy(struct muster_job *job, struct muster_error *err)
-{
-    static const char *const names[] = { [JOB_ROUND_ROBIN] = "round-robin",
-                                         [JOB_LEAST_LOADED] = "least-loaded",
-                                         [JOB_WEIGHTED] = "weighted",
-                                         [JOB_ADAPTIVE] = "adaptive",
-                                         [JOB_EARLIEST_FINISH] = "earliest-finish" };
-    const char *name = job->options.policy;
-    job->places = name && strcmp(name, "claim") != 0;
-    if (!job->places)
-        return MUSTER_OK;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        job->policy = (enum job_policy)i;
-        if (strcmp(name, names[i]) == 0)
-            return MUSTER_OK;
-    }
-    bool is_sticky = strcmp(name, "sticky") == 0;
-    return muster_error_fill(
-        err, MUSTER_E_INVALID, 0,
-        "claim, round-robin, least-loaded, weighted, adaptive or earliest-finish",
-        "the policy of a job is \"%s\", which %s", name,
-        is_sticky ? "goes by a key that units do not have" : "it does not know");
-}
-
 /* What the kernel's source says it takes, where there is one. */
 static muster_status check_kernel(const struct muster_job_desc *desc, struct muster_error *err)
 {

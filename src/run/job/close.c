@@ -8,7 +8,8 @@
 
 static bool has_given_up_locked(const struct muster_job *job)
 {
-    bool has = thread_is_given_up(&job->conductor) || source_has_thread(job, thread_is_given_up);
+    bool has = thread_is_given_up(&job->conductor) || thread_is_given_up(&job->asker.thread) ||
+               source_has_thread(job, thread_is_given_up);
     for (uint32_t i = 0; i < job->lane_count; i++)
         has = has || thread_is_given_up(&job->lanes[i].thread);
     return has;
@@ -47,6 +48,7 @@ void jobs_free_left(struct muster *m)
     while (gone) {
         struct muster_job *job = gone;
         gone = job->next;
+        platform_condition_deinit(&job->asker.changed);
         platform_condition_deinit(&job->source.changed);
         platform_condition_deinit(&job->news);
         platform_condition_deinit(&job->changed);
@@ -103,7 +105,8 @@ static bool is_busy_locked(const struct job_thread *thread)
 
 static bool has_busy_threads_locked(const struct muster_job *job)
 {
-    bool has = is_busy_locked(&job->conductor) || source_has_thread(job, is_busy_locked);
+    bool has = is_busy_locked(&job->conductor) || is_busy_locked(&job->asker.thread) ||
+               source_has_thread(job, is_busy_locked);
     for (uint32_t i = 0; i < job->lane_count; i++)
         has = has || is_busy_locked(&job->lanes[i].thread);
     return has;

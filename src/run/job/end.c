@@ -55,6 +55,9 @@ bool job_name_missing_locked(const struct muster_job *job, char *text, struct ru
     }
     if (source_has_thread(job, is_inside))
         add_missing(text, "the source");
+    if (job->asker.thread.state == THREAD_INSIDE &&
+        atomic_load_explicit(&job->asker.thread.is_away, memory_order_relaxed))
+        add_missing(text, "the policy");
     if (job->conductor.state == THREAD_INSIDE &&
         atomic_load_explicit(&job->conductor.is_away, memory_order_relaxed))
         add_missing(text, "the sink");
@@ -72,6 +75,9 @@ static void begin_patience_locked(struct muster_job *job)
     job->work.must_leave = true;
     job->give_up_ns = platform_deadline_ns(job->m->options.close_ns);
     job_wake_locked(job);
+    /* It may be waiting for its turn at the policy. */
+    if (job->asker.policy.choose)
+        platform_condition_wake_all(&job->m->changed);
 }
 
 void job_cancel_locked(struct muster_job *job)
@@ -187,7 +193,7 @@ static bool is_awaited_locked(struct job_thread *thread, bool has_work, bool had
 static bool are_awaited_locked(struct muster_job *job)
 {
     bool had_time = platform_clock_ns() >= job->give_up_ns;
-    bool are_awaited = false;
+    bool are_awaited = is_awaited_locked(&job->asker.thread, false, had_time);
     struct job_thread *thread;
     for (uint32_t i = 0; (thread = source_thread(job, i)); i++)
         are_awaited = is_awaited_locked(thread, false, had_time) || are_awaited;
@@ -258,7 +264,8 @@ void job_stop_threads(struct muster_job *job)
 /* Whether the job's end has to wait for what this thread is in. */
 bool job_is_within(const struct muster_job *job)
 {
-    return platform_frame_is_in(FRAME_JOB, job) || platform_frame_is_in(FRAME_KERNEL, NULL);
+    return platform_frame_is_in(FRAME_JOB, job) || platform_frame_is_in(FRAME_KERNEL, NULL) ||
+           (job->asker.policy.choose && platform_frame_is_in(FRAME_POLICY, job->m));
 }
 
 muster_status muster_job_wait(struct muster_job *job, struct muster_report *report,

@@ -63,6 +63,16 @@ struct run_source {
     bool has_turn;
 };
 
+/* The user's policy of a job, and the thread that asks it where each new unit is to go. */
+struct run_asker {
+    struct job_thread thread;
+    struct muster_policy policy;           /* without a function: the job has none */
+    struct platform_condition changed;     /* there may be something to place */
+    struct job_lane_view *views;           /* owns, as the others: one for each lane */
+    struct candidate *candidates;          /* what the policy is shown of them */
+    const struct muster_candidate **shown; /* pointers to it */
+};
+
 struct kernel_plan;
 
 /* A written argument, or an output of the pipeline. */
@@ -123,6 +133,7 @@ struct muster_job {
     size_t strides[MUSTER_BUFFERS_MAX]; /* bytes of one of the caller's units in each buffer */
     size_t *result_bytes;               /* owns: by buffer, output and part */
     struct run_source source;
+    struct run_asker asker;
     /* Items that were delivered as failed. The conductor's alone until the job is over. */
     struct muster_range failed[MUSTER_JOB_FAILED_MAX];
     size_t failed_count;
@@ -179,6 +190,7 @@ static inline void job_wake_locked(struct muster_job *job)
     platform_condition_wake_all(&job->changed);
     platform_condition_wake_all(&job->news);
     platform_condition_wake_all(&job->source.changed);
+    platform_condition_wake_all(&job->asker.changed);
     for (uint32_t i = 0; i < job->lane_count; i++)
         lane_wake_locked(&job->lanes[i]);
 }
@@ -194,8 +206,16 @@ static inline size_t *job_result_bytes(const struct muster_job *job, uint32_t bu
 /* Reads and checks what the caller gave: then `desc` points into the job alone. */
 muster_status job_read_desc(struct muster_job *job, const struct muster_job_desc *given,
                             struct muster_error *err);
-/* Which policy is meant. */
+
+/* policy.c */
+/* Which policy is meant, by name or the user's own. */
 muster_status job_find_policy(struct muster_job *job, struct muster_error *err);
+/* Of "sticky", once the devices are known: the lane of the key's home. */
+uint32_t job_home(const struct muster_job *job);
+/* What asking the user's policy takes, if there is one, and the thread that does it. */
+muster_status asker_set_up(struct muster_job *job, struct muster_error *err);
+muster_status asker_start(struct muster_job *job, struct muster_error *err);
+void asker_free(struct muster_job *job);
 
 /* sizes.c */
 /* Whether a GPU takes part. */

@@ -24,9 +24,10 @@ static void report_lanes_locked(const struct muster_job *job, uint64_t end_ns,
                                               .late = core.copies_lost,
                                               .busy_ns = busy_ns };
         snprintf(device->id, sizeof device->id, "%s", job->lane_ids[i]);
-        device->health = core.is_lost   ? MUSTER_HEALTH_LOST
-                         : core.is_hung ? MUSTER_HEALTH_SUSPECT
-                                        : MUSTER_HEALTH_OK;
+        device->health = core.is_lost          ? MUSTER_HEALTH_LOST
+                         : core.is_hung        ? MUSTER_HEALTH_SUSPECT
+                         : core.is_quarantined ? MUSTER_HEALTH_QUARANTINED
+                                               : MUSTER_HEALTH_OK;
         if (busy_ns > 0)
             device->items_per_s = (double)core.items / (double)busy_ns * 1e9;
         snprintf(device->shortage, sizeof device->shortage, "%s", lane->shortage.text);

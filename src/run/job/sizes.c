@@ -241,6 +241,7 @@ void job_set_core_options(struct muster_job *job)
         .tolerant = job->desc.each_status != NULL,
         .place = job->places,
         .policy = job->policy,
+        .home = job_home(job),
         .timeout_ns = options->timeout_ns,
     };
     source_plan(job);

@@ -30,6 +30,8 @@ static muster_status start_threads(struct muster_job *job, struct muster_error *
     for (uint32_t i = 0; i < job->lane_count && status == MUSTER_OK; i++)
         status = start_lane(&job->lanes[i], err);
     if (status == MUSTER_OK)
+        status = asker_start(job, err);
+    if (status == MUSTER_OK)
         status =
             group_start(&job->work.group, &job->conductor, job_conduct, job, "muster-job", err);
     return status;
@@ -100,6 +102,7 @@ static muster_status set_up(struct muster_job *job, struct muster_error *err)
     if ((status = job_allocate_buffers(job, err)) != MUSTER_OK ||
         (status = kept_set_up(job, err)) != MUSTER_OK ||
         (status = source_set_up(job, err)) != MUSTER_OK ||
+        (status = asker_set_up(job, err)) != MUSTER_OK ||
         (status = job_make_core(job, err)) != MUSTER_OK)
         return status;
     return set_up_lanes(job, err);
@@ -145,7 +148,11 @@ static muster_status init_conditions(struct muster_job *job, struct muster_error
         goto no_news;
     if ((status = platform_condition_init(&job->source.changed, err)) != MUSTER_OK)
         goto no_source;
+    if ((status = platform_condition_init(&job->asker.changed, err)) != MUSTER_OK)
+        goto no_asker;
     return MUSTER_OK;
+no_asker:
+    platform_condition_deinit(&job->source.changed);
 no_source:
     platform_condition_deinit(&job->news);
 no_news:
@@ -162,6 +169,9 @@ static muster_status start_job(struct muster *m, const struct muster_job_desc *d
     if (!job)
         return run_no_memory(err, "a job");
     muster_status status = describe(job, m, desc, err);
+    /* It would take turns with the policy that starts it. */
+    if (status == MUSTER_OK && job->asker.policy.choose && platform_frame_is_in(FRAME_POLICY, m))
+        status = run_say_stuck(err, "muster_start with a policy of one's own");
     if (status == MUSTER_OK)
         status = init_conditions(job, err);
     if (status != MUSTER_OK) {

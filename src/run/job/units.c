@@ -101,6 +101,8 @@ void job_tell_locked(struct muster_job *job)
         job_wake_locked(job);
     if (news & (JOB_NEWS_RESULT | JOB_NEWS_LOOK))
         platform_condition_wake_all(&job->news);
+    if (news & JOB_NEWS_PLACE)
+        platform_condition_wake_all(&job->asker.changed);
     for (uint32_t lane = 0; (news & JOB_NEWS_LANES) && lane != JOB_NONE;) {
         lane = job_wake_lane(job->core);
         if (lane != JOB_NONE)

@@ -77,7 +77,7 @@ struct picking {
     uint32_t capacity; /* a user's policy: how many candidates there is room for */
 };
 
-static bool is_built_in(const struct muster_policy *policy)
+bool policy_is_built_in(const struct muster_policy *policy)
 {
     return policy >= built_in && policy < built_in + PLACEMENT_POLICY_COUNT;
 }
@@ -261,7 +261,7 @@ static void record_locked(struct picking *picking, uint32_t chosen)
     decision->time_ns = platform_clock_coarse_ns();
     if (chosen < m->device_count)
         trace_device_locked(m->devices[chosen], MUSTER_TRACE_PICK, 0, 0);
-    decision->policy = is_built_in(picking->policy) ? picking->policy : NULL;
+    decision->policy = policy_is_built_in(picking->policy) ? picking->policy : NULL;
     if (!decision->policy)
         snprintf(decision->name, sizeof decision->name, "%s", picking->policy->name);
     decision->hints = picking->hints;
@@ -374,12 +374,6 @@ static muster_status pick_built_in(struct picking *picking, muster_lease *lease,
 }
 
 /* What a user's policy is shown. */
-struct candidate {
-    struct muster_candidate shown;
-    struct muster_device_info info;
-    struct muster_device_load load;
-};
-
 struct snapshot {
     struct candidate *candidates;          /* owns */
     const struct muster_candidate **shown; /* owns */
@@ -392,18 +386,11 @@ static size_t snapshot_locked(struct picking *picking, struct snapshot *out)
     size_t count = 0;
     /* Devices that came after the room was made are for the next pick. */
     for (uint32_t i = 0; i < picking->capacity; i++) {
-        struct run_device *device = m->devices[i];
         if (placement_refusal(&m->views[i], i, &picking->hints) != MUSTER_REFUSED_NOT)
             continue;
-        struct candidate *candidate = &out->candidates[count];
-        candidate->info = device->info;
-        device_load_locked(device, &candidate->load);
-        candidate->load.queue_depth = m->views[i].queued;
-        candidate->shown = (struct muster_candidate){ .size = sizeof candidate->shown,
-                                                      .device = device_handle_locked(device),
-                                                      .info = &candidate->info,
-                                                      .load = &candidate->load };
-        out->shown[count++] = &candidate->shown;
+        candidate_fill_locked(m->devices[i], m->views[i].queued, &out->candidates[count]);
+        out->shown[count] = &out->candidates[count].shown;
+        count++;
     }
     return count;
 }
@@ -460,6 +447,7 @@ static muster_status pick_by_user(struct picking *picking, muster_lease *lease,
 {
     struct muster *m = picking->m;
     struct platform_frame frame = { .kind = FRAME_POLICY, .runtime = m, .object = m };
+    struct policy_call call = { .policy = picking->policy };
     if (platform_frame_is_in(FRAME_POLICY, m))
         return run_say_stuck(err, "muster_pick");
     run_lock(m);
@@ -475,16 +463,13 @@ static muster_status pick_by_user(struct picking *picking, muster_lease *lease,
         goto no_memory;
     }
     run_lock(m);
-    while (m->is_choosing)
-        platform_condition_wait(&m->changed, &m->lock, UINT64_MAX);
-    m->is_choosing = true;
+    policy_begin_locked(m, &call, NULL);
     run_unlock(m);
     platform_frame_enter(&frame);
     status = ask_policy(picking, &snapshot, lease, device, err);
     platform_frame_leave(&frame);
     run_lock(m);
-    m->is_choosing = false;
-    platform_condition_wake_all(&m->changed);
+    policy_end_locked(m, &call);
     run_unlock(m);
 no_memory:
     allocator_give(&m->allocator, snapshot.shown, picking->capacity, sizeof *snapshot.shown);
@@ -507,11 +492,9 @@ muster_status muster_pick(struct muster *m, const struct muster_policy *policy,
     struct muster_policy users;
     struct muster_hints asked;
     muster_status status = MUSTER_OK;
-    if (!is_built_in(picking.policy)) {
-        status = layout_read(LAYOUT(muster_policy), policy, &users, err);
+    if (!policy_is_built_in(picking.policy)) {
+        status = policy_read(policy, "muster_pick", &users, err);
         picking.policy = &users;
-        if (status == MUSTER_OK && (!users.choose || !users.name))
-            status = run_bad_argument(err, "muster_pick", "a policy without a name or a function");
     }
     if (status == MUSTER_OK && hints) {
         status = layout_read(LAYOUT(muster_hints), hints, &asked, err);
@@ -522,8 +505,8 @@ muster_status muster_pick(struct muster *m, const struct muster_policy *policy,
     if (status == MUSTER_OK)
         status = read_hints(&picking, err);
     if (status == MUSTER_OK)
-        status = is_built_in(picking.policy) ? pick_built_in(&picking, lease, device, err)
-                                             : pick_by_user(&picking, lease, device, err);
+        status = policy_is_built_in(picking.policy) ? pick_built_in(&picking, lease, device, err)
+                                                    : pick_by_user(&picking, lease, device, err);
     allocator_give(&m->allocator, picking.devices, picking.words, sizeof *picking.devices);
     return status;
 }
