@@ -57,8 +57,10 @@ enum job_output {
 struct job_options {
     uint64_t items;
     enum job_unit_rule unit;
-    uint64_t unit_items; /* of JOB_UNIT_FIXED */
-    uint64_t unit_max;   /* what a slot holds; 0: anything */
+    uint64_t unit_items;  /* of JOB_UNIT_FIXED */
+    uint64_t unit_max;    /* what a slot holds; 0: anything */
+    uint64_t first_items; /* of JOB_UNIT_ADAPTIVE: a lane's first unit; 0: 1 */
+    uint64_t unit_ns;     /* likewise: units that would take longer are smaller; 0: any time */
     /*
      * Units are whole numbers of so many items, but for the last; 0: 1. The others that count items
      * are multiples of it, or as many as there are.

@@ -27,20 +27,28 @@ static double least_size(const struct lane *lane, uint64_t left)
     return least < (double)left ? least : (double)left;
 }
 
+/* A lane that is alone has nobody to finish with, where the time that a unit takes keeps it small enough. */
+static bool has_many_parts(const struct job *job)
+{
+    return job->options.lane_count > 1 || job->options.unit_ns == 0;
+}
+
 uint64_t job_size_adaptive(const struct job *job, const struct lane *lane, uint64_t left)
 {
     if (lane->rate.samples == 0)
-        return 1;
+        return job->options.first_items > 0 ? job->options.first_items : 1;
     double rate = rate_per_ns(&lane->rate);
     double sum = job->rate_sum > rate ? job->rate_sum : rate;
     double own_ns = job_end_after_ns(job, lane) - job_lane_backlog_ns(lane);
-    double size = own_ns * rate / SHARE_PARTS;
+    double size = own_ns * rate / (has_many_parts(job) ? SHARE_PARTS : 1);
     double most = (double)(lane->largest > 0 ? lane->largest : 1) * GROWTH_MAX;
     double least = least_size(lane, left);
     if (size < least)
         size = least;
     if (size > most)
         size = most;
+    if (job->options.unit_ns > 0 && size > rate * (double)job->options.unit_ns)
+        size = rate * (double)job->options.unit_ns;
     double window_part = rate * (double)job->options.window / (WINDOW_PARTS * sum);
     if (job->options.window > 0 && size > window_part)
         size = window_part;

@@ -1709,6 +1709,39 @@ static void adaptive_units_begin_small_and_grow_by_steps(void)
     }
 }
 
+static void the_first_unit_may_be_larger(void)
+{
+    struct job_options options = adaptive(100000000, 2);
+    options.first_items = 1000;
+    begin(options);
+    CHECK_EQUAL(1000, run(0, 100));
+    CHECK_EQUAL(1000, run(1, 100));
+    CHECK(run(0, 100) > 1000);
+}
+
+/* An item takes 100 ns. */
+static void units_take_no_longer_than_they_may(void)
+{
+    struct job_options options = adaptive(100000000, 1);
+    options.unit_ns = 1000000;
+    begin(options);
+    for (int i = 0; i < 20; i++)
+        CHECK(run(0, 100) <= 11000);
+    CHECK(run(0, 100) >= 9000);
+}
+
+/* A lane that is alone has nobody to finish with. */
+static void units_of_one_lane_stay_large(void)
+{
+    struct job_options options = adaptive(1000000, 1);
+    options.unit_ns = 1000000;
+    begin(options);
+    uint64_t units = 0;
+    for (; job_state(job) == JOB_RUNNING; units++)
+        run(0, 100);
+    CHECK(units < 120);
+}
+
 static void adaptive_units_are_in_proportion_to_the_rates(void)
 {
     begin(adaptive(100000000, 2));
@@ -2291,6 +2324,9 @@ int main(int argc, char **argv)
         TEST(part_of_a_grain_is_waited_for),
         TEST(a_quarter_is_by_the_plain_rule),
         TEST(adaptive_units_begin_small_and_grow_by_steps),
+        TEST(the_first_unit_may_be_larger),
+        TEST(units_take_no_longer_than_they_may),
+        TEST(units_of_one_lane_stay_large),
         TEST(adaptive_units_are_in_proportion_to_the_rates),
         TEST(adaptive_units_shrink_towards_the_end),
         TEST(adaptive_units_are_worth_their_fixed_cost),
