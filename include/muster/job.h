@@ -45,7 +45,7 @@ MUSTER_API muster_status muster_partition(uint64_t total, uint64_t devices,
  */
 enum muster_arg_kind {
     MUSTER_ARG_IN = 1,     /* an array that is read, cut by item */
-    MUSTER_ARG_OUT = 2,    /* an array that is written, cut by item, each item once, at delivery */
+    MUSTER_ARG_OUT = 2,    /* an array that is written, cut by item; see below */
     MUSTER_ARG_INOUT = 3,  /* both: each item is read and then written in its place */
     MUSTER_ARG_VALUE = 4,  /* a scalar */
     MUSTER_ARG_ALL = 5,    /* data, whole and resident, only read */
@@ -63,6 +63,24 @@ enum muster_arg_kind {
     MUSTER_ARG_DEVICE_OUT = 9,
     MUSTER_ARG_DEVICE_INOUT = 10
 };
+
+/*
+ * When arrays are written: at delivery, in order, where the job has `each_status` or `kept_max`, where
+ * written arrays share memory with others of the job, and of devices with memory of their own. Else a
+ * device that works on host memory writes straight into the array, before delivery:
+ *
+ * - MUSTER_ARG_OUT: directly, one attempt of a unit at a time. A second attempt beside it writes into
+ *   memory of Muster's, and is delivered after the first has ended.
+ * - MUSTER_ARG_INOUT, `in` and `out` being the same: in small pieces; what a piece replaces is saved and
+ *   put back if the unit stops there. So a unit that fails, or is stopped, or lost with its device,
+ *   is cut: its first items are done and delivered as a unit of their own, and the rest is run
+ *   elsewhere. Such a unit is not run twice. It is stopped when the job is cancelled or fails, or where
+ *   another device would be done with the rest sooner.
+ *
+ * What was delivered is right in any case; beyond that prefix of the items such an array is
+ * unspecified when the job has not ended well. A unit whose device hangs in the array fails, and with
+ * it the job.
+ */
 
 /* One argument; those of a call are an array, and the macros below set `size`. */
 struct muster_arg {
@@ -169,7 +187,8 @@ struct muster_job;
 struct muster_result {
     size_t size;
     struct muster_range range;
-    const void *const *outputs; /* each points to the unit's first item */
+    const void *const
+        *outputs; /* each points to the unit's first item, maybe in the array itself */
     size_t output_count;
     const size_t *output_bytes;    /* of each output */
     const muster_status *statuses; /* of each item, where the job has `each_status`; else NULL */
@@ -334,9 +353,10 @@ MUSTER_API muster_status muster_start(struct muster *m, const struct muster_job_
 /*
  * Blocks until the job is over, and gives how it ended; `report` may be NULL. Then nothing of it
  * touches the caller's memory any more, unless the status is MUSTER_E_DEVICE_HUNG. On failure what
- * was delivered is a correct prefix, and the report names the ranges that failed. MUSTER_E_ORDER:
- * called within the job's own sink, source, stage or policy, or within a kernel; the job cannot end
- * before those return. Also within any user's policy, if the job has one.
+ * was delivered is a correct prefix, and the report names the ranges that failed; arrays beyond the
+ * prefix may have been written or not (see MUSTER_ARG_OUT). MUSTER_E_ORDER: called within the job's
+ * own sink, source, stage or policy, or within a kernel; the job cannot end before those return. Also
+ * within any user's policy, if the job has one.
  *
  * A job that is cancelled, has failed or has delivered everything waits at most the runtime's
  * close_ns for units that still run, for driver calls, and for the source, the sink, the policy and
@@ -410,7 +430,8 @@ MUSTER_API void muster_job_destroy(struct muster_job *job);
 
 /*
  * Bytes of host memory that the job's results would take while they wait for delivery, and its
- * supplied items while they may be needed again.
+ * supplied items while they may be needed again. Results that can only be written straight into the
+ * arrays take none.
  */
 MUSTER_API muster_status muster_job_memory_estimate(struct muster *m,
                                                     const struct muster_job_desc *desc,

@@ -207,7 +207,7 @@ static void a_sink_that_fails_fails_the_job(void)
         CHECK_EQUAL(51, account.calls);
         CHECK_EQUAL(50 * UNIT, report.delivered);
         /* Arrays are written before the sink is asked. */
-        check_prefix(&account, 50 * UNIT, 51 * UNIT);
+        check_prefix(&account, 51 * UNIT, account.items);
         CHECK_EQUAL(1, report.failed_count);
         CHECK_EQUAL(50 * UNIT, report.failed[0].begin);
         CHECK_EQUAL(51 * UNIT, report.failed[0].end);

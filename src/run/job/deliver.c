@@ -42,10 +42,12 @@ static muster_status deliver_part(struct muster_job *job, uint32_t buffer, uint3
     statuses = statuses ? statuses + before : NULL;
     for (uint32_t i = 0; i < job->output_count; i++) {
         const struct job_result_place *output = &job->outputs[i];
-        const char *from = job_buffer(job, buffer) + output->offset + part * output->stride;
-        if (output->array)
-            write_array(job->m, output->array + range.begin * output->item_bytes, from,
-                        output->item_bytes, statuses, items);
+        char *array = output->array ? output->array + range.begin * output->item_bytes : NULL;
+        const char *from = array;
+        if (buffer != JOB_NO_BUFFER)
+            from = job_buffer(job, buffer) + output->offset + part * output->stride;
+        if (array && from != array)
+            write_array(job->m, array, from, output->item_bytes, statuses, items);
         outputs[i] = from;
         bytes[i] = job->result_bytes ? *job_result_bytes(job, buffer, i, part)
                                      : (size_t)items * output->item_bytes;
@@ -149,7 +151,9 @@ static bool deliver_next_locked(struct muster_job *job)
     if (!job_next_result(job->core, &unit, &range))
         return false;
     bool has_failed = job_has_failed(job->core, unit);
-    uint32_t buffer = has_failed ? job_take_buffer_locked(job) : job->unit_buffers[unit];
+    uint32_t buffer = has_failed                       ? job_take_buffer_locked(job)
+                      : job_is_direct(job->core, unit) ? JOB_NO_BUFFER
+                                                       : job->unit_buffers[unit];
     muster_status failure = job->unit_failures[unit];
     const struct run_source *source = &job->source;
     /*
@@ -185,7 +189,7 @@ static bool deliver_next_locked(struct muster_job *job)
         job_sink_failed(job->core, unit);
     }
     trace_delivery_locked(job, range, begin_ns, status);
-    if (!job->kept_now)
+    if (!job->kept_now && buffer != JOB_NO_BUFFER)
         job->free_buffers[job->free_count++] = buffer;
     job->kept_now = NULL;
     job_tell_locked(job);

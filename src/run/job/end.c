@@ -153,7 +153,9 @@ void job_look_locked(struct muster_job *job, uint64_t now_ns)
     if (was_running && job_state(job->core) == JOB_FAILED) {
         struct muster_error problem;
         muster_error_fill(&problem, MUSTER_E_DEVICE_HUNG, 0, NULL,
-                          "no device is left: the last does not answer");
+                          job->output == JOB_OUTPUT_SLOTS
+                              ? "no device is left: the last does not answer"
+                              : "a device does not answer: it is the last, or works in the arrays");
         job_note_locked(job, &problem);
     }
     job_tell_locked(job);

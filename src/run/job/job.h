@@ -3,10 +3,11 @@
  * and a conductor, which delivers. All of it is guarded by the runtime's lock. The core says who has
  * something to do after each call (job_news), and only those are woken.
  *
- * An attempt works in a slot of its lane and writes its results into a buffer of the job. When it is
- * accepted the buffer passes to the unit until that is delivered; otherwise it comes back when the
- * device has really finished with it. There is one for each unit that may be undelivered and one
- * for each slot, so that there is always one: no more units than that can hold one.
+ * An attempt works in a slot of its lane and writes its results into the caller's arrays, where that can
+ * be (direct.c), or into a buffer of the job. When it is accepted the buffer passes to the unit until
+ * that is delivered; otherwise it comes back when the device has really finished with it. There is one
+ * for each unit that may be undelivered and one for each slot, so that there is always one: no more
+ * units than that can hold one.
  */
 #ifndef RUN_JOB_H
 #define RUN_JOB_H
@@ -95,7 +96,9 @@ struct muster_job {
     uint32_t output_count;
     size_t status_offset; /* of the items' statuses, likewise */
     enum job_policy policy;
-    bool places; /* by `policy`; else lanes take */
+    bool places;            /* by `policy`; else lanes take */
+    enum job_output output; /* where attempts write their results */
+    bool needs_buffers;     /* some of them may write into result buffers */
     struct job_options core_options;
     struct job *core;                  /* owns */
     struct platform_condition news;    /* for who delivers and looks */
@@ -169,6 +172,9 @@ static inline char *job_buffer(const struct muster_job *job, uint32_t buffer)
     return job->memory ? job->memory + (size_t)buffer * job->buffer_bytes : NULL;
 }
 
+/* Instead of a buffer: the results are in the caller's arrays. */
+#define JOB_NO_BUFFER UINT32_MAX
+
 /* There is one for each unit that is not delivered and for each slot, so there always is one. */
 static inline uint32_t job_take_buffer_locked(struct muster_job *job)
 {
@@ -237,6 +243,12 @@ bool job_add_output(struct muster_job *job, const struct job_result_place *outpu
 /* How large units are, and where each written argument lies in a buffer. */
 muster_status job_lay_out(struct muster_job *job, struct muster_error *err);
 void job_set_core_options(struct muster_job *job);
+
+/* direct.c */
+/* Where attempts write results; once the devices are known. */
+void job_find_output(struct muster_job *job);
+/* Whether they write into the caller's arrays on the device. */
+bool job_is_direct_on(const struct muster_job *job, const struct run_device *device);
 
 /* devices.c */
 /* Pins the devices of the job; each has a lane. */

@@ -2,8 +2,8 @@
  * Jobs with a kernel and arguments: the plan that they compile to. On a device with memory of its own
  * it is up - kernel - down: one stage copies all arrays that are read to the device, one launches, one
  * copies all that is written to the unit's result buffer. Where kernels work on host memory there is
- * the launch alone, on arrays, ring and result buffer; what is read and written is copied to the
- * result buffer first.
+ * the launch alone, on arrays, ring and result buffer: what is read and written is copied to the
+ * result buffer first. Units that write into the caller's arrays (direct.c) have no result buffer.
  *
  * Arguments of one direction share a buffer, each at its place in the slot: they come and go together.
  */
@@ -164,6 +164,7 @@ static uint32_t add_piece(struct lane_plan *plan, const struct muster_job *job, 
     if (declared->is_output) {
         piece->output_at = find_output(job, arg);
         piece->output = job->outputs[piece->output_at].offset;
+        piece->direct = given->out;
     }
     size_t bytes = (size_t)job->unit_max * given->bytes + 2 * halo;
     plan->slot_bytes[buffer] += (bytes + SLOT_ALIGNMENT - 1) & ~(size_t)(SLOT_ALIGNMENT - 1);
@@ -198,7 +199,9 @@ static struct lane_operand place(struct lane_plan *plan, const struct muster_job
         ups[(*up_count)++] = (struct lane_copy){ input, work };
     if (output != PIPE_NONE && work != output)
         downs[(*down_count)++] = (struct lane_copy){ work, output };
-    return (struct lane_operand){ .kind = OPERAND_PIECE, .piece = work };
+    return (struct lane_operand){ .kind = OPERAND_PIECE,
+                                  .piece = work,
+                                  .bytes = is_changed(given) ? given->bytes : 0 };
 }
 
 static struct lane_operand make_operand(const struct muster_arg *given)
@@ -259,6 +262,8 @@ muster_status kernel_job_compile(struct muster_job *job, const struct run_device
         copy_count = add_copy(plan, copy_count, downs[i].from, downs[i].to);
     plan->is_timed = !on_host && copy_count > 0;
     plan->counts_giving = true;
+    if (job->output == JOB_OUTPUT_CUTS && job_is_direct_on(job, device))
+        plan->cut_grain = job->core_options.grain > 0 ? job->core_options.grain : 1;
     /* On the host units have nothing to do with each other. */
     plan->depth = on_host && job->options.depth == 0 ? JOB_DEPTH_DEFAULT : job->core_options.depth;
     plan->width = on_host ? (uint32_t)least(plan->depth, MUSTER_ROLES_MAX) : 1;

@@ -60,6 +60,9 @@ muster_status job_make_core(struct muster_job *job, struct muster_error *err)
     job->core = job->work.core = job_init(memory, &job->core_options, job->start_ns);
     for (uint32_t i = 0; i < job->lane_count; i++)
         job_lane_describe(job->core, i, domain_of(job, i), job->lanes[i].device->info.weight);
+    for (uint32_t i = 0; i < job->lane_count; i++)
+        if (job_is_direct_on(job, job->lanes[i].device))
+            job_lane_set_direct(job->core, i);
     return MUSTER_OK;
 }
 

@@ -9,6 +9,14 @@
 #define BUFFER_BYTES ((size_t)2 << 20)
 /* The same where a GPU takes part: below some megabytes its driver's calls cost more than its copies. */
 #define BUFFER_BYTES_GPU ((size_t)4 << 20)
+/*
+ * The same where units need no buffers: as much as makes waking a device's cores for each not count. Of
+ * that the first has less, and a unit takes no longer than this, since it cannot always be stopped.
+ */
+#define DIRECT_BYTES ((size_t)16 << 20)
+#define DIRECT_FIRST_BYTES ((size_t)16 << 10)
+#define DIRECT_NS 100000000u
+#define FIRST_PARTS_MIN 64u
 /* Units smaller than that go together: each costs a device's driver several calls. */
 #define MERGE_BYTES ((size_t)256 << 10)
 #define MERGE_BYTES_GPU ((size_t)4 << 20)
@@ -100,6 +108,12 @@ void job_set_units(struct muster_job *job, uint64_t part_items, uint64_t parts)
     job->parts_max = (uint32_t)((job->unit_max - 1) / job->part_items + 1);
 }
 
+/* Whether units may be as large as suits their devices: nothing of them waits in memory of Muster's. */
+static bool has_large_units(const struct muster_job *job)
+{
+    return !job->needs_buffers && !job->desc.source;
+}
+
 /* Bytes of an item in all that is cut, and in its status. */
 static size_t all_item_bytes(const struct muster_job *job)
 {
@@ -123,8 +137,9 @@ static void plan_units(struct muster_job *job)
     job->parts_max = 1;
     if (all_bytes == 0 || job->desc.items == 0)
         return;
+    size_t bytes = has_large_units(job) ? DIRECT_BYTES : BUFFER_BYTES;
     uint64_t usual =
-        (has_gpu && way_bytes > 0 ? BUFFER_BYTES_GPU / way_bytes : BUFFER_BYTES / all_bytes) >>
+        (has_gpu && way_bytes > 0 ? BUFFER_BYTES_GPU / way_bytes : bytes / all_bytes) >>
         job->halvings;
     uint64_t asked = job->options.unit_items;
     uint64_t items = of_multiples(job, asked > 0 ? asked : at_least_one(usual));
@@ -178,6 +193,7 @@ static bool lay_out_statuses(struct muster_job *job)
 muster_status job_lay_out(struct muster_job *job, struct muster_error *err)
 {
     bool fits = true;
+    job_find_output(job);
     job->window = find_window(job);
     if (job->pipeline && job->window > 0 &&
         job->window < least(job->pipeline->every, job->desc.items))
@@ -193,6 +209,9 @@ muster_status job_lay_out(struct muster_job *job, struct muster_error *err)
     for (size_t i = 0; i < job->desc.arg_count; i++)
         fits = fits && lay_out_arg(job, &job->args[i]);
     fits = fits && lay_out_statuses(job);
+    /* Where nothing is ever written into a buffer, they have no memory. */
+    if (!job->needs_buffers)
+        job->buffer_bytes = 0;
     if (fits)
         return MUSTER_OK;
     return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, "use smaller units",
@@ -221,16 +240,29 @@ void job_set_core_options(struct muster_job *job)
     bool is_fixed = !is_merged && (options->unit_items > 0 || job->has_fixed_units);
     uint32_t slots = job->lane_count * depth;
     bool is_deep = job->pipeline || job_has_gpu(job);
+    uint32_t units = is_deep ? slots + UNITS_WAITING * job->lane_count : UNITS_PER_SLOT * slots;
+    /* Each that is out may be cut in two. */
+    if (is_deep && job->output == JOB_OUTPUT_CUTS)
+        units += slots;
+    uint64_t first = 0, unit_ns = 0;
+    if (has_large_units(job)) {
+        /* Well below the caller's own limit. */
+        unit_ns = options->timeout_ns > 0 ? least(DIRECT_NS, at_least_one(options->timeout_ns / 8))
+                                          : DIRECT_NS;
+        first = least(DIRECT_FIRST_BYTES / all_item_bytes(job), job->desc.items / FIRST_PARTS_MIN);
+    }
     job->core_options = (struct job_options){
         .items = job->desc.items,
         .unit = is_fixed ? JOB_UNIT_FIXED : JOB_UNIT_ADAPTIVE,
         .unit_items = job->unit_max > 0 ? job->unit_max : options->unit_items,
         .unit_max = job->unit_max,
+        .first_items = first,
+        .unit_ns = unit_ns,
         .grain = is_merged ? job->part_items : options->unit_multiple,
         .window = is_merged ? job->window - job->window % job->part_items : job->window,
         .lane_count = job->lane_count,
         .depth = depth,
-        .units_max = is_deep ? slots + UNITS_WAITING * job->lane_count : UNITS_PER_SLOT * slots,
+        .units_max = units,
         /* What was carried on, or updated in its place, is not there for a second run. */
         .tries = carries || has_arg(job, MUSTER_ARG_DEVICE_INOUT) ? 1
                  : options->tries > 0                             ? options->tries
@@ -242,6 +274,7 @@ void job_set_core_options(struct muster_job *job)
         .place = job->places,
         .policy = job->policy,
         .home = job_home(job),
+        .output = job->output,
         .timeout_ns = options->timeout_ns,
     };
     source_plan(job);

@@ -15,9 +15,9 @@ static void equip_locked(struct muster_job *job, struct lane_unit *unit,
 {
     unit->claim = *claim;
     unit->is_running = true;
-    unit->buffer = job_take_buffer_locked(job);
-    unit->results = job_buffer(job, unit->buffer);
-    unit->statuses = job_statuses(job, unit->buffer);
+    unit->buffer = claim->is_direct ? JOB_NO_BUFFER : job_take_buffer_locked(job);
+    unit->results = claim->is_direct ? NULL : job_buffer(job, unit->buffer);
+    unit->statuses = claim->is_direct ? NULL : job_statuses(job, unit->buffer);
     unit->result_bytes = job->result_bytes ? job_result_bytes(job, unit->buffer, 0, 0) : NULL;
     unit->ring = job->source.ring;
     unit->supplied =
@@ -51,7 +51,7 @@ static void settle_locked(struct muster_job *job, const struct lane_ended *ended
     struct lane_unit *unit = ended->unit;
     if (verdict == JOB_ACCEPTED)
         job->unit_buffers[unit->claim.unit] = unit->buffer;
-    else
+    else if (unit->buffer != JOB_NO_BUFFER)
         job->free_buffers[job->free_count++] = unit->buffer;
     if (verdict == JOB_GIVEN_UP)
         job->unit_failures[unit->claim.unit] = unit_failure(unit);
@@ -75,7 +75,7 @@ static uint32_t step_locked(struct run_lane *lane, const struct lane_ended *ende
     for (uint32_t i = 0; i < ended_count; i++)
         ends[i] = (struct job_ended){ .ticket = ended[i].unit->claim.ticket,
                                       .end = ended[i].end,
-                                      .done = JOB_DONE_UNKNOWN };
+                                      .done = ended[i].done };
     bool was_running = job_state(job->core) == JOB_RUNNING;
     job_step(job->core, lane->index, &round, now_ns);
     for (uint32_t i = 0; i < ended_count; i++)

@@ -63,6 +63,7 @@ static void reset(struct lane_unit *unit)
     for (size_t i = 0; unit->bytes && i < (size_t)plan->piece_count * plan->parts_max; i++)
         unit->bytes[i] = SIZE_MAX;
     unit->given = unit->ended = unit->result = MUSTER_OK;
+    unit->pieces = (struct muster_pieces){ .grain = plan->cut_grain };
     unit->is_refused = unit->is_broken_off = false;
     unit->marked = 0;
     unit->is_anchor = false;
@@ -86,13 +87,20 @@ void unit_start_locked(struct lane_unit *unit, uint64_t number, uint64_t now_ns)
 
 /* How it ended. */
 
+/* Items from the first on that are done in the caller's arrays. */
+static uint64_t items_done(const struct lane_unit *unit)
+{
+    return unit_is_in_pieces(unit) ? muster_pieces_done(&unit->pieces) : JOB_DONE_UNKNOWN;
+}
+
 static struct attempt_end end_of(const struct lane_unit *unit)
 {
     return (struct attempt_end){ .given = unit->given,
                                  .ended = unit->ended,
                                  .result = unit->result,
                                  .is_refused = unit->is_refused,
-                                 .is_broken_off = unit->is_broken_off };
+                                 .is_broken_off = unit->is_broken_off,
+                                 .is_stopped = items_done(unit) < unit_items(unit) };
 }
 
 muster_status unit_failure(const struct lane_unit *unit)
@@ -199,7 +207,7 @@ static void finish_unit_locked(struct lane_unit *unit)
     } else if (verdict == JOB_END_OK) {
         lane->short_count = 0;
     }
-    lane->ended[lane->ended_count++] = (struct lane_ended){ unit, verdict };
+    lane->ended[lane->ended_count++] = (struct lane_ended){ unit, verdict, items_done(unit) };
     lane->last_ns = now_ns;
     if (--lane->running == 0)
         lane->busy_ns += now_ns - lane->busy_since_ns;

@@ -16,7 +16,9 @@ enum job_end judge_end(const struct attempt_end *end)
         return JOB_END_USER;
     if (end->given != MUSTER_OK || end->ended != MUSTER_OK || judge_is_bad_luck(end->result))
         return JOB_END_UNIT;
-    return end->result == MUSTER_OK ? JOB_END_OK : JOB_END_USER;
+    if (end->result != MUSTER_OK)
+        return JOB_END_USER;
+    return end->is_stopped ? JOB_END_STOPPED : JOB_END_OK;
 }
 
 muster_status judge_status(const struct attempt_end *end)

@@ -13,6 +13,7 @@ struct attempt_end {
     muster_status result; /* what the kernel returned */
     bool is_refused;      /* `given` is what the user's host stage returned */
     bool is_broken_off;   /* it was stopped, since nobody wants it any more */
+    bool is_stopped;      /* not all of it was done: where nothing went wrong it was told to stop */
 };
 
 /* User code says MUSTER_E_FAILED for bad luck, and anything else for a refusal that will stand. */

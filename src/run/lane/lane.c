@@ -93,6 +93,17 @@ static bool step_locked(struct run_lane *lane)
     return count > 0 || ended_count > 0;
 }
 
+/* Units that are not wanted any more, or that another lane would be done with sooner. */
+static void stop_units_locked(struct run_lane *lane)
+{
+    for (uint32_t i = 0; lane->plan->cut_grain > 0 && i < lane->plan->depth; i++) {
+        struct lane_unit *unit = lane_unit_nth(lane, i);
+        if (unit && unit_is_in_pieces(unit) &&
+            job_should_stop(lane->work->core, unit->claim.ticket))
+            muster_pieces_stop(&unit->pieces);
+    }
+}
+
 /* Sees which units are over, without the lock; true if there are any. */
 static bool see_ends(struct run_lane *lane)
 {
@@ -196,6 +207,7 @@ static void carry_out(struct run_lane *lane)
         uint64_t seen = atomic_load_explicit(&lane->changes, memory_order_relaxed);
         bool has_stepped = step_locked(lane), has_ended = false;
         lane->is_over = job_state(work->core) != JOB_RUNNING;
+        stop_units_locked(lane);
         lane_go_away_unlock(lane);
         bool has_moved = move(lane, &has_ended);
         has_moved = has_stepped || has_moved || spin(lane, seen, &has_ended);

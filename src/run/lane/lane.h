@@ -47,6 +47,8 @@ struct time_cover {
 struct lane_ended {
     struct lane_unit *unit; /* free again for another */
     enum job_end end;
+    uint64_t
+        done; /* items from its first on that are done in the caller's arrays, if that is known */
 };
 
 /* What a job does for its lanes. */
@@ -107,7 +109,7 @@ struct lane_unit {
     uint32_t part_count;
     /* Set by the job with the claim: */
     uint32_t buffer;         /* which of the job's result buffers it has */
-    char *results;           /* its memory; NULL: nothing is written */
+    char *results;           /* its memory; NULL: nothing is written there */
     muster_status *statuses; /* in it: of each item; NULL: nobody wants them */
     size_t *result_bytes;    /* of each output and part; NULL: as the plan has them */
     char *ring;              /* of a source: the one the unit is read from */
@@ -118,6 +120,7 @@ struct lane_unit {
     struct muster_error problem; /* why it went wrong */
     muster_status ended;         /* how the streams got to its end */
     muster_status result;        /* how its kernels ended */
+    struct muster_pieces pieces; /* of one in pieces: what its device has done of it */
     uint64_t kicked_ns, given_ns, ended_ns;
     uint32_t next; /* the step to be enqueued or begun next; past the stages: all are given */
     bool is_fresh; /* nothing of it was done yet */
@@ -245,6 +248,12 @@ static inline uint64_t least(uint64_t a, uint64_t b)
 static inline uint64_t unit_items(const struct lane_unit *unit)
 {
     return unit->claim.range.end - unit->claim.range.begin;
+}
+
+/* Whether the unit changes the caller's arrays in pieces. */
+static inline bool unit_is_in_pieces(const struct lane_unit *unit)
+{
+    return unit->claim.is_direct && unit->lane->plan->cut_grain > 0;
 }
 
 static inline uint32_t lane_sink(const struct run_lane *lane)

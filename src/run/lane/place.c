@@ -38,7 +38,9 @@ struct unit_place unit_place(const struct lane_unit *unit, uint32_t piece, uint3
                       ? of->fixed_bytes
                       : (part_count - 1) * of->stride + unit_part_bytes(unit, piece, last);
     if (declared->is_output) {
-        place.host = unit->results + of->output + offset;
+        place.host = unit->claim.is_direct
+                         ? of->direct + unit->claim.range.begin * of->item_bytes + offset
+                         : unit->results + of->output + offset;
         return place;
     }
     if (declared->is_input && !(lane->staged >> piece & 1)) {

@@ -31,6 +31,7 @@ struct lane_piece {
     size_t halo;        /* bytes before the unit's first item, and behind its last */
     const char *array;  /* of an input: the caller's, borrowed; NULL: the source's */
     size_t output;      /* of an output: where in a result buffer it begins */
+    char *direct;       /* of an output: the caller's array, for units that write there; borrowed */
     uint32_t output_at; /* which of the outputs it is */
 };
 
@@ -52,7 +53,8 @@ struct lane_operand {
     enum operand_kind kind;
     uint32_t piece;
     const void *value; /* borrowed of the job */
-    size_t bytes;      /* of the value, or of an item in the block */
+    size_t
+        bytes; /* of the value; of an item in the block, or in a piece that is read and written */
     muster_data data;
     muster_block block;
     enum muster_access access;
@@ -94,10 +96,15 @@ struct lane_plan {
     struct lane_operand operands[MUSTER_ARGS_MAX * MUSTER_STAGES_MAX];
     uint32_t operand_count;
     struct lane_step steps[MUSTER_STAGES_MAX]; /* by stage */
-    bool has_host_steps;                       /* stages on "host" */
-    bool sets_bytes;                           /* stages may say how many bytes of a piece count */
-    bool is_accounted;                         /* stages are timed, and stalls edge by edge */
-    bool is_timed; /* the only kernel is timed, and what comes behind it */
+    /*
+     * Not 0: units that write into the caller's arrays are launched in pieces, and what they have done
+     * counts in whole numbers of so many items.
+     */
+    uint64_t cut_grain;
+    bool has_host_steps; /* stages on "host" */
+    bool sets_bytes;     /* stages may say how many bytes of a piece count */
+    bool is_accounted;   /* stages are timed, and stalls edge by edge */
+    bool is_timed;       /* the only kernel is timed, and what comes behind it */
     bool
         counts_giving; /* a unit is with the device when all of it was given, else from its start */
 };

@@ -266,7 +266,8 @@ static muster_status copy_parts(struct lane_unit *unit, uint32_t step, const str
                                  buffer_name(unit, copy->to), to.capacity);
     if (is_set)
         *unit_bytes(unit, copy->to, first_part) = bytes;
-    if (bytes == 0)
+    /* What is changed in the caller's array is there. */
+    if (bytes == 0 || (from.host && from.host == to.host))
         return MUSTER_OK;
     /* Of a unit that is done again in sections this one alone; with what lies around it. */
     size_t skipped = 0;

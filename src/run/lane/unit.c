@@ -168,7 +168,8 @@ static muster_status give_launch(struct lane_unit *of, uint32_t step, struct run
                                              .items = launch->items,
                                              .args = launch->args,
                                              .arg_count = launch->arg_count,
-                                             .result = &of->results_of[step] };
+                                             .result = &of->results_of[step],
+                                             .pieces = unit_is_in_pieces(of) ? &of->pieces : NULL };
     if (launch->items == 0)
         return MUSTER_OK;
     muster_status status =
@@ -246,6 +247,7 @@ static void set_operand(struct launch *launch, size_t index, const struct lane_u
     case OPERAND_PIECE: {
         struct unit_place place = unit_place(of, operand->piece, first_part, part_count);
         set_piece(launch, index, &place);
+        launch->args[index].item_bytes = unit_is_in_pieces(of) ? operand->bytes : 0;
         break;
     }
     case OPERAND_VALUE:

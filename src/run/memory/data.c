@@ -292,6 +292,17 @@ static bool find_loaded(struct muster *m, muster_data handle, muster_stream stre
     return is_found;
 }
 
+bool data_overlaps(struct muster *m, muster_data handle, const void *memory, size_t bytes)
+{
+    struct run_data *data;
+    run_lock(m);
+    bool is_there = find_locked(m, handle, &data, NULL) == MUSTER_OK;
+    bool overlaps = is_there && (uintptr_t)memory < (uintptr_t)data->host + data->bytes &&
+                    (uintptr_t)data->host < (uintptr_t)memory + bytes;
+    run_unlock(m);
+    return overlaps;
+}
+
 muster_status muster_data_resident(struct muster *m, muster_data handle, muster_stream stream,
                                    muster_block *out, struct muster_error *err)
 {

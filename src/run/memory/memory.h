@@ -102,6 +102,8 @@ bool data_evict(struct run_device *device);
 /* The stream has used a block, which counts if that is a copy. */
 void data_used_locked(struct run_block *block, const struct run_stream *stream);
 void data_destroy_all(struct muster *m);
+/* Whether the caller's memory that the data is shares any with this; data that is gone has none. */
+bool data_overlaps(struct muster *m, muster_data data, const void *memory, size_t bytes);
 
 /* host_memory.c */
 /* Whether pinned memory of the device is out. */
