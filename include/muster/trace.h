@@ -105,8 +105,8 @@ struct muster_trace_writer_options {
     size_t size;
     const char *title; /* what was run; copied; NULL: "muster" */
     muster_status (*write)(void *user, const char *text, size_t bytes);
-    void *user;         /* borrowed until the writer is destroyed */
-    uint64_t origin_ns; /* what is shown as 0 */
+    void *user;                               /* borrowed until the writer is destroyed */
+    uint64_t origin_ns;                       /* what is shown as 0 */
     const struct muster_allocator *allocator; /* copied; NULL: the C library's */
 };
 
@@ -125,7 +125,7 @@ MUSTER_API void muster_trace_writer_add(struct muster_trace_writer *writer,
 MUSTER_API void muster_trace_writer_name(struct muster_trace_writer *writer, uint32_t device,
                                          const char *id, const char *name);
 
-/* Completes the text, which says that so many events are missing. Nothing can be added any more. */
+/* Completes the text, which says that `dropped` events are missing. Nothing can be added after it. */
 MUSTER_API muster_status muster_trace_writer_end(struct muster_trace_writer *writer,
                                                  uint64_t dropped, struct muster_error *err);
 
