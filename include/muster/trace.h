@@ -87,8 +87,9 @@ MUSTER_API muster_status muster_trace_write(struct muster *m,
 
 /*
  * Calls `event` for each event recorded so far, and recording goes on. The spans of one device come
- * in the order in which they end, stages and stalls when their unit has ended. `*dropped`, unless NULL, is how many there was no room for. Both
- * calls give MUSTER_E_BUSY while another thread reads or stops the trace.
+ * in the order in which they end, stages and stalls when their unit has ended. `*dropped`, unless
+ * NULL, is the number of events that there was no room for. Both calls fail with MUSTER_E_BUSY while
+ * another thread reads or stops the trace.
  */
 MUSTER_API muster_status muster_trace_events(
     struct muster *m, void (*event)(void *user, const struct muster_trace_event *event), void *user,
