@@ -80,7 +80,7 @@ static const struct option options[] = {
     [HALO] = { .name = "halo",
                .kind = OPTION_NUMBER,
                .value = "N",
-               .help = "records, or frames, that can be read before and behind a unit (0)" },
+               .help = "records, or frames, that can be read before and after a unit (0)" },
     [ARG] = { .name = "arg",
               .letter = 'a',
               .kind = OPTION_TEXT,

@@ -226,7 +226,7 @@ static void stop_thread(struct show *show)
     show->has_thread = false;
 }
 
-/* Somebody else is about to write to the terminal. Nothing is drawn until he has. */
+/* Another part of the command is about to write to the terminal. Nothing is drawn until it has. */
 static void make_way(void *user)
 {
     struct show *show = user;

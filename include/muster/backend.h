@@ -53,10 +53,9 @@ extern "C" {
 #define MUSTER_BACKEND_ABI 2
 
 /*
- * What a device can be counted on for: so many streams that are held by gates leave room for
- * another, and so many operations can be queued on a stream behind a closed gate. A GPU has few
- * queues, which its streams share, and its driver lets nobody queue much more than this: the call
- * blocks.
+ * What every device has room for: with MUSTER_HELD_STREAMS_MIN streams held by gates another stream
+ * still runs, and MUSTER_QUEUED_MIN operations can be queued on a stream after a closed gate. A GPU
+ * has few queues, which its streams share; a driver call that would queue much more blocks.
  */
 #define MUSTER_HELD_STREAMS_MIN 4
 #define MUSTER_QUEUED_MIN 256
@@ -99,8 +98,8 @@ struct muster_launch_arg {
     const void *value;
     size_t bytes;
     /*
-     * Of a launch in pieces, not 0: an array that is read and written, its items of so many bytes;
-     * item i of the launch lies at `offset` + i x `item_bytes`.
+     * Not 0 in a launch in pieces: the argument is an array that is read and written, and this is the
+     * size of an item; item i of the launch lies at `offset` + i x `item_bytes`.
      */
     size_t item_bytes;
 };
@@ -114,13 +113,13 @@ struct muster_launch_arg {
  * other argument may share memory with such an array.
  */
 struct muster_pieces {
-    uint64_t grain; /* whole numbers of so many items are done, or all; 0: 1 */
+    uint64_t grain; /* a multiple of this many items is done, or all; 0: 1 */
     uint64_t state; /* 0 when the launch is given; then used by the functions below alone */
 };
 
-/* `grain` items of all such arrays together take at most so many bytes; else MUSTER_E_TOO_LARGE. */
+/* Most bytes of `grain` items of all such arrays together; more is MUSTER_E_TOO_LARGE. */
 #define MUSTER_PIECE_BYTES_MAX 65536
-/* At most so many arguments are such arrays; else MUSTER_E_TOO_LARGE. */
+/* Most arguments that are such arrays; more is MUSTER_E_TOO_LARGE. */
 #define MUSTER_PIECE_ARGS_MAX 8
 
 /* Of `state`: nothing further is begun. Above: the number of items that are done. */

@@ -82,7 +82,7 @@ struct muster_device_load {
     size_t size;
     uint64_t memory_free;        /* sampled: on the device, whoever uses the rest */
     uint64_t memory_total;       /* sampled */
-    uint64_t memory_used;        /* held by this runtime */
+    uint64_t memory_used;        /* held by this runtime, less what it keeps between jobs */
     uint64_t memory_reserved;    /* promised by this runtime, not yet allocated */
     uint64_t memory_unreclaimed; /* freed, but the device has not finished with it */
     uint32_t streams_active;     /* streams with work in flight */

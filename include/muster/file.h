@@ -112,7 +112,7 @@ MUSTER_API int64_t muster_file_source(void *file, uint64_t begin, uint64_t items
                                       size_t bytes);
 
 /*
- * A job's `sink`, with the file as `sink_user`: writes the output behind what was written before
+ * A job's `sink`, with the file as `sink_user`: writes the output after what was written before
  * the job, each item in its place, also where results are unordered (a pipe gets them as they
  * come). As many results as the option kept_max says are kept until they are written, so that
  * writing overlaps with the work; with 0, each call writes all of its result. What went wrong is
@@ -136,14 +136,14 @@ MUSTER_API muster_status muster_file_read_at(struct muster_file *file, uint64_t 
                                              size_t bytes, size_t *got, struct muster_error *err);
 
 /*
- * Writes bytes behind all that was written. The caller has them back at once: a few are gathered,
- * and many are waited for. One call at a time; also within a sink.
+ * Writes bytes after all that was written. The caller may change them when the call returns: a few
+ * are gathered, and many are waited for. One call at a time; also within a sink.
  */
 MUSTER_API muster_status muster_file_write(struct muster_file *file, const void *from, size_t bytes,
                                            struct muster_error *err);
 
 /*
- * Writes what muster_file_write has gathered, for who reads a pipe and waits for it. One call at a
+ * Writes what muster_file_write has gathered, for a reader of a pipe that waits for it. One call at a
  * time; also within a sink.
  */
 MUSTER_API muster_status muster_file_flush(struct muster_file *file, struct muster_error *err);

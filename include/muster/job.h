@@ -91,8 +91,8 @@ struct muster_arg {
     size_t bytes;   /* of one item, or of the value */
     muster_data data;
     /*
-     * Of MUSTER_ARG_SOURCE: so many items before a unit's first and behind its last can be read too.
-     * Before the first item of all and behind the last they are zeros.
+     * Of MUSTER_ARG_SOURCE: this many items before a unit's first and after its last can be read too.
+     * Before the first item of all and after the last they are zeros.
      */
     uint64_t halo;
     /*
@@ -398,8 +398,8 @@ MUSTER_API muster_status muster_job_progress(struct muster_job *job,
 
 /*
  * The report as far as the job has come; `status` is MUSTER_OK until it is over, and then all is as
- * muster_job_wait gives it. Units that are under way are in nobody's `items`, and their time so far
- * counts as overhead. Any thread, at any time; does not wait.
+ * muster_job_wait gives it. Units that are under way count in no device's `items`, and their time so
+ * far counts as overhead. Any thread, at any time; does not wait.
  */
 MUSTER_API muster_status muster_job_report(struct muster_job *job, struct muster_report *report,
                                            struct muster_error *err);
@@ -409,7 +409,7 @@ struct muster_kept;
 
 /*
  * Within the sink: the unit's outputs and statuses stay as and where they are until they are
- * released, and at least until the sink returns. They take none of the window, and nobody waits for
+ * released, and at least until the sink returns. They take none of the window, and no unit waits for
  * them: there is memory for options.kept_max of them. MUSTER_E_CAPACITY: that many are kept
  * already. MUSTER_E_INVALID: this result is kept already.
  */

@@ -46,7 +46,7 @@ struct muster_kernel_form {
     size_t size;
     enum muster_kernel_kind kind;
     muster_kernel_function function; /* MUSTER_KERNEL_FUNCTION */
-    /* All other kinds: source, or image. Backends get source and PTX with a zero byte behind it. */
+    /* All other kinds: source, or image. Backends get source and PTX with a zero byte after it. */
     const void *code;
     size_t code_bytes;
     const char *entry;   /* the function's name in it, at most 63 characters */
@@ -125,9 +125,9 @@ struct muster_kernel_parameter {
 };
 
 /*
- * What the kernel takes behind the item's number: parameter `index`, counted from 0. Any thread.
+ * What the kernel takes after the item's number: parameter `index`, counted from 0. Any thread.
  * MUSTER_E_NOT_FOUND: there are fewer. MUSTER_E_NOT_SUPPORTED: no form of it is portable source, so
- * nobody knows.
+ * its parameters are unknown.
  */
 MUSTER_API muster_status muster_kernel_parameter(const struct muster_kernel *kernel, size_t index,
                                                  struct muster_kernel_parameter *out,

@@ -104,8 +104,8 @@ MUSTER_API muster_status muster_block_info(struct muster *m, muster_block block,
 
 /*
  * Around work that the caller enqueues on the native stream: `begin` makes the stream wait for
- * whatever conflicts with the uses, `end` records them. Between the two, whoever else wants these
- * blocks gets MUSTER_E_BUSY, so always end it, with the same uses. Muster's own operations below do
+ * whatever conflicts with the uses, `end` records them. Between the two, other calls that use these
+ * blocks fail with MUSTER_E_BUSY, so always end it, with the same uses. Muster's own operations below do
  * this themselves.
  *
  * A block that a failed stream should have written has no valid contents: a stream that reads it

@@ -66,7 +66,7 @@ struct muster_unit;
  * - a callback on a stream, which only enqueues on that stream and joins what it forks
  *   (muster_unit_launch, muster_unit_native), and touches what the stage declares and nothing else;
  * - a callback on "host": runs on a thread of Muster's when what it reads has arrived, may take its
- *   time, and reaches host buffers only. The stages behind it are enqueued when it returns. Units run
+ *   time, and reaches host buffers only. The stages after it are enqueued when it returns. Units run
  *   beside each other and in any order, unless the stage has MUSTER_CARRIES.
  * A callback that fails fails its unit: MUSTER_E_FAILED has it run again, from the first stage and
  * maybe elsewhere, and so has anything that a device or its driver says; what else a host stage says
@@ -83,9 +83,10 @@ struct muster_stage {
     uint32_t flags;               /* enum muster_stage_flags, or-ed */
     struct muster_kernel *kernel; /* what it launches; devices that cannot run it take no part */
     /*
-     * Run once for so many units, which lie one behind the other in its buffers: a view's capacity
-     * divided by muster_unit_count apart, which is a multiple of 16 where a buffer has items and a
-     * fixed part. The last may be fewer. The same number for all stages that have one; 0 or 1: once for each.
+     * The stage is run once for this many units; the last run may have fewer. 0 or 1: once for each
+     * unit. All stages that have a number have the same. The units lie one after the other in the
+     * stage's buffers, a view's capacity divided by muster_unit_count apart; that distance is a multiple
+     * of 16 where a buffer has both items and a fixed part.
      */
     uint32_t every;
 };
@@ -146,7 +147,7 @@ MUSTER_API void muster_pipeline_destroy(struct muster_pipeline *pipeline);
 
 enum muster_edge_kind {
     MUSTER_EDGE_EVENT = 1, /* a stream waits for another */
-    MUSTER_EDGE_ENQUEUE,   /* the host enqueues the one behind the other */
+    MUSTER_EDGE_ENQUEUE,   /* the host enqueues the one after the other */
     MUSTER_EDGE_ARRIVAL,   /* a host step begins when a stream has got there */
     MUSTER_EDGE_RULE,      /* the host enqueues or begins it when a host step has ended */
     MUSTER_EDGE_GATE /* a stream waits for a counter that the host sets at the end of a step */
@@ -196,7 +197,7 @@ struct muster_view {
  */
 MUSTER_API muster_status muster_unit_view(struct muster_unit *unit, uint32_t buffer,
                                           struct muster_view *view, struct muster_error *err);
-/* From here on so many bytes of the unit's part count: copies and the sink see no more. */
+/* From here on `bytes` of the unit's part count: copies and the sink see no more. */
 MUSTER_API muster_status muster_unit_set_bytes(struct muster_unit *unit, uint32_t buffer,
                                                size_t bytes, struct muster_error *err);
 /* Which items it is; of the whole batch in a stage that takes several units. */

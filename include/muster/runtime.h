@@ -81,8 +81,9 @@ struct muster_options {
      */
     const char *slices;
     /*
-     * Bytes of host memory that jobs worked in and that stay, pinned, for the next job; 0: a quarter of
-     * the machine's memory, 4 GiB at most; 1: none. A job may have more, which goes when it is over.
+     * Bytes of host memory of jobs, pinned, that the runtime keeps for the next job; 0: a quarter of
+     * the machine's memory, 4 GiB at most; 1: none. A job may take more; that is freed when it is over.
+     * muster_trim gives back what is kept.
      */
     uint64_t kept_bytes;
 };
@@ -110,22 +111,23 @@ MUSTER_API muster_status muster_open(struct muster **out, const struct muster_op
 
 /*
  * Closes the runtime and frees all of it: streams, blocks, pinned memory, data. Cancels its jobs, also
- * those that tasks and callbacks start from then on; these may go on using their own. Waits for
- * unfinished work of healthy devices, and for sources, sinks and host stages of jobs, up to
- * `close_ns`, and for tasks as long as they take; then as long again, at least a second, for
- * drivers to close. MUSTER_E_DEVICE_HUNG: a device, a driver call or a callback has not returned,
- * and `err` names the first. What they use is abandoned, not freed; the arrays, the callbacks' data
- * and the backends that the caller gave must stay until the process ends. MUSTER_E_ORDER: called
- * within a task, a kernel or a callback of the runtime, which close would have to wait for; the
- * runtime stays open. With every other status the runtime is gone. No other call on it may be
- * running. NULL is allowed.
+ * those that tasks and callbacks start from then on; tasks and callbacks that still run may go on
+ * using their own jobs. Waits up to `close_ns` for unfinished work of healthy devices and for
+ * sources, sinks and host stages of jobs, and as long as it takes for tasks. Then waits as long
+ * again, at least a second, for drivers to close.
+ *
+ * MUSTER_E_DEVICE_HUNG: a device, a driver call or a callback has not returned, and `err` names the
+ * first. What they use is abandoned, not freed; the arrays, the callbacks' data and the backends that
+ * the caller gave must stay until the process ends. MUSTER_E_ORDER: called within a task, a kernel or
+ * a callback of the runtime, which close would have to wait for; the runtime stays open. With every
+ * other status the runtime is gone. No other call on it may be running. NULL is allowed.
  */
 MUSTER_API muster_status muster_close(struct muster *m, struct muster_error *err);
 
 /*
- * Gives back what the runtime keeps so that the next job starts quickly and nobody uses now: pinned
- * memory of the host, memory of devices, threads. Muster does so itself when an allocation would fail
- * otherwise. Calls drivers. Any thread; NULL is allowed.
+ * Gives back what the runtime keeps between jobs and no job uses now: pinned host memory, device
+ * memory, threads. The next job takes longer to start. Muster gives memory back by itself when an
+ * allocation would fail otherwise. Calls drivers. Any thread; NULL is allowed.
  */
 MUSTER_API void muster_trim(struct muster *m);
 

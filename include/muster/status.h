@@ -3,8 +3,8 @@
  *
  * Every call that can fail returns a muster_status: 0 is success, a negative number is a failure.
  * The number's group says what the caller must discard - only the request, the stream it was made
- * on, the device, or the whole runtime - and struct muster_error, filled for a caller who passes
- * one, says what was asked, what there was and what would fix it.
+ * on, the device, or the whole runtime - and struct muster_error, if the caller
+ * passes one, says what was asked, what there was and what would fix it.
  */
 #ifndef MUSTER_STATUS_H
 #define MUSTER_STATUS_H

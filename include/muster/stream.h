@@ -1,7 +1,7 @@
 /*
  * Streams: in-order queues on a device, from the device's pool.
  *
- * A stream belongs to whoever acquired it. Calls on different streams may come from different
+ * A stream belongs to the caller that acquired it. Calls on different streams may come from different
  * threads at once; calls on one stream must not overlap. Work on a stream runs in the order given;
  * work on different streams is ordered only where a block (memory.h) is used on both.
  */
@@ -44,8 +44,8 @@ MUSTER_API muster_status muster_stream_default(struct muster *m, muster_device d
                                                muster_stream *out, struct muster_error *err);
 
 /*
- * The handle is stale from now on; work already given is finished, and the stream serves somebody
- * else after that.
+ * The handle is stale from now on. Work already given is finished; after that another acquire may
+ * get the stream.
  */
 MUSTER_API muster_status muster_stream_release(struct muster *m, muster_stream stream,
                                                struct muster_error *err);

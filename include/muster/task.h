@@ -35,16 +35,19 @@ typedef struct {
 /* The caller sets `size`, the same in all of one call. */
 struct muster_task_desc {
     size_t size;
-    /* Either a function, on a thread of Muster's or of one who waits, or `kernel`. */
+    /* Either a function, run by a thread of Muster's or by one in muster_wait, or `kernel`. */
     muster_status (*fn)(void *user);
     void *user;
     /*
-     * Tasks that must end before, any number of them. One that failed or was cancelled, itself or for such a reason,
-     * cancels this one. One whose place was used again has ended long ago and counts as well.
+     * Tasks that must end before, any number of them. If one of them failed or was cancelled, this one
+     * is cancelled. One whose place was used again has ended long ago, and counts as ended well.
      */
     const muster_task *after; /* copied */
     size_t after_count;
-    /* Called once, when the task has ended however it did, with no lock held; NULL: nobody. */
+    /*
+     * Called once, when the task has ended, well or not; may be NULL. No lock is held. The caller is a
+     * thread of Muster's that runs tasks, or one within muster_wait, muster_submit or muster_cancel.
+     */
     void (*done)(void *user, muster_task task, muster_status status);
     /*
      * Runs over items [0, items), of which there may be none, on one device. Borrowed until the

@@ -87,8 +87,9 @@ MUSTER_API muster_status muster_trace_write(struct muster *m,
 
 /*
  * Calls `event` for each event recorded so far, and recording goes on. The spans of one device come
- * in the order in which they end, stages and stalls when their unit has ended. `*dropped`, unless NULL, is how many there was no room for. Both
- * calls give MUSTER_E_BUSY while another thread reads or stops the trace.
+ * in the order in which they end, stages and stalls when their unit has ended. `*dropped`, unless
+ * NULL, is the number of events that there was no room for. Both calls fail with MUSTER_E_BUSY while
+ * another thread reads or stops the trace.
  */
 MUSTER_API muster_status muster_trace_events(
     struct muster *m, void (*event)(void *user, const struct muster_trace_event *event), void *user,
@@ -105,8 +106,8 @@ struct muster_trace_writer_options {
     size_t size;
     const char *title; /* what was run; copied; NULL: "muster" */
     muster_status (*write)(void *user, const char *text, size_t bytes);
-    void *user;         /* borrowed until the writer is destroyed */
-    uint64_t origin_ns; /* what is shown as 0 */
+    void *user;                               /* borrowed until the writer is destroyed */
+    uint64_t origin_ns;                       /* what is shown as 0 */
     const struct muster_allocator *allocator; /* copied; NULL: the C library's */
 };
 
@@ -125,7 +126,7 @@ MUSTER_API void muster_trace_writer_add(struct muster_trace_writer *writer,
 MUSTER_API void muster_trace_writer_name(struct muster_trace_writer *writer, uint32_t device,
                                          const char *id, const char *name);
 
-/* Completes the text, which says that so many events are missing. Nothing can be added any more. */
+/* Completes the text, which says that `dropped` events are missing. Nothing can be added after it. */
 MUSTER_API muster_status muster_trace_writer_end(struct muster_trace_writer *writer,
                                                  uint64_t dropped, struct muster_error *err);
 

@@ -429,7 +429,7 @@ static bool wait_for_closing(struct closing *closing, void (*run)(void *argument
 /* Runtimes that threads may still come back to: kept, where a look for leaks finds them. */
 static _Atomic(struct muster *) abandoned;
 
-/* The caller's things are his from here on. */
+/* From here on what belongs to the caller is not used. */
 static void keep(struct muster *m)
 {
     atomic_store_explicit(&m->is_abandoned, true, memory_order_relaxed);

@@ -18,7 +18,7 @@
 /* For callbacks that the driver has yet to make; one that never comes costs this once. */
 #define CALLBACK_GRACE_NS 1000000000u
 #define CALLBACK_GRACE_LOST_NS 50000000u
-/* With callbacks a sleeper looks in case one does not come; without them that is how he finds out. */
+/* With callbacks a thread looks in case one does not come; without them looking is the only way. */
 #define PAUSE_FIRST_NS 1000000u
 #define PAUSE_LAST_NS 20000000u
 #define PAUSE_FIRST_ALONE_NS 20000u

@@ -105,7 +105,7 @@ struct opencl_device {
     bool fails_whole;
     bool uses_callbacks;
     bool is_owed; /* at close: callbacks are due, so its queues and context stay */
-    /* Between two looks of one who sleeps until he is rung for. */
+    /* Between two looks of a thread that sleeps until a callback wakes it. */
     uint64_t pause_first_ns, pause_last_ns;
     _Atomic bool own_loss;
     _Atomic bool *is_lost; /* its parent's for a part; release with the reason, acquire in checks */

@@ -69,7 +69,7 @@ static muster_status deliver_part(struct muster_job *job, uint32_t buffer, uint3
     return call_sink(job, &result);
 }
 
-/* A unit of a lane's, of which the caller sees his own. No lock is held. */
+/* One of the lane's units: the sink is given each of the caller's units in it. No lock is held. */
 static muster_status deliver(struct muster_job *job, uint32_t buffer, struct muster_range range,
                              const char *supplied)
 {

@@ -1,6 +1,6 @@
 /*
  * Jobs with a pipeline: what they are checked for, how large their units are, and how results that
- * hold several of the caller's units reach his sink one by one.
+ * hold several of the caller's units reach the sink one by one.
  */
 #include "run/job/pipeline.h"
 

@@ -1,7 +1,7 @@
 /*
  * Threads that help to move bytes in host memory: one thread alone moves a fifth of what the machine
- * can. Whoever has much to copy does his part himself, piece by piece, and is joined by those that
- * are idle; so a copy never waits for another's.
+ * can. A thread that has much to copy copies too, piece by piece, and idle helpers join it; so a copy
+ * never waits for another's.
  */
 #include "run/threads/threads.h"
 
@@ -116,7 +116,7 @@ no_lock:
     return NULL;
 }
 
-/* NULL: there are none, and the caller is on his own. */
+/* NULL: there are none, and the caller copies alone. */
 static struct copiers *get(struct muster *m)
 {
     run_lock(m);
