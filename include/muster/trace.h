@@ -52,7 +52,7 @@ struct muster_trace_event {
     char name[48];         /* a stage: its name; a stall: "from -> to, buffer"; cut off if longer */
 };
 
-/* Zero means the default. */
+/* The caller sets `size`; zero means the default. */
 struct muster_trace_options {
     size_t size;
     uint64_t capacity; /* events that are kept, 128 bytes each; 0: 65,536 */
