@@ -65,21 +65,22 @@ enum muster_arg_kind {
 };
 
 /*
- * When arrays are written: at delivery, in order, where the job has `each_status` or `kept_max`, where
- * written arrays share memory with others of the job, and of devices with memory of their own. Else a
+ * When arrays are written: at delivery, in order, if the job has `each_status` or `kept_max`, if
+ * written arrays share memory with other arguments, and on devices with memory of their own. Else a
  * device that works on host memory writes straight into the array, before delivery:
  *
  * - MUSTER_ARG_OUT: directly, one attempt of a unit at a time. A second attempt beside it writes into
  *   memory of Muster's, and is delivered after the first has ended.
- * - MUSTER_ARG_INOUT, `in` and `out` being the same: in small pieces; what a piece replaces is saved and
- *   put back if the unit stops there. So a unit that fails, or is stopped, or lost with its device,
+ * - MUSTER_ARG_INOUT, `in` and `out` being the same: in small pieces. What a piece replaces is saved,
+ *   and put back if the unit stops there. So a unit that fails, is stopped, or is lost with its device
  *   is cut: its first items are done and delivered as a unit of their own, and the rest is run
- *   elsewhere. Such a unit is not run twice. It is stopped when the job is cancelled or fails, or where
- *   another device would be done with the rest sooner.
+ *   elsewhere. Such a unit is not run twice. It is stopped when the job is cancelled or fails, or
+ *   when another device would be done with the rest sooner.
  *
  * What was delivered is right in any case; beyond that prefix of the items such an array is
- * unspecified when the job has not ended well. A unit whose device hangs in the array fails, and with
- * it the job.
+ * unspecified when the job has not ended well. When the device of an attempt that writes into
+ * an array is lost or found to hang, the attempt is waited for `timeout_ns` of the job's options more
+ * (0: 10 s). If it has not ended then, its unit fails, and with it the job.
  */
 
 /* One argument; those of a call are an array, and the macros below set `size`. */
