@@ -60,13 +60,17 @@ static inline struct muster_kernel *make_kernel(const struct bench *bench, struc
     return kernel;
 }
 
-/* Runs a job to its end, which must be a good one. */
+/*
+ * Runs a job to its end, which must be a good one. What the report says of each device stands until the
+ * next job.
+ */
 static inline void run_job(const struct bench *bench, struct muster *m,
                            const struct muster_job_desc *desc, struct muster_report *report)
 {
+    static struct muster_job_device devices[REPORT_DEVICES_MAX];
     struct muster_error err;
     struct muster_job *job;
-    *report = full_report();
+    *report = full_report(devices);
     if (muster_start(m, desc, &job, &err) != MUSTER_OK ||
         muster_job_wait(job, report, &err) != MUSTER_OK)
         stop(bench, err.text);

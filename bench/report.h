@@ -16,15 +16,14 @@
 
 #define REPORT_DEVICES_MAX 128
 
-/* A report with room for what each device has done, which stays. */
-static inline struct muster_report full_report(void)
+/* A report that says in `devices`, of REPORT_DEVICES_MAX, what each device has done. */
+static inline struct muster_report full_report(struct muster_job_device *devices)
 {
-    struct muster_report report = { .size = sizeof report };
-    report.devices = calloc(REPORT_DEVICES_MAX, sizeof *report.devices);
-    for (size_t i = 0; report.devices && i < REPORT_DEVICES_MAX; i++)
-        report.devices[i].size = sizeof *report.devices;
-    report.device_capacity = report.devices ? REPORT_DEVICES_MAX : 0;
-    return report;
+    for (size_t i = 0; i < REPORT_DEVICES_MAX; i++)
+        devices[i] = (struct muster_job_device){ .size = sizeof *devices };
+    return (struct muster_report){ .size = sizeof(struct muster_report),
+                                   .devices = devices,
+                                   .device_capacity = REPORT_DEVICES_MAX };
 }
 
 #ifndef MUSTER_COMMIT

@@ -54,7 +54,6 @@ static void measure_once(enum way way, struct words_plan plan, struct figures *f
     plan.in = way == PLAIN ? plain : way == PINNED ? pinned : NULL;
     plan.from = ways[way].calls > 0 && !ways[way].is_made ? plain : NULL;
     double rate = words_measure(&words, &plan, &run) / 1e9;
-    free(run.report.devices);
     if (at < 0)
         return;
     figures->rates[way][at] = rate;

@@ -37,6 +37,7 @@ struct words_run {
     struct words *words;
     struct muster_job *job;
     struct muster_report report;
+    struct muster_job_device devices[REPORT_DEVICES_MAX]; /* the report's */
     uint64_t next, wrong; /* the item that is due; units that were not as they should be */
     uint64_t called_ns;   /* when muster_start was called */
     uint64_t units, first_ns, last_ns; /* of deliveries */
@@ -190,9 +191,8 @@ static inline void words_start(struct words_run *run, struct words *words,
     enum muster_arg_kind kind = plan->in ? MUSTER_ARG_IN : MUSTER_ARG_SOURCE;
     struct muster_arg args[] = { { MUSTER_ARG_OF(kind), .in = plan->in, .bytes = WORD },
                                  { MUSTER_ARG_OF(MUSTER_ARG_OUT), .bytes = WORD } };
-    *run = (struct words_run){
-        .words = words, .report = full_report(), .is_profiled = plan->is_profiled, .items = items
-    };
+    *run = (struct words_run){ .words = words, .is_profiled = plan->is_profiled, .items = items };
+    run->report = full_report(run->devices);
     struct muster_run_options how = { .size = sizeof how,
                                       .devices = plan->devices,
                                       .unit_items = plan->unit / WORD,
