@@ -24,6 +24,8 @@
 #define SHORT_NS UINT64_C(10000000)
 /* For a unit: a driver that never says that work is done is taken for hung after this. */
 #define UNIT_NS UINT64_C(200000000)
+/* For what is unfinished at the end: each case that hangs takes this long, several times over. */
+#define CLOSE_NS UINT64_C(1000000000)
 #define LABEL_BYTES 160
 
 static const struct test_cuda *control;
@@ -146,6 +148,7 @@ static bool user_open(struct user *u, const char *devices)
 {
     struct muster_options options = MUSTER_OPTIONS_INIT;
     options.devices = devices;
+    options.close_ns = CLOSE_NS;
     options.allocator = faulty_allocator_hook(&u->allocator);
     return did(u, "muster_open", muster_open(&u->m, &options, &u->err));
 }
@@ -295,7 +298,8 @@ static bool run_with(const char *mode, const char *function, uint64_t number, in
     }
     uint64_t hits = control->hits();
     if (hits == 0 && (u->failures > 0 || closed != MUSTER_OK))
-        test_fail(__FILE__, __LINE__, "%s: a call failed though the driver did not", label);
+        test_fail(__FILE__, __LINE__, "%s: a call failed though the driver did not: %s", label,
+                  closed != MUSTER_OK ? u->err.text : u->last);
     if (closed != MUSTER_OK && closed != MUSTER_E_DEVICE_HUNG)
         test_fail(__FILE__, __LINE__, "%s: muster_close answers %s: %s", label,
                   muster_status_name(closed), u->err.text);
