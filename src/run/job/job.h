@@ -111,9 +111,10 @@ struct muster_job {
     uint32_t lanes_max;            /* that there is room for, here and below */
     char (*lane_ids)[24];          /* owns: for the report, when the lanes are gone */
     struct muster_job_device *lane_reports; /* owns: as they were last, and when the job was over */
-    uint64_t unit_max; /* items a buffer holds; 0: any number, nothing is written */
-    uint32_t halvings; /* of the usual size of units: no device has memory for larger ones */
-    uint32_t vain;     /* how often lanes have tried to get what nobody will give back */
+    uint64_t unit_max;       /* items a buffer holds; 0: any number, nothing is written */
+    uint32_t halvings;       /* of the usual size of units: no device has memory for larger ones */
+    uint32_t vain;           /* how often lanes have tried to get what nobody will give back */
+    uint64_t short_since_ns; /* since when no job has anything on the devices of lanes that wait */
     size_t buffer_bytes;
     char *memory;        /* all buffers, NULL if nothing is written */
     struct pages *pages; /* owns: what `memory` lies in */

@@ -131,10 +131,25 @@ bool job_has_hope_locked(const struct muster_job *job)
     return i < job->lane_count;
 }
 
+/* Whether a lane of the job's, or another job, has something there. */
+static bool do_others_hold_locked(const struct muster_job *job)
+{
+    uint32_t i = 0;
+    while (i < job->lane_count && job->lanes[i].device->lanes == 0)
+        i++;
+    return i < job->lane_count;
+}
+
 static void short_locked(struct run_lane *lane)
 {
     struct muster_job *job = job_of(lane->work);
-    job->vain = job_has_hope_locked(job) ? 0 : job->vain + 1;
+    uint64_t now_ns = platform_clock_ns();
+    if (job->short_since_ns == 0 || do_others_hold_locked(job))
+        job->short_since_ns = now_ns;
+    /* Other jobs end some time; a driver that is never done with freed memory does not: fault_cuda_calls. */
+    bool has_hope =
+        job_has_hope_locked(job) && now_ns - job->short_since_ns < job->m->options.close_ns;
+    job->vain = has_hope ? 0 : job->vain + 1;
     if (job->vain < VAIN_MAX * job->lane_count || job_state(job->core) != JOB_RUNNING)
         return;
     job_note_locked(job, &lane->shortage);
