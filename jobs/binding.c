@@ -85,9 +85,9 @@ static void add_name(char list[LIST_BYTES], const char *name)
 
 static void set_value(struct making *making, size_t index, size_t bytes)
 {
-    making->binding->args[index] = (struct muster_arg){ MUSTER_ARG_OF(MUSTER_ARG_VALUE),
-                                                        .in = making->binding->values[index],
-                                                        .bytes = bytes };
+    making->binding->args[index] =
+        (struct muster_arg){ MUSTER_ARG_OF(MUSTER_ARG_VALUE), .in = making->binding->values[index],
+                             .bytes = bytes };
 }
 
 static muster_status set_fact(struct making *making, size_t index, const char *type,

@@ -1,9 +1,9 @@
 /*
  * The stream pools, through the public interface, and what lanes take of them.
  */
+#include "run/lane/streams.h"
 #include "backend/cpu/cpu.h"
 #include "base/random.h"
-#include "run/lane/streams.h"
 #include "support.h"
 
 static bool same(muster_stream a, muster_stream b)
