@@ -4,17 +4,12 @@
  * function, at any moment, ends in the right status.
  */
 #include "jobs_support.h"
+#include "source_items.h"
 
 #include "backend/cpu/cpu.h"
 
 #include <fcntl.h>
 #include <unistd.h>
-
-/* What item i of a source consists of: bytes that tell the item and the place in it. */
-static unsigned char item_byte(uint64_t item, size_t at)
-{
-    return (unsigned char)(item * 31 + item / 251 + at * 7);
-}
 
 /* A source, what its items must turn into, and what it and the sink have seen. */
 struct feed {
@@ -66,25 +61,6 @@ static int64_t give_items(void *user, uint64_t begin, uint64_t items, void *to, 
         atomic_store(&feed->ahead_max, ahead);
     atomic_fetch_sub(&feed->inside, 1);
     return (int64_t)count;
-}
-
-/* Arguments: SOURCE, VALUE size_t, OUT uint64_t, FIRST. The sum says whether all bytes are right. */
-static uint64_t digest_item(const unsigned char *bytes, size_t count, uint64_t item)
-{
-    uint64_t sum = item;
-    for (size_t i = 0; i < count; i++)
-        sum = sum * UINT64_C(1099511628211) + bytes[i];
-    return sum;
-}
-
-static muster_status digest(uint64_t begin, uint64_t end, void *const *args)
-{
-    const unsigned char *in = *(const unsigned char *const *)args[0];
-    size_t item_bytes = *(const size_t *)args[1];
-    uint64_t *out = *(uint64_t *const *)args[2], first = *(const uint64_t *)args[3];
-    for (uint64_t i = begin; i < end; i++)
-        out[i] = digest_item(in + i * item_bytes, item_bytes, first + i);
-    return MUSTER_OK;
 }
 
 static muster_status check_digests(void *user, const struct muster_result *result)

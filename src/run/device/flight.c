@@ -202,17 +202,6 @@ void flights_retire_after(struct run_stream *stream, muster_status stream_status
     run_unlock(m);
 }
 
-void flights_forget_result(struct run_stream *stream, muster_status *result)
-{
-    run_lock(stream->device->m);
-    for (struct flight *flight = stream->oldest; flight; flight = flight->next)
-        if (flight->user_result == result) {
-            *result = flight->result;
-            flight->user_result = NULL;
-        }
-    run_unlock(stream->device->m);
-}
-
 void flights_retire_all(struct run_device *device)
 {
     for (uint32_t i = 0; i < device->stream_count; i++)

@@ -113,11 +113,6 @@ void flights_retire(struct run_stream *stream);
 void flights_retire_after(struct run_stream *stream, muster_status stream_status);
 /* The same for all streams of a device. */
 void flights_retire_all(struct run_device *device);
-/*
- * The work is known to be over though the driver would not say so of its event: its result is
- * written now, and not when the event is seen.
- */
-void flights_forget_result(struct run_stream *stream, muster_status *result);
 /* Ends what is left, and gives the memory back; the latter only when the device is closed. */
 void flights_end(struct run_device *device);
 void flights_destroy(struct run_device *device);
