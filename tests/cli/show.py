@@ -20,6 +20,8 @@ LOST = '[{"items_per_s":4e6,"faults":[{"kind":"lost","at_ms":200}]}]'
 HALF_LOST = '[{"items_per_s":2e6},{"items_per_s":2e6,"faults":[{"kind":"lost","at_ms":200}]}]'
 MANY = '[{"count":20,"items_per_s":2e5}]'
 ITEMS_PER_S = 4000000
+# Before that a run draws nothing.
+FIRST_FRAME_S = 0.3
 # Long enough for a dozen frames.
 LONG = str(ITEMS_PER_S * 5 // 4)
 
@@ -44,16 +46,21 @@ def plain(*arguments, **extra):
 
 def frames(seen):
     """Screens with the display on them."""
+    return [screen for screen, _ in timed_frames(seen)]
+
+
+def timed_frames(seen):
+    """The same, each with the time at which it was read, in seconds from before the program was started."""
     report = ["DEVICE", "before a device's", "of this process"]
-    texts = [(screen, "".join(screen)) for screen in seen.screens]
-    return [screen for screen, text in texts if " %" in text and not any(part in text for part in report)]
+    texts = [(screen, at, "".join(screen)) for screen, at in zip(seen.screens, seen.times)]
+    return [(screen, at) for screen, at, text in texts if " %" in text and not any(part in text for part in report)]
 
 
 def block(check):
     seen = shown("--items", LONG, before="$ show\r\n")
     check.equal("block: exit code", seen.code, 0)
     check.equal("block: what the terminal does not know", seen.screen.unknown, [])
-    check.true("block: nothing at first", seen.times[0] >= 0.29, seen.times[:1])
+    check.true("block: nothing at first", seen.times[0] >= FIRST_FRAME_S, seen.times[:1])
     full = [frame for frame in frames(seen) if len(frame) == 5]
     check.true("block: drawn several times", len(full) >= 3, len(full))
     frame = full[len(full) // 2]
@@ -117,8 +124,11 @@ def many_devices(check):
 
 
 def short(check):
-    seen = shown("--items", str(ITEMS_PER_S // 10))
-    check.equal("short: nothing but the report", frames(seen), [])
+    """A run that is over before the first frame is due shows only its report. On a busy machine a short job can take longer, so
+    what is checked is when frames come, not that there are none."""
+    seen = shown("--items", str(ITEMS_PER_S // 5))
+    early = [(screen, at) for screen, at in timed_frames(seen) if at < FIRST_FRAME_S]
+    check.equal("short: nothing but the report", early, [])
     check.true("short: the report", seen.final[0].startswith("DEVICE"), seen.final)
 
 
