@@ -10,7 +10,7 @@ import tempfile
 import time
 
 sys.dont_write_bytecode = True
-from lib.check import ROOT, Check, clean_environment  # noqa: E402
+from lib.check import ROOT, TIME_LIMIT_S, Check, clean_environment  # noqa: E402
 
 SIM = json.dumps([{"name": "leased", "count": 2, "items_per_s": 1e6, "memory": "4GiB"}])
 SHELLS = 20
@@ -196,7 +196,11 @@ def never_two_on_one(check, room):
     environment = clean_environment(**room.environment, ROOM=room.path, ALONE=ALONE)
     loop = f'for i in $(seq {RUNS_OF_A_SHELL}); do "$0" exec --backend sim --wait -- sh -c "$ALONE" || exit 1; done'
     once = '"$0" exec --backend sim -- sh -c "$ALONE" 2>/dev/null'
+    # As long as one of the devices is held all have to use the other.
+    holder, _ = room.hold("--device", "sim:0")
     shells = [subprocess.Popen(["sh", "-c", loop, check.muster], env=environment) for _ in range(SHELLS)]
+    wait_until(lambda: os.path.exists(os.path.join(room.path, "runs")))
+    holder.communicate("")
     check.equal("all that wait run", [shell.wait() for shell in shells], [0] * SHELLS)
     with open(os.path.join(room.path, "runs")) as file:
         runs = file.read().split()
@@ -210,7 +214,7 @@ def never_two_on_one(check, room):
 
 def wait_until(holds):
     begin = time.monotonic()
-    while not holds() and time.monotonic() < begin + 20:
+    while not holds() and time.monotonic() < begin + TIME_LIMIT_S:
         time.sleep(0.005)
 
 
@@ -239,10 +243,10 @@ def mischief(check, room):
         check.contains(f"{what}: is told", run.err, "muster: sim:0 is left out: ")
         check.contains(f"{what}: with what to do", run.err, f"{spoiled} cannot be used as a lease: ")
         holder, _ = room.hold("--device", "sim:1")
-        waiting = room.start("--wait", "20", "--device", "sim:0,sim:1", "--", "sh", "-c", "echo $MUSTER_LEASE")
+        waiting = room.start("--wait", str(TIME_LIMIT_S), "--device", "sim:0,sim:1", "--", "sh", "-c", "echo $MUSTER_LEASE")
         wait_until(lambda: children(waiting.pid))
         holder.communicate("")
-        out, err = waiting.communicate(timeout=20)
+        out, err = waiting.communicate(timeout=TIME_LIMIT_S)
         check.equal(f"{what}: the other one is waited for", (waiting.returncode, out), (0, "sim:1\n"))
         holder, _ = room.hold("--device", "sim:1")
         check.refused(f"{what}: and the other is leased", room.run("--wait", "0", "--device", "sim:0,sim:1", "--", "true"), 3,

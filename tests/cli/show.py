@@ -10,20 +10,20 @@ import tempfile
 import time
 import xml.etree.ElementTree as xml
 
-from lib.check import Check, Run, clean_environment
+from lib.check import TIME_LIMIT_S, Check, Run, clean_environment
 from lib.screen import on_terminal, set_size
 
 PROGRAM = sys.argv[1]
 # Two devices of which the first does three quarters; an item takes 0.25 us on both together.
 TWO = '[{"name":"fast","items_per_s":3e6},{"name":"slow","items_per_s":1e6}]'
 LOST = '[{"items_per_s":4e6,"faults":[{"kind":"lost","at_ms":200}]}]'
-HALF_LOST = '[{"items_per_s":2e6},{"items_per_s":2e6,"faults":[{"kind":"lost","at_ms":200}]}]'
+HALF_LOST = '[{"items_per_s":2e6},{"items_per_s":2e6,"faults":[{"kind":"lost","at_launch":2}]}]'
 MANY = '[{"count":20,"items_per_s":2e5}]'
 ITEMS_PER_S = 4000000
 # Before that a run draws nothing.
 FIRST_FRAME_S = 0.3
-# Long enough for a dozen frames.
-LONG = str(ITEMS_PER_S * 5 // 4)
+# Enough for a dozen frames.
+LONG = ITEMS_PER_S * 5 // 4
 
 
 def environment(**extra):
@@ -35,12 +35,22 @@ def environment(**extra):
     return kept
 
 
-def shown(*arguments, columns=80, rows=24, at=None, before="", **extra):
-    return on_terminal([PROGRAM, *arguments], columns, rows, environment(**extra), before=before, at=at)
+def shown(*arguments, columns=80, rows=24, at=None, before="", typed=b"", **extra):
+    return on_terminal([PROGRAM, *arguments], columns, rows, environment(**extra), before=before, at=at, typed=typed)
+
+
+def shown_until(enough, *arguments, **options):
+    """A run of which enough was seen. A busy machine draws and reads fewer frames: then there are more items. The number of
+    items comes first."""
+    for items in (LONG, 4 * LONG, 16 * LONG):
+        seen = shown("--items", str(items), *arguments, **options)
+        if enough(seen):
+            break
+    return items, seen
 
 
 def plain(*arguments, **extra):
-    done = subprocess.run([PROGRAM, *arguments], capture_output=True, env=environment(**extra), timeout=60)
+    done = subprocess.run([PROGRAM, *arguments], capture_output=True, env=environment(**extra), timeout=TIME_LIMIT_S)
     return Run(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
@@ -56,8 +66,13 @@ def timed_frames(seen):
     return [(screen, at) for screen, at, text in texts if " %" in text and not any(part in text for part in report)]
 
 
+def percents(seen):
+    """Of the frames that are whole."""
+    return [float(frame[2].split("%")[0]) for frame in frames(seen) if len(frame) == 5]
+
+
 def block(check):
-    seen = shown("--items", LONG, before="$ show\r\n")
+    items, seen = shown_until(lambda seen: len(set(percents(seen))) >= 3, before="$ show\r\n")
     check.equal("block: exit code", seen.code, 0)
     check.equal("block: what the terminal does not know", seen.screen.unknown, [])
     check.true("block: nothing at first", seen.times[0] >= FIRST_FRAME_S, seen.times[:1])
@@ -66,7 +81,7 @@ def block(check):
     frame = full[len(full) // 2]
     check.equal("block: what was there stays", frame[0], "$ show")
     check.equal("block: title", frame[1], "time over nothing")
-    for part in ["%", "\u2501", " of 5,000,000", "/s", " left"]:
+    for part in ["%", "\u2501", f" of {items:,}", "/s", " left"]:
         check.contains("block: the whole", frame[2], part)
     for line, device in zip(frame[3:], ["sim:0", "sim:1"]):
         for part in [device, "\u2501", " %", "/s"]:
@@ -79,47 +94,59 @@ def block(check):
         check.true("block: modes are left alone", sequence not in seen.output, sequence)
     writes = seen.output.count("time over nothing")
     check.true("block: at most ten a second", writes <= 10 * seen.times[-1] + 1, f"{writes} in {seen.times[-1]} s")
-    percents = [float(frame[2].split("%")[0]) for frame in full]
-    check.true("block: goes up", percents == sorted(percents) and percents[0] < percents[-1], percents)
+    seen_percents = percents(seen)
+    check.true("block: goes up", seen_percents == sorted(seen_percents) and seen_percents[0] < seen_percents[-1], seen_percents)
 
 
 def at_the_bottom(check):
-    seen = shown("--items", LONG, rows=8, before="\r\n" * 7 + "$ show\r\n")
+    _, seen = shown_until(lambda seen: len(frames(seen)) >= 3, rows=8, before="\r\n" * 7 + "$ show\r\n")
     check.true("bottom: in place after scrolling", seen.screen.scrolled < 20, seen.screen.scrolled)
     check.true("bottom: nothing left over", "left" not in "".join(seen.final), seen.final)
 
 
 def without_colour(check):
-    seen = shown("--items", LONG, NO_COLOR="1")
+    _, seen = shown_until(lambda seen: any(len(frame) == 4 for frame in frames(seen)), NO_COLOR="1")
     check.true("NO_COLOR: none", "\x1b[3" not in seen.output and "\x1b[1m" not in seen.output and "\x1b[2m" not in seen.output)
     check.true("NO_COLOR: a block all the same", any(len(frame) == 4 for frame in frames(seen)))
 
 
 def ascii_alone(check):
-    seen = shown("--items", LONG, LC_ALL="C")
+    def has_bar(seen):
+        return any("#####" in "".join(frame) and "....." in "".join(frame) for frame in frames(seen))
+
+    _, seen = shown_until(has_bar, LC_ALL="C")
     check.true("ASCII: nothing else", seen.output.isascii())
-    check.true("ASCII: a bar", any("#####" in "".join(frame) and "....." in "".join(frame) for frame in frames(seen)))
+    check.true("ASCII: a bar", has_bar(seen))
 
 
 def narrow(check):
-    seen = shown("--items", LONG, columns=40, rows=10)
+    def has_rate(seen):
+        return any("/s" in frame[0] and " left" in frame[0] for frame in frames(seen))
+
+    _, seen = shown_until(has_rate, columns=40, rows=10)
     lines = frames(seen)
     check.true("narrow: one line", lines and all(len(frame) == 1 for frame in lines), lines)
-    check.true("narrow: rate and time", any("/s" in frame[0] and " left" in frame[0] for frame in lines), lines[:2])
+    check.true("narrow: rate and time", has_rate(seen), lines[:2])
 
 
 def dumb(check):
-    seen = shown("--items", LONG, TERM="dumb")
+    def has_shares(seen):
+        return any("sim:0 " in frame[0] and "sim:1 " in frame[0] for frame in frames(seen))
+
+    _, seen = shown_until(has_shares, TERM="dumb")
     lines = frames(seen)
     check.true("dumb: no sequences", "\x1b" not in seen.output)
     check.true("dumb: one line", lines and all(len(frame) == 1 for frame in lines), lines[:2])
-    check.true("dumb: shares too", any("sim:0 " in frame[0] and "sim:1 " in frame[0] for frame in lines), lines[:2])
+    check.true("dumb: shares too", has_shares(seen), lines[:2])
     check.true("dumb: erased", seen.final[0].startswith("DEVICE"), seen.final[:2])
 
 
 def many_devices(check):
-    seen = shown("--items", LONG, rows=10, MUSTER_SIM=MANY)
-    check.true("many devices: as many as fit", any("and 15 more devices" in frame[-1] for frame in frames(seen)), frames(seen)[-1:])
+    def has_rest(seen):
+        return any("and 15 more devices" in frame[-1] for frame in frames(seen))
+
+    _, seen = shown_until(has_rest, rows=10, MUSTER_SIM=MANY)
+    check.true("many devices: as many as fit", has_rest(seen), frames(seen)[-1:])
     check.equal("many devices: no scrolling but by the report", max(len(frame) for frame in frames(seen)), 8)
 
 
@@ -133,12 +160,12 @@ def short(check):
 
 
 def quiet(check):
-    seen = shown("--items", LONG, "--quiet")
+    seen = shown("--items", str(LONG), "--quiet")
     check.equal("quiet: silent", (seen.code, seen.output), (0, ""))
 
 
 def no_terminal(check):
-    run = plain("--items", LONG)
+    run = plain("--items", str(LONG))
     check.true("no terminal: no progress", "\x1b" not in run.err and "\r" not in run.err and "left" not in run.err, run.err)
     check.true("no terminal: the report", run.err.startswith("DEVICE") and not run.out, run.err)
     check.equal("no terminal, quiet", plain("--items", "1000", "-q"), Run(0, "", ""))
@@ -154,7 +181,7 @@ def resized(check):
                 state["done"] = True
                 set_size(descriptor, 40, 24)
 
-        seen = shown("--items", str(int(LONG) * times), columns=80, at=narrow)
+        seen = shown("--items", str(LONG * times), columns=80, at=narrow)
         if "\x1b[4A" in seen.output and "\x1b[1A" in seen.output:
             break
     check.equal("resized: exit code", seen.code, 0)
@@ -165,24 +192,23 @@ def resized(check):
 
 
 def interrupted(check):
-    state = {}
+    """Between two frames. The job would take much longer than the terminal is watched."""
+    sent = []
 
     def interrupt(process, descriptor, screen, elapsed):
-        if elapsed > 0.7 and not state:
-            state["sent"] = time.monotonic()
+        if elapsed > 0.7 and screen.column == 0 and not sent:
+            sent.append(elapsed)
             os.write(descriptor, b"\x03")
-        if process.poll() is not None:
-            state.setdefault("gone", time.monotonic())
 
-    seen = shown("--items", str(20 * ITEMS_PER_S), at=interrupt)
-    check.equal("interrupted: by the signal", seen.pid_signal, signal.SIGINT)
-    check.true("interrupted: at once", state.get("gone", time.monotonic()) - state["sent"] < 3)
+    seen = shown("--items", str(200 * ITEMS_PER_S), at=interrupt)
+    check.equal("interrupted: by the signal", (len(sent), seen.pid_signal), (1, signal.SIGINT))
+    check.true("interrupted: at once, without a report", "DEVICE" not in seen.output, seen.final)
     check.true("interrupted: the cursor is at the beginning of a line", seen.screen.column in (0, 2), seen.screen.column)
 
 
 def message(check):
     """A message while the display stands there: it is erased first, and the message is whole."""
-    seen = shown("--items", LONG, "--timeline", "/dev/full")
+    _, seen = shown_until(lambda seen: len(frames(seen)) > 2, "--timeline", "/dev/full")
     check.equal("message: exit code", seen.code, 1)
     check.true("message: the display was there", len(frames(seen)) > 2)
     check.true("message: at the top, whole", seen.final[0].startswith("muster: ") and "/dev/full" in seen.final[0], seen.final)
@@ -199,16 +225,13 @@ def stopped_terminal(check, folder):
     state = {}
 
     def stop(process, descriptor, screen, elapsed):
-        if "stopped" not in state:
-            state["stopped"] = elapsed
-            os.write(descriptor, b"\x13")
         if "written" not in state and os.path.exists(done):
             state["written"] = elapsed
         if "written" in state and elapsed > state["written"] + 0.3 and "resumed" not in state:
             state["resumed"] = elapsed
             os.write(descriptor, b"\x11")
 
-    seen = shown("--in", source, "--out", done, at=stop, MUSTER_SIM='[{"items_per_s":2e6}]')
+    seen = shown("--in", source, "--out", done, at=stop, typed=b"\x13", MUSTER_SIM='[{"items_per_s":2e6}]')
     check.true("stopped: the work was done meanwhile", "written" in state and "resumed" in state, state)
     check.equal("stopped: exit code", seen.code, 0)
     check.true("stopped: the report comes when it may", any(line.startswith("DEVICE") for line in seen.final), seen.final)
@@ -229,12 +252,12 @@ def full_pipe(check, folder):
     fcntl.fcntl(writer, fcntl.F_SETFL, 0)
     process = subprocess.Popen([PROGRAM, "--in", source, "--out", done], stderr=writer, env=environment())
     os.close(writer)
-    until = time.monotonic() + 20
+    until = time.monotonic() + TIME_LIMIT_S
     while not os.path.exists(done) and time.monotonic() < until:
         time.sleep(0.01)
     check.true("full pipe: the output is there", os.path.exists(done) and open(done, "rb").read() == open(source, "rb").read())
     os.close(reader)
-    check.equal("full pipe: then closed, and the work counts", process.wait(timeout=20), 0)
+    check.equal("full pipe: then closed, and the work counts", process.wait(timeout=TIME_LIMIT_S), 0)
 
 
 def text_reports(check, folder):
@@ -246,7 +269,11 @@ def text_reports(check, folder):
     check.equal("lines: names", names, ["time", "work", "start-up", "transfer", "overhead", "starved", "tail", "memory"])
     check.true("lines: within 80 columns", all(len(line) <= 80 for line in lines), run.err)
 
-    run = plain("--items", "2000000", MUSTER_SIM=HALF_LOST)
+    # It is lost at its second launch, which a busy machine may come to late.
+    for items in (2000000, 8000000, 32000000):
+        run = plain("--items", str(items), MUSTER_SIM=HALF_LOST)
+        if "HEALTH" in run.err:
+            break
     check.equal("a device lost: exit code", run.code, 0)
     check.contains("a device lost: health is shown", run.err.splitlines()[0], "HEALTH")
     check.true("a device lost: which", any(line.startswith("sim:1") and line.endswith("lost") for line in run.err.splitlines()), run.err)
@@ -278,17 +305,17 @@ def json_reports(check, folder):
     path = os.path.join(folder, "in.bin")
     with open(path, "wb") as file:
         file.write(os.urandom(64 * 1000))
-    run = subprocess.run([PROGRAM, "--in", path, "--out", "-", "--json"], capture_output=True, env=environment(), timeout=60)
+    run = subprocess.run([PROGRAM, "--in", path, "--out", "-", "--json"], capture_output=True, env=environment(), timeout=TIME_LIMIT_S)
     check.equal("json: beside the data", run.stdout, open(path, "rb").read())
     report = json.loads(run.stderr)
     check.equal("json: files", [(file["role"], file["bytes"]) for file in report["files"]], [("input", 64000), ("output", 64000)])
     run = plain("--items", "4000000", "--json", MUSTER_SIM=LOST)
     check.equal("json: failed", run.code, 1)
     check.true("json: what failed", json.loads(run.out)["status"] != "MUSTER_OK" and json.loads(run.out)["failed"], run.out)
-    seen = shown("--items", LONG, "--json")
+    items, seen = shown_until(lambda seen: len(frames(seen)) > 2, "--json")
     check.true("json: progress all the same", len(frames(seen)) > 2)
     check.equal("json: then an empty terminal", seen.final, [])
-    check.equal("json: on stdout", json.loads(seen.stdout)["items"], int(LONG))
+    check.equal("json: on stdout", json.loads(seen.stdout)["items"], items)
 
 
 def pictures(check, folder):
@@ -303,11 +330,15 @@ def pictures(check, folder):
         check.contains("timeline: says", text, part)
     check.true("timeline: no bound of two jobs", ">bound<" not in text)
     devices = '[{"name":"GPU","count":2,"items_per_s":1e6,"h2d_bytes_per_s":4e7,"d2h_bytes_per_s":3e7}]'
-    run = plain("pipeline", "--items", "40000", "--timeline", picture, MUSTER_SIM=devices)
-    check.equal("stages: exit code", run.code, 0)
-    text = open(picture).read()
+    # On a busy machine one of the devices may have begun too late for any of few items.
+    for items in (40000, 400000, 4000000):
+        run = plain("pipeline", "--items", str(items), "--timeline", picture, MUSTER_SIM=devices)
+        check.equal("stages: exit code", run.code, 0)
+        text = open(picture).read()
+        if text.count(">stream 1<") == 2:
+            break
     xml.fromstring(text)
-    for part in ["stream 1", "stream 2", "stream 3", ">up<", "&lt;work&gt; &amp; more", ">down<", ">bound<", "40,000 items"]:
+    for part in ["stream 1", "stream 2", "stream 3", ">up<", "&lt;work&gt; &amp; more", ">down<", ">bound<", f"{items:,} items"]:
         check.contains("stages: drawn", text, part)
     check.equal("stages: of both devices", text.count(">stream 1<"), 2)
 

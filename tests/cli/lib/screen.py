@@ -113,13 +113,15 @@ def become_session(descriptor):
     fcntl.ioctl(descriptor, termios.TIOCSCTTY, 0)
 
 
-def on_terminal(command, columns=80, rows=24, environment=None, before="", at=None, limit_s=60, stdin=None, read_delay_s=0):
-    """`at(process, descriptor, screen, elapsed)` is called after each read, and may signal or resize. stderr is the terminal,
-    stdout a pipe that is kept."""
+def on_terminal(command, columns=80, rows=24, environment=None, before="", at=None, limit_s=60, stdin=None, read_delay_s=0,
+                typed=b""):
+    """`typed` comes from the keyboard before the command starts. `at(process, descriptor, screen, elapsed)` is called after each
+    read, and may signal or resize. stderr is the terminal, stdout a pipe that is kept."""
     control, terminal = pty.openpty()
     set_size(control, columns, rows)
     screen = Screen(columns, rows)
     screen.feed(before)
+    os.write(control, typed)
     start = time.monotonic()
     # The pipe's other end is read at the end only: what a command prints there fits.
     process = subprocess.Popen(command, stdin=stdin or subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=terminal, env=environment,
