@@ -23,9 +23,9 @@
 /* For memory, which does not come while the driver says that there is none. */
 #define SHORT_NS UINT64_C(10000000)
 /* For a unit: a driver that never says that work is done is taken for hung after this. */
-#define UNIT_NS UINT64_C(200000000)
+#define UNIT_NS test_patience(200000000)
 /* For what is unfinished at the end: each case that hangs takes this long, several times over. */
-#define CLOSE_NS UINT64_C(1000000000)
+#define CLOSE_NS test_patience(1000000000)
 #define LABEL_BYTES 160
 
 static const struct test_cuda *control;
@@ -444,7 +444,7 @@ static void work_that_hangs_is_noticed_in_time(void)
 {
     struct muster_report report;
     CHECK_STATUS(MUSTER_E_DEVICE_HUNG,
-                 drill("hang=launch:1", 50000000, MUSTER_E_DEVICE_HUNG, &report));
+                 drill("hang=launch:1", test_patience(50000000), MUSTER_E_DEVICE_HUNG, &report));
     CHECK(find_device(&report, "cuda:0")->health != MUSTER_HEALTH_OK);
 }
 

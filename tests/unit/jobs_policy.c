@@ -180,7 +180,7 @@ static void a_hung_device_is_passed_over(void)
         options.devices = "sim";
         options.sim = "[{\"items_per_s\": 4e6, \"faults\": [{\"kind\": \"hang\","
                       "  \"at_launch\": 2}]}, {\"items_per_s\": 2e6}]";
-        options.close_ns = 100 * MS;
+        options.close_ns = test_patience(100 * MS);
         struct muster *m = open_with(options);
         struct account account;
         account_init(&account, 100 * UNIT);
@@ -191,7 +191,7 @@ static void a_hung_device_is_passed_over(void)
         how.unit_items = UNIT;
         any.affinity = how.affinity = find_key(m);
         /* Longer than a busy machine keeps the other one waiting. */
-        how.timeout_ns = 400 * MS;
+        how.timeout_ns = test_patience(400 * MS);
         struct muster_job *job = start(m, &desc);
         CHECK_STATUS(MUSTER_E_DEVICE_HUNG, muster_job_wait(job, NULL, &problem));
         muster_job_destroy(job);
@@ -556,7 +556,7 @@ static void a_job_does_not_wait_for_its_turn_when_it_ends(void)
     pthread_t thread;
     options.devices = "sim";
     options.sim = "[{\"items_per_s\": 1e6}]";
-    options.close_ns = 100 * MS;
+    options.close_ns = test_patience(100 * MS);
     shared = open_with(options);
     held = hung = (struct door)DOOR_INIT;
     account_init(&account, 20 * UNIT);
