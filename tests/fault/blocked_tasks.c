@@ -16,9 +16,9 @@
 #include <time.h>
 
 #define MS UINT64_C(1000000)
-#define LONG (20 * 1000 * MS)
+#define LONG (120 * 1000 * MS)
 #define SHORT (5 * MS)
-#define TIMEOUT (40 * MS)
+#define TIMEOUT test_patience(40 * MS)
 #define ITEMS 64
 #define MARKS 8
 #define RUNS_MAX 64
@@ -82,7 +82,7 @@ static void open_scene(const struct faulty_plan *plan)
     options.devices = "faulty";
     options.sim = sim;
     options.cpu_workers = 1;
-    options.close_ns = 100 * MS;
+    options.close_ns = test_patience(100 * MS);
     MUST(muster_open(&scene.m, &options, &problem));
     for (size_t i = 0; i < MARKS; i++)
         atomic_store(&scene.marks[i], 0);
@@ -124,7 +124,7 @@ static bool heard_all(unsigned count)
     struct timespec until;
     int code = 0;
     clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += 20;
+    until.tv_sec += (time_t)(LONG / (1000 * MS));
     pthread_mutex_lock(&scene.lock);
     while (scene.heard < count && code == 0)
         code = pthread_cond_timedwait(&scene.changed, &scene.lock, &until);
@@ -185,7 +185,7 @@ static void start(struct request *request)
 static void await_lanes_gone(void)
 {
     unsigned left = 1;
-    for (unsigned i = 0; i < 20000 && left > 0; i++) {
+    for (unsigned i = 0; i < LONG / MS && left > 0; i++) {
         DIR *tasks = opendir("/proc/self/task");
         left = 0;
         for (struct dirent *entry; tasks && (entry = readdir(tasks));) {
@@ -217,8 +217,8 @@ static struct muster_device_load load_of(const char *id)
 static void await_idle(const char *id)
 {
     struct muster_device_load load = load_of(id);
-    for (unsigned i = 0;
-         i < 20000 && (load.queue_depth > 0 || load.bytes_in_flight > 0 || load.memory_used > 0);
+    for (unsigned i = 0; i < LONG / MS &&
+                         (load.queue_depth > 0 || load.bytes_in_flight > 0 || load.memory_used > 0);
          i++) {
         nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
         load = load_of(id);
@@ -235,7 +235,7 @@ static void await_idle(const char *id)
 static void check_usable_again(uint32_t number)
 {
     struct request request = { .devices = "faulty:0", .number = number };
-    for (unsigned i = 0; i < 20000 && load_of("faulty:0").health != MUSTER_HEALTH_OK; i++)
+    for (unsigned i = 0; i < LONG / MS && load_of("faulty:0").health != MUSTER_HEALTH_OK; i++)
         nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
     CHECK_EQUAL(MUSTER_HEALTH_OK, load_of("faulty:0").health);
     MUST(submit(&request));

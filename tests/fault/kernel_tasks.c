@@ -16,7 +16,7 @@
 #include <string.h>
 
 #define MS UINT64_C(1000000)
-#define LONG (20 * 1000 * MS)
+#define LONG (120 * 1000 * MS)
 #define ITEMS 64
 #define MARKS 8
 #define TASKS (MARKS + 3)

@@ -11,7 +11,7 @@
 
 #define ITEMS 256
 #define UNIT 8
-#define PATIENCE_NS (40 * MS)
+#define PATIENCE_NS test_patience(40 * MS)
 
 static const char sim[] = "[{\"items_per_s\": 1e8, \"memory\": \"64MiB\", \"cores\": 8,"
                           " \"slices\": true}]";
@@ -308,9 +308,10 @@ static void a_job_ends_by_itself_when_its_only_device_hangs(void)
         struct muster_report report = full_report();
         struct account account;
         account_init(&account, ITEMS);
-        struct muster_run_options options = {
-            .size = sizeof options, .unit_items = UNIT, .devices = "faulty:0", .timeout_ns = 20 * MS
-        };
+        struct muster_run_options options = { .size = sizeof options,
+                                              .unit_items = UNIT,
+                                              .devices = "faulty:0",
+                                              .timeout_ns = test_patience(20 * MS) };
         block(&ways[i]);
         CHECK_STATUS(MUSTER_E_DEVICE_HUNG,
                      muster_for(m, kernel_of(m, compute), ITEMS, account.args,
@@ -338,7 +339,7 @@ static void what_others_have_done_is_delivered(void)
         account_init(&account, ITEMS);
         struct muster_job_desc desc = desc_of(&account, kernel_of(m, wait_and_compute), NULL);
         /* A sound device is not taken for one that hangs, also on a busy machine. */
-        how.timeout_ns = 500 * MS;
+        how.timeout_ns = test_patience(500 * MS);
         atomic_store(&is_stuck, false);
         block(&some[i]);
         struct muster_job *job = start(m, &desc);
@@ -370,7 +371,7 @@ static void a_driver_that_returns_in_time_is_used_again(void)
     struct account account;
     account_init(&account, 4 * ITEMS);
     struct muster_job_desc desc = desc_of(&account, kernel_of(m, compute_slowly), NULL);
-    how.timeout_ns = 300 * MS;
+    how.timeout_ns = test_patience(300 * MS);
     block(&(struct way){ FAULTY_copy, 1 });
     struct muster_job *job = start(m, &desc);
     do

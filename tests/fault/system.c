@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 /* What can be refused, with what gives it back. */
@@ -58,11 +59,37 @@ static void count(enum thing thing, int64_t change)
     result __wrap_##name(__VA_ARGS__);                                                             \
     result __wrap_##name(__VA_ARGS__)
 
+/* Threads that do not come to run before they may. */
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool is_held;
+    void *(*run)(void *);
+    void *argument;
+} late = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+
+static void *run_late(void *ignored)
+{
+    (void)ignored;
+    pthread_mutex_lock(&late.lock);
+    while (late.is_held)
+        pthread_cond_wait(&late.changed, &late.lock);
+    pthread_mutex_unlock(&late.lock);
+    return late.run(late.argument);
+}
+
 WRAPPED(int, pthread_create, pthread_t *thread, const pthread_attr_t *attributes,
         void *(*run)(void *), void *argument)
 {
     if (refuses(THING_THREAD))
         return EAGAIN;
+    pthread_mutex_lock(&late.lock);
+    if (late.is_held) {
+        late.run = run;
+        late.argument = argument;
+        run = run_late;
+    }
+    pthread_mutex_unlock(&late.lock);
     int code = __real_pthread_create(thread, attributes, run, argument);
     count(THING_THREAD, code == 0);
     return code;
@@ -469,6 +496,39 @@ static void a_good_object_is_loaded(void)
     CHECK_STATUS(MUSTER_OK, muster_close(m, &err));
 }
 
+static void *let_run(void *ignored)
+{
+    (void)ignored;
+    /* By then the runtime is closing; if it is not, nothing is shown and all is well. */
+    nanosleep(&(struct timespec){ .tv_nsec = 30000000 }, NULL);
+    pthread_mutex_lock(&late.lock);
+    late.is_held = false;
+    pthread_cond_broadcast(&late.changed);
+    pthread_mutex_unlock(&late.lock);
+    return NULL;
+}
+
+/* A thread that is not given a processor is no driver that does not answer. */
+static void closing_waits_for_a_poller_that_has_not_run(void)
+{
+    struct muster_options options = MUSTER_OPTIONS_INIT;
+    struct muster_error err = { .size = sizeof err };
+    struct muster_device_load load = { .size = sizeof load };
+    muster_device device;
+    struct muster *m;
+    pthread_t thread;
+    options.devices = "cpu";
+    options.close_ns = 1;
+    CHECK_STATUS(MUSTER_OK, muster_open(&m, &options, &err));
+    CHECK_STATUS(MUSTER_OK, muster_device_find(m, "cpu:0", &device, &err));
+    late.is_held = true;
+    CHECK_STATUS(MUSTER_OK, muster_device_load(m, device, &load, &err));
+    CHECK_EQUAL(0, load.sampled_ns);
+    CHECK_EQUAL(0, __real_pthread_create(&thread, NULL, let_run, NULL));
+    CHECK_STATUS(MUSTER_OK, muster_close(m, &err));
+    CHECK_EQUAL(0, __real_pthread_join(thread, NULL));
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {
@@ -481,6 +541,7 @@ int main(int argc, char **argv)
         TEST(files_that_hold_no_backend_are_refused),
         TEST(objects_that_are_no_backend_are_refused),
         TEST(a_good_object_is_loaded),
+        TEST(closing_waits_for_a_poller_that_has_not_run),
     };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }

@@ -9,9 +9,9 @@
  *         return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
  *     }
  *
- * Usage of such a program: [--list] [--seed N] [--time-limit SECONDS] [NAME...]. Each test ends at
- * its first failed check. Broken invariants of the library stop the program. The last line is "N
- * passed, N failed".
+ * Usage of such a program: [--list] [--seed N] [--time-limit SECONDS] [--patience TIMES] [NAME...].
+ * Each test ends at its first failed check. Broken invariants of the library stop the program. The
+ * last line is "N passed, N failed".
  */
 #ifndef TEST_HARNESS_H
 #define TEST_HARNESS_H
@@ -35,6 +35,14 @@ uint64_t test_seed(void);
 
 /* How often loops that look for races should run: `base`, or base x MUSTER_TEST_REPEAT. */
 unsigned test_repetitions(unsigned base);
+
+/*
+ * How long a test lets the library wait for what never comes: `ns`, or more. A test that has asked and
+ * fails is run again in a new process, with 8 and at last 64 times as long, because a busy machine
+ * may keep what is sound from working for longer than any short time-out. What fails because of a bug
+ * fails each time. Not while MUSTER_TEST_IMPATIENT is set.
+ */
+uint64_t test_patience(uint64_t ns);
 
 /* One of three values, by the sanitizer that this program is built with: each slows it down. */
 #if defined(__has_feature)

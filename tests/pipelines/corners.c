@@ -98,12 +98,12 @@ static void a_slow_host_stage_is_no_hung_device(void)
     static const char *const devices[] = { "sim:0", "sim:0,sim:1" };
     for (size_t i = 0; i < COUNT_OF(devices); i++) {
         struct muster *m = open_plain();
-        struct dawdle dawdle = { .at = 20, .ms = 400 };
+        struct dawdle dawdle = { .at = 20, .ms = (unsigned)test_patience(400) };
         struct muster_pipeline *pipeline = make_looked_at(m, &dawdle);
         struct muster_report report;
         struct muster_job_desc desc = job_of(pipeline, ITEMS);
         how.devices = devices[i];
-        how.timeout_ns = 100 * MS;
+        how.timeout_ns = test_patience(100 * MS);
         how.no_copies = 1;
         MUST(run(m, &desc, &report));
         CHECK_EQUAL(ITEMS, report.delivered);
@@ -234,7 +234,8 @@ static void closing_while_a_host_stage_holds_a_gate(void)
     struct dawdle dawdle = { .at = 0, .ms = 300 };
     MUST(close_at_gate(&dawdle, 100 * SECOND));
     /* It returns some time after that. */
-    static struct dawdle late = { .at = 0, .ms = 700 };
+    static struct dawdle late = { .at = 0 };
+    late.ms = (unsigned)test_patience(700);
     CHECK_STATUS(MUSTER_E_DEVICE_HUNG, close_at_gate(&late, 200 * MS));
     CHECK_CONTAINS("a host stage", problem.text);
 }

@@ -25,7 +25,7 @@ static struct muster *open_faulty_sim(const char *fault, bool has_second)
     struct muster_options options = MUSTER_OPTIONS_INIT;
     options.devices = "sim";
     options.sim = sim;
-    options.close_ns = 200 * MS;
+    options.close_ns = test_patience(200 * MS);
     options.allocator = counting_allocator(&counting);
     return open_with(options);
 }
@@ -151,7 +151,7 @@ static muster_status run_with_hang(const char *name, bool has_second, size_t pla
     struct shape_run *run = open_run(m, shape_find(name));
     struct muster_report report = { .size = sizeof report };
     struct muster_job_desc desc = shape_job(run, SHAPE_FROM_ARRAY, NULL);
-    run->how.timeout_ns = 50 * MS;
+    run->how.timeout_ns = test_patience(50 * MS);
     MUST(muster_start(m, &desc, &run->job, &problem));
     muster_status status = muster_job_wait(run->job, &report, &problem);
     CHECK_PREFIX(run, &report);
@@ -256,7 +256,7 @@ static void every_call_that_the_driver_refuses(void)
     unsigned had_failed = 0;
     const uint64_t usual_ns = unit_ns;
     /* A driver that does not tell what has become of its work is taken for hung after that. */
-    unit_ns = TEST_BY_SANITIZER(400 * MS, 800 * MS, SECOND);
+    unit_ns = test_patience(TEST_BY_SANITIZER(400 * MS, 800 * MS, SECOND));
     for (size_t k = 0; k < COUNT_OF(calls) * COUNT_OF(statuses) * COUNT_OF(names); k++)
         for (size_t n = 0; n < COUNT_OF(numbers); n++) {
             /* What waits at a gate would not end with the device that is said to be lost. */
@@ -272,7 +272,7 @@ static void every_call_that_the_driver_refuses(void)
             options.backend_count = 1;
             options.devices = "faulty";
             options.cpu_workers = 3;
-            options.close_ns = 200 * MS;
+            options.close_ns = test_patience(200 * MS);
             struct muster_error err = { .size = sizeof err };
             struct faulty_allocator allocator;
             faulty_allocator_init(&allocator, 0, false);

@@ -341,8 +341,12 @@ static void a_lost_slice_quarantines_its_siblings(void)
 static void a_device_that_was_late_is_suspect_until_it_finishes_something(void)
 {
     struct muster_options options = MUSTER_OPTIONS_INIT;
-    options.sim = "[{\"items_per_s\": 1e6,"
-                  "  \"faults\": [{\"kind\": \"hang\", \"at_launch\": 2, \"for_ms\": 60}]}]";
+    char sim[128];
+    snprintf(sim, sizeof sim,
+             "[{\"items_per_s\": 1e6,"
+             "  \"faults\": [{\"kind\": \"hang\", \"at_launch\": 2, \"for_ms\": %llu}]}]",
+             (unsigned long long)test_patience(60));
+    options.sim = sim;
     struct muster *m = open_with(options);
     muster_device device = find(m, "sim:0");
     muster_stream stream = acquire(m, device);

@@ -1124,7 +1124,7 @@ static int read_under_a_limit(const char *path, size_t bytes)
     struct muster_file *file;
     struct muster *m;
     size_t got = 0;
-    alarm(20);
+    alarm(120);
     if (setrlimit(RLIMIT_NPROC, &none) != 0 ||
         (geteuid() == 0 && (setgid(nobody) != 0 || setuid(nobody) != 0)))
         return 1;

@@ -357,7 +357,7 @@ static void a_rival_waits_for_who_writes_there(void)
 static void what_hangs_in_the_array_fails_the_job(void)
 {
     for (unsigned kind = 0; kind < KINDS; kind++) {
-        struct muster *m = open_host("cpu", NULL, 50 * MS);
+        struct muster *m = open_host("cpu", NULL, test_patience(50 * MS));
         static struct subject subjects[KINDS];
         static struct door doors[KINDS];
         struct subject *subject = &subjects[kind];
@@ -365,7 +365,7 @@ static void what_hangs_in_the_array_fails_the_job(void)
         doors[kind] = (struct door)DOOR_INIT;
         subject_init(subject, m, (enum kind)kind, ITEMS);
         subject->how.unit_items = UNIT;
-        subject->how.timeout_ns = 30 * MS;
+        subject->how.timeout_ns = test_patience(30 * MS);
         atomic_store(&door, &doors[kind]);
         atomic_store(&stands_at, 8 * UNIT);
         CHECK_STATUS(MUSTER_E_DEVICE_HUNG, run(m, subject, &report));

@@ -356,7 +356,7 @@ static struct muster *open_hanging(const char *devices, const char *sim)
     options.cpu_workers = 2;
     options.devices = devices;
     options.sim = sim;
-    options.close_ns = 300 * MS;
+    options.close_ns = test_patience(300 * MS);
     return open_with(options);
 }
 
@@ -366,7 +366,7 @@ static void close_hanging(struct muster *m)
     uint64_t begin_ns = now_ns();
     CHECK_STATUS(MUSTER_E_DEVICE_HUNG, muster_close(m, &problem));
     CHECK_CONTAINS("sim:0", problem.text);
-    CHECK(now_ns() - begin_ns < 4 * SECOND);
+    CHECK(now_ns() - begin_ns < test_patience(4 * SECOND));
 }
 
 static void a_hung_device_is_left_behind(void)
@@ -385,7 +385,7 @@ static void a_hung_device_is_left_behind(void)
     how.unit_items = UNIT;
     how.depth = 4;
     how.no_copies = 1;
-    how.timeout_ns = 400 * MS;
+    how.timeout_ns = test_patience(400 * MS);
     struct muster_job *job = start(m, &desc);
     while (load_of(m, hung).dispatched < 3)
         sched_yield();
@@ -432,7 +432,7 @@ static void with_only_hung_devices_the_job_ends(void)
     struct muster_run_options how = { .size = sizeof how };
     desc.options = &how;
     how.unit_items = UNIT;
-    how.timeout_ns = 200 * MS;
+    how.timeout_ns = test_patience(200 * MS);
     struct muster_job *job = start(m, &desc);
     CHECK_STATUS(MUSTER_E_DEVICE_HUNG, muster_job_wait(job, &report, &problem));
     CHECK_CONTAINS("still holds", problem.text);
@@ -457,7 +457,7 @@ static void a_cancelled_job_does_not_wait_for_a_hung_device(void)
     struct muster_run_options how = { .size = sizeof how };
     desc.options = &how;
     how.unit_items = UNIT;
-    how.timeout_ns = 200 * MS;
+    how.timeout_ns = test_patience(200 * MS);
     struct muster_job *job = start(m, &desc);
     wait_for_hang(m, &account);
     muster_job_cancel(job);
@@ -492,8 +492,12 @@ static void a_device_that_comes_back_late_gives_all_back(void)
     struct counting counting = COUNTING_INIT;
     struct muster_options options = MUSTER_OPTIONS_INIT;
     options.devices = "sim";
-    options.sim = "[{\"items_per_s\": 4e6, \"faults\": [{\"kind\": \"hang\", \"at_launch\": 10,"
-                  "  \"for_ms\": 500}]}]";
+    char sim[128];
+    snprintf(sim, sizeof sim,
+             "[{\"items_per_s\": 4e6, \"faults\": [{\"kind\": \"hang\", \"at_launch\": 10,"
+             "  \"for_ms\": %llu}]}]",
+             (unsigned long long)test_patience(500));
+    options.sim = sim;
     options.allocator = counting_allocator(&counting);
     options.streams_max = 3;
     struct muster *m = open_with(options);
@@ -505,7 +509,7 @@ static void a_device_that_comes_back_late_gives_all_back(void)
     desc.options = &how;
     struct muster_job *job;
     how.unit_items = UNIT;
-    how.timeout_ns = 100 * MS;
+    how.timeout_ns = test_patience(100 * MS);
     job = start(m, &desc);
     CHECK_STATUS(MUSTER_E_DEVICE_HUNG, muster_job_wait(job, NULL, &problem));
     muster_job_destroy(job);
@@ -735,8 +739,12 @@ static void memory_stays_known_to_a_device_that_hangs(void)
         options.backends = tables;
         options.backend_count = 1;
         options.devices = "told";
-        options.sim = "[{\"items_per_s\": 4e6, \"faults\": [{\"kind\": \"hang\","
-                      " \"at_launch\": 5, \"for_ms\": 300}]}]";
+        char sim[128];
+        snprintf(sim, sizeof sim,
+                 "[{\"items_per_s\": 4e6, \"faults\": [{\"kind\": \"hang\","
+                 " \"at_launch\": 5, \"for_ms\": %llu}]}]",
+                 (unsigned long long)test_patience(300));
+        options.sim = sim;
         options.kept_bytes = 1; /* nothing is kept for the next job */
         struct muster *m = open_with(options);
         struct account account;
@@ -745,7 +753,7 @@ static void memory_stays_known_to_a_device_that_hangs(void)
         struct muster_run_options how = { .size = sizeof how };
         desc.options = &how;
         how.unit_items = UNIT;
-        how.timeout_ns = 50 * MS;
+        how.timeout_ns = test_patience(50 * MS);
         atomic_store(&registered, 0);
         struct muster_job *job = start(m, &desc);
         CHECK(atomic_load(&registered) > 0);

@@ -133,7 +133,7 @@ static void a_wait_in_time_for_a_job_that_is_stuck(void)
 {
     struct muster_options options = MUSTER_OPTIONS_INIT;
     options.devices = "cpu";
-    options.close_ns = 50 * MS;
+    options.close_ns = test_patience(50 * MS);
     struct muster *m = open_with(options);
     struct muster_job_desc desc = {
         .size = sizeof desc, .kernel = kernel_of(m, do_nothing), .items = 10, .sink = hold

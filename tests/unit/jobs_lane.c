@@ -446,7 +446,7 @@ static void a_long_sink_does_not_hide_a_hung_device(void)
     options.devices = "sim";
     options.sim = "[{\"items_per_s\": 1e8, \"faults\": [{\"kind\": \"hang\", \"at_launch\": 2}]},"
                   " {\"items_per_s\": 1e5}]";
-    options.close_ns = 100 * MS;
+    options.close_ns = test_patience(100 * MS);
     struct muster *m = open_with(options);
     struct account account;
     account_init(&account, 40 * SMALL);
@@ -454,7 +454,7 @@ static void a_long_sink_does_not_hide_a_hung_device(void)
     struct muster_report report = full_report();
     struct muster_run_options how = { .size = sizeof how,
                                       .unit_items = SMALL,
-                                      .timeout_ns = 100 * MS };
+                                      .timeout_ns = test_patience(100 * MS) };
     desc.options = &how;
     account.special = 0;
     account.act = wait_at_door;

@@ -8,7 +8,7 @@
 
 #define ITEMS 256
 #define UNIT 8
-#define PATIENCE_NS (40 * MS)
+#define PATIENCE_NS test_patience(40 * MS)
 
 /* Where the user's code stands still, once, until the test lets it go on. */
 static struct door *stuck_at;
@@ -272,7 +272,7 @@ static void what_others_have_done_is_delivered(void)
     struct muster_run_options how = { .size = sizeof how };
     desc.options = &how;
     how.unit_items = UNIT;
-    how.timeout_ns = 30 * MS;
+    how.timeout_ns = test_patience(30 * MS);
     /* No device writes into the array itself: what hangs there could not be told from a result. */
     how.kept_max = 1;
     struct muster_job *job = start(m, &desc);
@@ -335,7 +335,7 @@ static void a_kernel_stays_loaded_while_it_runs(void)
                                        MUSTER_OUT(out) };
     struct muster_run_options options = { .size = sizeof options,
                                           .devices = "cpu:0",
-                                          .timeout_ns = 100 * MS };
+                                          .timeout_ns = test_patience(100 * MS) };
     CHECK_STATUS(MUSTER_E_DEVICE_HUNG, muster_for(m, kernel, COUNT_OF(in), args, COUNT_OF(args),
                                                   &options, NULL, &problem));
     muster_kernel_destroy(kernel);

@@ -313,8 +313,9 @@ static void a_program_that_does_not_end_is_ended(void)
                                              NULL };
     struct platform_process_end end;
     char output[64];
-    CHECK_STATUS(MUSTER_E_TIMEOUT, platform_process_run("/bin/sh", arguments, NULL, output,
-                                                        sizeof output, 200 * MS, &end, &problem));
+    CHECK_STATUS(MUSTER_E_TIMEOUT,
+                 platform_process_run("/bin/sh", arguments, NULL, output, sizeof output,
+                                      test_patience(200 * MS), &end, &problem));
     CHECK_TEXT("started\n", output);
     static const char *const long_words[] = {
         "sh", "-c", "i=0; while [ $i -lt 3000 ]; do echo 0123456789 >&2; i=$((i+1)); done; exit 7",

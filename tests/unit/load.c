@@ -241,6 +241,8 @@ static void a_driver_that_refuses_to_say_is_no_failure(void)
     sample_status = MUSTER_E_DRIVER;
     uint64_t before_ns = platform_clock_ns();
     struct muster_device_load load = load_of(m, device);
+    test_patience(
+        0); /* a busy machine may take as long as an answer is waited for, not each time */
     CHECK(platform_clock_ns() - before_ns < 900 * MS);
     CHECK_EQUAL(0, load.sampled_ns);
     CHECK_EQUAL(MUSTER_HEALTH_OK, load.health);

@@ -233,7 +233,7 @@ static void check_ended(const char *script)
     const char *const arguments[] = { "sh", "-c", script, NULL };
     struct platform_process_end over = { .code = 77 };
     CHECK_STATUS(MUSTER_E_TIMEOUT, platform_process_run("/bin/sh", arguments, NULL, output, 100,
-                                                        100 * MS, &over, &problem));
+                                                        test_patience(100 * MS), &over, &problem));
     CHECK_EQUAL(128 + SIGKILL, over.code);
 }
 

@@ -322,8 +322,12 @@ static void a_hang_times_out_and_is_left_behind(void)
 {
     static struct call calls[2]; /* looked at after the rig is gone */
     static muster_status result;
-    struct rig *rig = open_sim("[{" RATE ", \"h2d_bytes_per_s\": 1e6,"
-                               "  \"faults\": [{\"kind\": \"hang\", \"at_launch\": 2}]}]");
+    char sim[128];
+    snprintf(sim, sizeof sim,
+             "[{" RATE ", \"h2d_bytes_per_s\": %g,"
+             "  \"faults\": [{\"kind\": \"hang\", \"at_launch\": 2}]}]",
+             1e6 / (double)test_patience(1));
+    struct rig *rig = open_sim(sim);
     void *stream = rig_stream(rig), *other = rig_stream(rig), *waiting = rig_stream(rig);
     void *begun = rig_event(rig), *copying = rig_stream(rig);
     void *kernel = rig_kernel(rig, do_nothing), *event = rig_event(rig), *copied = rig_event(rig);
@@ -340,7 +344,7 @@ static void a_hang_times_out_and_is_left_behind(void)
     DO(rig, stream_wait, waiting, event);
     DO(rig, host_call, waiting, note_call, &calls[1]);
     REFUSED(rig, MUSTER_E_TIMEOUT, event_wait, event, LOOK_NS);
-    REFUSED(rig, MUSTER_E_TIMEOUT, event_wait, begun, 250 * MS);
+    REFUSED(rig, MUSTER_E_TIMEOUT, event_wait, begun, test_patience(250 * MS));
     /* Copies hang as well, and the device still takes what it is given. */
     rig_copy_in(rig, other, memory, 0, host, 1000);
     DO(rig, event_record, copied, other);

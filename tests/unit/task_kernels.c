@@ -196,7 +196,7 @@ static void data_stays_while_tasks_read_it(void)
 {
     struct muster_options options = MUSTER_OPTIONS_INIT;
     options.sim = SIM_PLAIN;
-    options.close_ns = 50 * MS;
+    options.close_ns = test_patience(50 * MS);
     struct muster *m = open_with(options);
     struct door door = DOOR_INIT, *at_door = &door, *none = NULL;
     _Atomic unsigned sum = 0, *to = &sum;
@@ -458,7 +458,7 @@ static void what_others_hold_is_waited_for(void)
     struct muster_options options = MUSTER_OPTIONS_INIT;
     options.sim = "[{\"items_per_s\": 1e8, \"memory\": \"16MiB\"}]";
     options.streams_max = 1;
-    options.close_ns = 200 * MS;
+    options.close_ns = test_patience(200 * MS);
     struct muster *m = open_with(options);
     muster_device device = find(m, "sim:0");
     struct muster_kernel *kernel = kernel_of(m, do_nothing);
@@ -802,7 +802,7 @@ static bool hang_beside(uint64_t large)
     struct muster_options options = MUSTER_OPTIONS_INIT;
     options.cpu_workers = 2;
     options.sim = SIM_TWO("{\"kind\": \"hang\", \"at_ms\": 0}");
-    options.close_ns = 200 * MS;
+    options.close_ns = test_patience(200 * MS);
     struct muster *m = open_with(options);
     struct heard heard = HEARD_INIT;
     uint32_t number = 1;
@@ -817,7 +817,7 @@ static bool hang_beside(uint64_t large)
         [LAST] = task_of(kernel, NULL, 0, "sim:0"),
     };
     descs[LARGE].items = large;
-    descs[LAST].timeout_ns = 30 * MS;
+    descs[LAST].timeout_ns = test_patience(30 * MS);
     descs[LAST].done = hear;
     descs[LAST].user = &heard;
     MUST(muster_submit(m, descs, TASKS, tasks, &problem));
@@ -860,14 +860,19 @@ static void values_move_with_their_task(void)
     struct muster_arg args[] = { MUSTER_VALUE(to), MUSTER_VALUE(small), MUSTER_VALUE(large) };
     struct muster_kernel *kernel = kernel_of(m, add_both);
     atomic_store(&sum, 0);
-    /* The other is kept busy with so much that the first is chosen. */
-    struct muster_task_desc busy = task_of(kernel_of(m, do_nothing), NULL, 0, "sim:1");
+    /* The other is kept busy, and with so much, that the first is chosen. */
+    static struct door door;
+    struct door *at = &door;
+    struct muster_arg stands[] = { MUSTER_VALUE(at) };
+    door = (struct door)DOOR_INIT;
+    struct muster_task_desc busy = task_of(kernel_of(m, stand_at_door), stands, 1, "sim:1");
     busy.items = 2000000;
     submit(m, busy);
     struct muster_task_desc moves = task_of(kernel, args, 3, "sim:0,sim:1");
-    moves.timeout_ns = 30 * MS;
+    moves.timeout_ns = test_patience(30 * MS);
     muster_task task = submit(m, moves);
     CHECK_EQUAL(1, load_of(m, find(m, "sim:0")).dispatched);
+    door_open(&door);
     /* They were copied. */
     small = 0, large = 0;
     CHECK_STATUS(MUSTER_OK, wait_one(m, task));
@@ -1002,7 +1007,7 @@ static void a_time_out_costs_one_attempt(void)
     MUST(muster_device_slice(m, find(m, "sim:0"), sizes, 2, slices, &problem));
     CHECK_EQUAL(info_of(m, slices[0]).domain, info_of(m, slices[1]).domain);
     struct muster_task_desc late = task_of(kernel_of(m, stand_at_door), args, 1, "sim:0/0");
-    late.timeout_ns = 30 * MS;
+    late.timeout_ns = test_patience(30 * MS);
     muster_task first = submit(m, late);
     struct muster_task_desc patient = task_of(kernel_of(m, double_up), arrays, 2, "sim:0/0");
     patient.items = 4;
@@ -1052,7 +1057,7 @@ static void a_callback_that_does_not_return_stops_no_watching(void)
     muster_task first = submit(m, told);
     door_wait_arrived(&callback, 1);
     struct muster_task_desc hangs = task_of(kernel_of(m, stand_at_door), args, 1, "sim:0");
-    hangs.timeout_ns = 20 * MS;
+    hangs.timeout_ns = test_patience(20 * MS);
     CHECK_STATUS(MUSTER_E_DEVICE_HUNG, wait_one(m, submit(m, hangs)));
     CHECK_STATUS(MUSTER_E_TIMEOUT, muster_wait(m, &first, 1, 1 * MS, &problem));
     door_open(&callback);
@@ -1096,7 +1101,7 @@ static void records_come_back_from_a_hung_device(void)
         struct muster_arg args[] = { MUSTER_VALUE(at) };
         struct muster_kernel *kernel = kernel_of(m, stand_at_door);
         struct muster_task_desc late = task_of(kernel, args, 1, "sim:0");
-        late.timeout_ns = 10 * MS;
+        late.timeout_ns = test_patience(10 * MS);
         muster_task tasks[MANY];
         struct muster_task_desc descs[MANY];
         for (int i = 0; i < MANY; i++)
@@ -1243,7 +1248,7 @@ static void closing_ends_a_task_that_waits_for_a_hung_device(void)
     for (int is_awaited = 0; is_awaited < 2; is_awaited++) {
         struct muster_options options = MUSTER_OPTIONS_INIT;
         options.sim = SIM_TWO("{\"kind\": \"hang\", \"at_ms\": 0}");
-        options.close_ns = 100 * MS;
+        options.close_ns = test_patience(100 * MS);
         struct muster *m = open_with(options);
         struct relay relay = { .m = m, .kernel = kernel_of(m, do_nothing) };
         struct muster_task_desc desc = { .size = sizeof desc, .fn = wait_for_kernel };
@@ -1278,7 +1283,7 @@ static void closing_ends_a_callback_that_waits_for_a_hung_device(void)
 {
     struct muster_options options = MUSTER_OPTIONS_INIT;
     options.sim = SIM_BOTH_HANG;
-    options.close_ns = 100 * MS;
+    options.close_ns = test_patience(100 * MS);
     struct muster *m = open_with(options);
     struct relay relay = { .m = m, .kernel = kernel_of(m, do_nothing) };
     struct muster_task_desc desc = task_of(relay.kernel, NULL, 0, "sim:0");
@@ -1338,7 +1343,7 @@ static void closing_ends_a_task_within_a_job_of_a_hung_device(void)
 {
     struct muster_options options = MUSTER_OPTIONS_INIT;
     options.sim = SIM_TWO("{\"kind\": \"hang\", \"at_ms\": 0}");
-    options.close_ns = 100 * MS;
+    options.close_ns = test_patience(100 * MS);
     struct muster *m = open_with(options);
     struct inner_job inner = { .m = m, .kernel = kernel_of(m, do_nothing), .devices = "sim:0" };
     struct muster_task_desc desc = { .size = sizeof desc, .fn = run_inner_job, .user = &inner };
@@ -1390,7 +1395,7 @@ static void closing_leaves_a_hung_device(void)
 {
     struct muster_options options = MUSTER_OPTIONS_INIT;
     options.sim = SIM_TWO("{\"kind\": \"hang\", \"at_ms\": 0}");
-    options.close_ns = 100 * MS;
+    options.close_ns = test_patience(100 * MS);
     struct muster *m = open_with(options);
     struct heard heard = HEARD_INIT;
     struct muster_task_desc desc = task_of(kernel_of(m, do_nothing), NULL, 0, "sim:0");

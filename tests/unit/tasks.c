@@ -1123,7 +1123,8 @@ static void an_idle_runtime_uses_no_time(void)
     for (int i = 0; i < 1000; i++)
         submit(m, plain(nothing, NULL));
     wait_all(m);
-    linger();
+    for (uint64_t i = 0; i < test_patience(1); i++)
+        linger();
     double before = cpu_ms();
     for (int i = 0; i < 10; i++)
         linger();
@@ -1307,7 +1308,7 @@ static void who_says_he_will_wait_is_left_the_task(void)
     CHECK(tally_reaches(&tally, 1));
     unsigned mine = 0;
     for (int i = 0; i < 20; i++) {
-        struct timespec pause = { 0, 1000000 };
+        struct timespec pause = { 0, (long)test_patience(1000000) };
         pthread_t who = 0;
         struct muster_task_desc desc = {
             .size = sizeof desc, .fn = note_thread, .user = &who, .is_awaited = 1

@@ -180,18 +180,21 @@ static void a_lost_device_is_in_the_trace(void)
 
 static void a_device_that_hangs_and_comes_back_is_in_the_trace(void)
 {
-    struct muster *m =
-        open_sim("sim", "[{\"items_per_s\": 1e6}, {\"items_per_s\": 1e6, \"faults\":"
-                        " [{\"kind\": \"hang\", \"at_launch\": 2, \"for_ms\": 600}]}]");
+    char sim[160];
+    snprintf(sim, sizeof sim,
+             "[{\"items_per_s\": 1e6}, {\"items_per_s\": 1e6, \"faults\":"
+             " [{\"kind\": \"hang\", \"at_launch\": 2, \"for_ms\": %llu}]}]",
+             (unsigned long long)test_patience(600));
+    struct muster *m = open_sim("sim", sim);
     struct account account;
     struct muster_report report = { .size = sizeof report };
     /* The other has work for 1.5 s: some is left when the device comes back. */
-    account_init(&account, 1500000);
+    account_init(&account, test_patience(1500000));
     struct muster_job_desc desc = account_desc(&account, kernel_of(m, compute));
     struct muster_run_options how = { .size = sizeof how };
     desc.options = &how;
     how.unit_items = 2000;
-    how.timeout_ns = 400 * MS;
+    how.timeout_ns = test_patience(400 * MS);
     how.no_copies = 1;
     begin(m, 0);
     struct muster_job *job = start(m, &desc);

@@ -16,6 +16,7 @@ struct poller {
     struct platform_thread thread;
     struct platform_condition wake;
     bool is_starting, has_left, must_stop;
+    bool is_asking; /* it is within a driver, which may not return */
     bool was_asked; /* since the last look: that is answered, however late it gets to it */
     uint64_t asked_ns;
 };
@@ -41,6 +42,7 @@ static void sample_locked(struct run_device *device)
     struct muster *m = device->m;
     struct muster_device_sample sample = { .utilisation = -1, .temperature_c = -300 };
     device->pins++;
+    m->poller->is_asking = true;
     run_unlock(m);
     struct muster_error problem;
     muster_status status = device->backend->table.device_sample(device->state, &sample, &problem);
@@ -48,6 +50,7 @@ static void sample_locked(struct run_device *device)
         run_log(m, MUSTER_LOG_WARNING, "%s does not tell its load: %s", device->info.id,
                 problem.text);
     run_lock(m);
+    m->poller->is_asking = false;
     device->asked_ns = platform_clock_ns();
     device_note_locked(device, status, NULL);
     if (status == MUSTER_OK) {
@@ -132,9 +135,11 @@ bool poller_destroy(struct muster *m, uint64_t deadline_ns)
     run_lock(m);
     poller->must_stop = true;
     platform_condition_wake_one(&poller->wake);
+    /* Only a driver can keep it. Otherwise it leaves as soon as it is given a processor. */
     bool in_time = true;
     while (poller->thread.started && !poller->has_left && in_time)
-        in_time = platform_condition_wait(&m->changed, &m->lock, deadline_ns);
+        in_time = platform_condition_wait(&m->changed, &m->lock,
+                                          poller->is_asking ? deadline_ns : UINT64_MAX);
     bool has_left = !poller->thread.started || poller->has_left;
     run_unlock(m);
     if (!has_left) {
