@@ -14,7 +14,7 @@
 #ifndef RUN_LANE_H
 #define RUN_LANE_H
 
-#include "core/job.h"
+#include "run/lane/attempt.h"
 #include "run/lane/plan.h"
 #include "run/lane/streams.h"
 #include "run/lane/watch.h"
@@ -115,11 +115,8 @@ struct lane_unit {
     char *ring;              /* of a source: the one the unit is read from */
     const char *supplied;    /* the unit's first item there */
     /* How it goes: */
-    muster_status given;         /* how giving it to the device went */
-    bool is_refused;             /* `given` is what a host stage said */
+    struct attempt attempt;
     struct muster_error problem; /* why it went wrong */
-    muster_status ended;         /* how the streams got to its end */
-    muster_status result;        /* how its kernels ended */
     struct muster_pieces pieces; /* of one in pieces: what its device has done of it */
     uint64_t kicked_ns, given_ns, ended_ns;
     uint32_t next; /* the step to be enqueued or begun next; past the stages: all are given */
@@ -127,8 +124,6 @@ struct lane_unit {
     bool is_void;  /* failed, or not wanted any more: what is left of it only records */
     bool asks;     /* the driver would not queue a wait of the next step: the host waits instead */
     bool is_over;  /* nothing of it is with the device, nor with a worker */
-    bool
-        is_broken_off; /* there was something left when the job ended, or another attempt was first */
     _Atomic uint32_t bells; /* calls at its end that have not come */
     /*
      * Items of the unit that are being done: all, unless it is being found out which of them fail.
@@ -160,7 +155,6 @@ struct lane_unit {
     bool is_anchor;                          /* has a timing event at its end too */
     struct time_span at_kernel;              /* 0: not known */
     uint64_t copied_bytes;                   /* to and from the device */
-    struct throughput_mark mark;             /* in the device's figures */
 };
 
 /* A buffer on the lane's device. */
@@ -402,8 +396,6 @@ void unit_start_locked(struct lane_unit *unit, uint64_t number, uint64_t now_ns)
 void lane_finish_locked(struct run_lane *lane);
 /* The lane leaves units that its device has not finished. */
 void lane_leave_units_locked(struct run_lane *lane);
-/* Why the attempt failed. */
-muster_status unit_failure(const struct lane_unit *unit);
 
 /* trace.c: what a trace and the totals are told. */
 void trace_attempt_locked(struct lane_unit *unit, enum job_end end, enum job_verdict verdict,

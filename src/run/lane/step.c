@@ -12,8 +12,8 @@
 /* The unit failed, or is not wanted: what is left of it only records. */
 static void void_unit(struct lane_unit *unit, muster_status status, const struct muster_error *why)
 {
-    if (unit->given == MUSTER_OK && status != MUSTER_OK) {
-        unit->given = status;
+    if (unit->attempt.given == MUSTER_OK && status != MUSTER_OK) {
+        unit->attempt.given = status;
         unit->problem = *why;
     }
     unit->is_void = true;
@@ -34,7 +34,7 @@ static bool has_arrived(struct lane_unit *unit, uint32_t step)
         return false;
     }
     if (status != MUSTER_OK) {
-        unit->ended = unit->ended == MUSTER_OK ? status : unit->ended;
+        unit->attempt.ended = unit->attempt.ended == MUSTER_OK ? status : unit->attempt.ended;
         unit->is_void = true;
         lane->must_renew = true;
         lane->is_lost = lane->is_lost || muster_status_discards(status) == MUSTER_DISCARD_DEVICE;
@@ -420,7 +420,7 @@ static void end_host_step(struct lane_unit *unit)
     count_records(unit, unit->next, ~BIT(MUSTER_EDGE_GATE));
     publish(unit, unit->next);
     if (unit->step_status < MUSTER_OK) {
-        unit->is_refused = unit->given == MUSTER_OK;
+        unit->attempt.is_refused = unit->attempt.given == MUSTER_OK;
         void_unit(unit, unit->step_status, &unit->step_problem);
     }
     unit->next++;
@@ -482,7 +482,7 @@ static bool move_unit(struct lane_unit *unit)
         unit->is_void = unit->is_void || lane->is_over;
         /* With one unit the device was lost to all: nothing of them is given to it any more. */
         if (lane->is_lost && !unit->is_void) {
-            unit->ended = MUSTER_E_DEVICE_LOST;
+            unit->attempt.ended = MUSTER_E_DEVICE_LOST;
             unit->is_void = true;
         }
         /* The window keeps what a unit may still read; the edge is kept by that. */

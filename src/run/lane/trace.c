@@ -41,7 +41,7 @@ void trace_attempt_locked(struct lane_unit *unit, enum job_end end, enum job_ver
                                      .bytes = unit->copied_bytes,
                                      .device = lane->device->index,
                                      .job = lane->work->number,
-                                     .status = unit_failure(unit),
+                                     .status = attempt_status(&unit->attempt),
                                      .is_retry = unit->claim.is_retry,
                                      .is_copy = unit->claim.is_copy,
                                  });

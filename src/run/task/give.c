@@ -171,11 +171,11 @@ static uint32_t fill_launches(struct group *group, struct muster_launch_desc *la
 {
     for (uint32_t i = 0; i < group->count; i++) {
         struct kernel_task *task = group->tasks[i];
-        task->result = MUSTER_OK;
+        task->attempt.result = MUSTER_OK;
         launches[i] = (struct muster_launch_desc){ .items = task->items,
                                                    .args = task->args,
                                                    .arg_count = task->arg_count,
-                                                   .result = &task->result,
+                                                   .result = &task->attempt.result,
                                                    .flags = MUSTER_LAUNCH_UNORDERED };
     }
     return group->count;
@@ -193,7 +193,7 @@ static muster_status launch(struct run_stream *stream, void *built,
 static void append_group(struct task_stream *stream, struct group *group, muster_status accepted)
 {
     for (uint32_t i = 0; i < group->count; i++) {
-        group->tasks[i]->accepted = accepted;
+        group->tasks[i]->attempt.given = accepted;
         append(stream, group->tasks[i]);
     }
 }
@@ -261,7 +261,7 @@ static void end_launch(struct task_lane *lane, struct task_stream *stream, struc
     visit_enter(lane, &visit, NULL, now_ns);
     visit_claim(&visit, stream);
     for (uint32_t i = 0; i < group->count; i++)
-        group->tasks[i]->accepted = status;
+        group->tasks[i]->attempt.given = status;
     if (!is_kept)
         take_newest(lane, stream);
     else if (stream->given - stream->looked >= LOOK_EVERY)
@@ -453,7 +453,7 @@ static muster_status copy_and_launch(struct task_lane *lane, const struct visit 
         if (!is_mine(lane, visit))
             return MUSTER_E_DEVICE_HUNG;
         status = muster_launch(m, stream, task->kernel, 0, task->items, operands, task->arg_count,
-                               &task->result, NULL);
+                               &task->attempt.result, NULL);
         *is_kept = *is_kept || status == MUSTER_OK;
     }
     for (uint32_t i = 0; i < task->arg_count && status == MUSTER_OK; i++) {
@@ -474,7 +474,7 @@ static void give_with_copies(struct task_lane *lane, struct visit *visit, struct
     struct kernel_task *task = visit->group->tasks[0];
     struct muster_operand operands[MUSTER_ARGS_MAX] = { { .size = 0 } };
     bool is_kept = false;
-    task->result = MUSTER_OK;
+    task->attempt.result = MUSTER_OK;
     platform_mutex_unlock(&lane->lock);
     muster_status status = make_operands(m, visit->stream, task, operands);
     if (status == MUSTER_OK)

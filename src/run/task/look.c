@@ -2,7 +2,6 @@
  * How tasks on a lane end: noticing it, judging it, and giving up what a device does not finish. See
  * run/task/lane.h.
  */
-#include "run/lane/judge.h"
 #include "run/task/lane.h"
 
 #include "base/invariant.h"
@@ -147,18 +146,10 @@ static struct kernel_task *take_oldest(struct task_lane *lane, struct task_strea
 /* One try is over. Bad luck is tried again, unless what it read has been written over. */
 static void judge(struct kernel_task *task, muster_status ended)
 {
-    if (ended == MUSTER_OK && task->accepted == MUSTER_OK && task->result == MUSTER_OK) {
-        task->status = MUSTER_OK;
-        task->outcome = KERNEL_ENDS;
-        task->tries++;
-        return;
-    }
-    const struct attempt_end end = { .given = task->accepted,
-                                     .ended = ended,
-                                     .result = task->result };
-    enum job_end how = judge_end(&end);
+    task->attempt.ended = ended;
+    enum job_end how = attempt_end(&task->attempt);
     bool is_luck = how == JOB_END_DEVICE || how == JOB_END_UNIT;
-    task->status = judge_status(&end);
+    task->status = attempt_status(&task->attempt);
     task->outcome = KERNEL_ENDS;
     if (++task->tries < KERNEL_TRIES && is_luck && !task->has_update) {
         task->outcome = KERNEL_AGAIN;
@@ -245,7 +236,7 @@ static bool look_at_stream(struct task_lane *lane, struct visit *visit, uint64_t
     lane->must_mend = lane->must_mend || stream->has_failed;
     while (stream->oldest && stream->oldest->sequence <= covered) {
         struct kernel_task *task = take_oldest(lane, stream);
-        task->was_prompt = now_ns - stream->busy_ns < (now_ns - task->mark.begin_ns) / 4;
+        task->was_prompt = now_ns - stream->busy_ns < (now_ns - task->attempt.mark.begin_ns) / 4;
         judge(task, status);
         **tail = task;
         *tail = &task->next;
@@ -288,7 +279,7 @@ void task_lane_count_ended(struct task_lane *lane, struct kernel_task *chain)
     for (struct kernel_task *task = chain; task; task = task->next) {
         kernel_task_finish_locked(task, now_ns);
         if (recording_is_on(&m->recording))
-            trace_kernel_task_locked(lane->device, task->mark.begin_ns, now_ns, task->items,
+            trace_kernel_task_locked(lane->device, task->attempt.mark.begin_ns, now_ns, task->items,
                                      task->status, task->tries > 1);
     }
     device_view_locked(lane->device);
