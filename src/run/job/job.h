@@ -364,8 +364,6 @@ void job_thread_left_locked(struct thread_group *group);
 bool job_has_hope_locked(const struct muster_job *job);
 
 /* trace.c */
-/* The core has looked for what is overdue. */
-void trace_look_locked(struct muster_job *job);
 /* `begin_ns` is of trace_clock. */
 void trace_delivery_locked(struct muster_job *job, struct muster_range range, uint64_t begin_ns,
                            muster_status status);

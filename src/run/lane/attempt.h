@@ -16,6 +16,7 @@ struct attempt {
     bool is_refused;      /* `given` is what the user's host stage returned */
     bool is_broken_off;   /* it was stopped, since nobody wants it any more */
     bool is_stopped;      /* not all of it was done: where nothing went wrong it was told to stop */
+    bool is_overdue;      /* it was given up, and counts in its lane's watch until it has ended */
     bool is_counted;      /* in the device's figures, with so many items */
     uint64_t items;
     struct throughput_mark mark;

@@ -167,6 +167,17 @@ static void note_end_locked(struct lane_unit *unit)
     loss_attempt_locked(unit);
 }
 
+/* The device is done with the unit. */
+static void leave_locked(struct lane_unit *unit)
+{
+    struct run_lane *lane = unit->lane;
+    unit->is_running = false;
+    lane->work->outstanding--;
+    if (unit->attempt.is_overdue)
+        watch_end_locked(&lane->watch, 0, 1);
+    unit->attempt.is_overdue = false;
+}
+
 static void finish_unit_locked(struct lane_unit *unit)
 {
     struct run_lane *lane = unit->lane;
@@ -176,8 +187,7 @@ static void finish_unit_locked(struct lane_unit *unit)
     unit_count_sink(unit);
     note_bytes_locked(unit);
     uncount_locked(unit, verdict == JOB_END_OK, unit->ended_ns);
-    unit->is_running = false;
-    lane->work->outstanding--;
+    leave_locked(unit);
     if (verdict == JOB_END_UNIT && short_is_unit_locked(unit)) {
         verdict = JOB_END_MEMORY;
         short_pause_locked(lane, now_ns);
@@ -244,10 +254,9 @@ void lane_leave_units_locked(struct run_lane *lane)
             uncount_locked(&lane->units[i], false, platform_clock_ns());
 }
 
-void lane_forget(struct run_lane *lane)
+void lane_forget_locked(struct run_lane *lane)
 {
-    for (uint32_t i = 0; lane->units && i < lane->plan->depth; i++) {
-        lane->work->outstanding -= lane->units[i].is_running;
-        lane->units[i].is_running = false;
-    }
+    for (uint32_t i = 0; lane->units && i < lane->plan->depth; i++)
+        if (lane->units[i].is_running)
+            leave_locked(&lane->units[i]);
 }

@@ -231,7 +231,6 @@ struct run_lane {
     uint32_t anchor;                   /* which is current */
     uint64_t anchor_ns;                /* when its unit ended; 0: none has */
     struct time_cover held, at_kernel; /* the device had a whole unit; one was at its kernel */
-    bool was_hung;                     /* as last told of in a trace */
 };
 
 static inline uint64_t least(uint64_t a, uint64_t b)
@@ -345,10 +344,13 @@ void lane_go_away_unlock(struct run_lane *lane);
 void lane_come_back_lock(struct run_lane *lane);
 /* Claims, starts, finishes units until the job is over. */
 void lane_run(void *lane);
-/* A driver call of the lane's does not return: its device is given nothing more until it does. */
-void lane_note_stuck_locked(struct run_lane *lane);
+/*
+ * The lane is given up: its units, if its device has them, are overdue until they end, and a driver call
+ * that its thread is in is stuck until it returns. May be called again.
+ */
+void lane_give_up_locked(struct run_lane *lane);
 /* For a lane that has left at the runtime's end: its device turned out to have finished its units. */
-void lane_forget(struct run_lane *lane);
+void lane_forget_locked(struct run_lane *lane);
 
 /* place.c */
 /* Where parts of a unit lie: `count` of them from the first on. */
@@ -406,8 +408,6 @@ void trace_attempt_locked(struct lane_unit *unit, enum job_end end, enum job_ver
  */
 void trace_step(const struct lane_unit *unit, enum muster_trace_kind kind, struct time_span span,
                 uint32_t stream, muster_status status, const char *name);
-/* What the core thinks of the lane's device may have changed. */
-void trace_health_locked(struct run_lane *lane);
 
 /* loss.c: where a job's time went. */
 /* Timing is for the report alone: where it cannot be had the lane does without. */

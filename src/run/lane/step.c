@@ -25,11 +25,9 @@ static bool has_arrived(struct lane_unit *unit, uint32_t step)
     struct run_lane *lane = unit->lane;
     if (unit->has_arrived[step])
         return true;
-    muster_status status = unit->is_untold[step]
-                               ? lane_table(lane)->stream_query(
-                                     lane->streams[unit_stream(unit, step)].stream->state, NULL)
-                               : lane_table(lane)->event_query(unit->events[step]->state, NULL);
-    if (status != MUSTER_OK && !run_is_over(status)) {
+    muster_status status = streams_ask(&lane->streams[unit_stream(unit, step)],
+                                       unit->is_untold[step] ? NULL : unit->events[step]);
+    if (!run_is_over(status)) {
         lane->awaits_device = true;
         return false;
     }
@@ -47,8 +45,7 @@ static bool has_arrived(struct lane_unit *unit, uint32_t step)
 static bool are_streams_over(struct run_lane *lane)
 {
     for (uint32_t i = 0; i < MUSTER_ROLES_MAX; i++)
-        if (lane->streams[i].stream &&
-            !run_is_over(lane_table(lane)->stream_query(lane->streams[i].stream->state, NULL))) {
+        if (lane->streams[i].stream && !run_is_over(streams_ask(&lane->streams[i], NULL))) {
             lane->awaits_device = true;
             return false;
         }
@@ -349,7 +346,7 @@ static bool enqueue(struct lane_unit *unit, uint32_t step)
 {
     struct run_lane *lane = unit->lane;
     struct muster_error problem = { .size = sizeof problem };
-    void *stream = lane->streams[unit_stream(unit, step)].stream->state;
+    const struct lane_stream *stream = &lane->streams[unit_stream(unit, step)];
     muster_status status = unit->asks ? MUSTER_OK : queue_waits(unit, step, &problem);
     if (status != MUSTER_OK) {
         void_unit(unit, device_note(lane->device, status, &problem), &problem);
@@ -365,11 +362,11 @@ static bool enqueue(struct lane_unit *unit, uint32_t step)
         void_unit(unit, device_note(lane->device, status, &problem), &problem);
     account_end_step(unit, step);
     if (step + 1 == lane_sink(lane))
-        timing_anchor(unit, lane->streams[unit_stream(unit, step)].stream);
+        timing_anchor(unit, stream->stream);
     count_records(unit, step, ~RECORDED_KINDS);
     if (!(lane->recording >> step & 1))
         return true;
-    status = lane_table(lane)->event_record(unit->events[step]->state, stream, &problem);
+    status = streams_record(stream, unit->events[step], &problem);
     unit->is_untold[step] = status != MUSTER_OK;
     if (status == MUSTER_OK)
         count_records(unit, step, RECORDED_KINDS);
@@ -378,7 +375,7 @@ static bool enqueue(struct lane_unit *unit, uint32_t step)
         void_unit(unit, device_note(lane->device, status, &problem), &problem);
         lane->must_renew = true;
     }
-    hang_bell(unit, step, stream);
+    hang_bell(unit, step, stream->stream->state);
     return true;
 }
 

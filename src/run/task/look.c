@@ -61,8 +61,6 @@ static void note_answers(struct task_lane *lane, uint32_t calls, uint32_t tasks)
         return;
     run_lock(m);
     bool is_back = watch_end_locked(&lane->watch, calls, tasks);
-    if (is_back)
-        trace_device_locked(lane->device, MUSTER_TRACE_DEVICE_BACK, 0, 0);
     run_unlock(m);
     lane->is_back = lane->is_back || is_back;
     atomic_store_explicit(&lane->has_given_up, lane->watch.overdue > 0, memory_order_relaxed);
@@ -158,12 +156,10 @@ static void judge(struct kernel_task *task, muster_status ended)
 }
 
 /* Puts the event after all that was given, if it is not on its way. No lock is held. */
-static bool record(struct task_lane *lane, const struct visit *visit, bool is_recorded)
+static bool record(const struct visit *visit, bool is_recorded)
 {
-    const struct task_stream *stream = visit->stream;
-    const struct muster_backend *table = &lane->device->backend->table;
     return is_recorded ||
-           table->event_record(stream->event->state, stream->of.stream->state, NULL) == MUSTER_OK;
+           streams_record(&visit->stream->of, visit->stream->event, NULL) == MUSTER_OK;
 }
 
 static void note_recorded(struct task_stream *stream, bool is_recorded)
@@ -174,18 +170,12 @@ static void note_recorded(struct task_stream *stream, bool is_recorded)
 }
 
 /* Whether the stream is over up to where it was recorded, if it was, and how that went. No lock. */
-static muster_status ask(struct task_lane *lane, const struct visit *visit, bool is_recorded,
-                         bool has_copies)
+static muster_status ask(const struct visit *visit, bool is_recorded, bool has_copies)
 {
     const struct task_stream *stream = visit->stream;
-    const struct muster_backend *table = &lane->device->backend->table;
     /* A device that takes no record, a lost one for instance, may still be working. */
-    muster_status status = is_recorded ? table->event_query(stream->event->state, NULL)
-                                       : table->stream_query(stream->of.stream->state, NULL);
-    if (!run_is_over(status))
-        return status;
-    device_note(lane->device, status, NULL);
-    if (has_copies)
+    muster_status status = streams_ask(&stream->of, is_recorded ? stream->event : NULL);
+    if (run_is_over(status) && has_copies)
         flights_retire(stream->of.stream);
     return status;
 }
@@ -216,8 +206,8 @@ static bool look_at_stream(struct task_lane *lane, struct visit *visit, uint64_t
     stream->looked = stream->given;
     stream->looked_ns = now_ns;
     platform_mutex_unlock(&lane->lock);
-    is_recorded = record(lane, visit, is_recorded);
-    muster_status status = ask(lane, visit, is_recorded, has_copies);
+    is_recorded = record(visit, is_recorded);
+    muster_status status = ask(visit, is_recorded, has_copies);
     if (!visit_return(lane, visit))
         return false;
     note_recorded(stream, is_recorded);
@@ -261,7 +251,7 @@ bool task_lane_glance(struct task_lane *lane, struct visit *visit, uint64_t now_
     }
     bool is_recorded = stream->is_recorded;
     platform_mutex_unlock(&lane->lock);
-    is_recorded = record(lane, visit, is_recorded);
+    is_recorded = record(visit, is_recorded);
     if (!visit_return(lane, visit))
         return false;
     note_recorded(stream, is_recorded);
@@ -453,10 +443,8 @@ static bool give_up(struct task_lane *lane, bool is_all, uint64_t now_ns,
     for (uint32_t i = 0; i < lane->stream_count; i++)
         give_up_stream_locked(&up, &lane->streams[i]);
     bool begins = watch_begin_locked(&lane->watch, up.calls, up.tasks);
-    if (begins) {
+    if (begins)
         lane->hung_ns = now_ns;
-        trace_device_locked(lane->device, MUSTER_TRACE_DEVICE_HUNG, 0, 0);
-    }
     give_up_inbox_locked(&up);
     run_unlock(m);
     atomic_store_explicit(&lane->has_given_up, lane->watch.overdue > 0, memory_order_relaxed);
