@@ -147,7 +147,8 @@ struct lane_unit {
     bool *is_untold;           /* its record failed, the stream must be asked */
     bool *has_arrived;         /* seen */
     muster_status *results_of; /* of its kernels */
-    uint32_t *launches;
+    muster_status *result_at;  /* where the only kernel's goes instead; NULL: there */
+    uint32_t *launches;        /* NULL: the unit counts as its only launch */
     size_t *bytes; /* of each piece and part; SIZE_MAX, or NULL altogether: as declared */
     /* Figures: */
     struct timing_mark *marks[TIMING_MARKS]; /* borrowed of the device; NULL: not timed */
@@ -376,6 +377,8 @@ uint64_t unit_part_items(const struct lane_unit *unit, uint32_t first_part, uint
 void unit_stage_input(struct lane_unit *unit);
 
 /* step.c: steps of units and the edges between them. */
+/* Does one step, now: copies, and what the stage launches or calls. */
+muster_status unit_do_step(struct lane_unit *unit, uint32_t step, struct muster_error *err);
 /* Enqueues and begins what it can of all units, oldest first; true if that was anything. */
 bool lane_move_units(struct run_lane *lane);
 /* Whether all of the unit is over: nothing of it is with the device, nor with a worker. */
@@ -383,7 +386,7 @@ bool unit_is_over(struct lane_unit *unit);
 /* The sink's edges are kept by the job. */
 void unit_count_sink(struct lane_unit *unit);
 
-/* launch.c */
+/* unit.c */
 /* Runs the stage's callback for parts of the unit. */
 muster_status unit_call(struct lane_unit *unit, uint32_t step, uint32_t first_part,
                         uint32_t part_count, struct muster_error *err);

@@ -288,9 +288,11 @@ static muster_status copy_parts(struct lane_unit *unit, uint32_t step, const str
         run_count(&counts->bytes_in, bytes);
     else if (from.memory && !to.memory)
         run_count(&counts->bytes_out, bytes);
-    unit->copied_bytes += !to.memory == !from.memory ? 0 : bytes;
     /* Between two places on the host the stream's own order is what counts. */
-    return lane_table(lane)->copy(lane->streams[unit_stream(unit, step)].stream->state, &desc, err);
+    muster_status status =
+        lane_table(lane)->copy(lane->streams[unit_stream(unit, step)].stream->state, &desc, err);
+    unit->copied_bytes += status != MUSTER_OK || !to.memory == !from.memory ? 0 : bytes;
+    return status;
 }
 
 static muster_status do_parts(struct lane_unit *unit, uint32_t step, uint32_t first_part,
@@ -324,7 +326,7 @@ static bool copies_once(const struct lane_unit *unit, const struct lane_copy *co
 }
 
 /* Does the step: once for all parts, or for one after the other. */
-static muster_status do_step(struct lane_unit *unit, uint32_t step, struct muster_error *err)
+muster_status unit_do_step(struct lane_unit *unit, uint32_t step, struct muster_error *err)
 {
     const struct run_lane *lane = unit->lane;
     const struct lane_step *of = &lane->plan->steps[step - 1];
@@ -357,7 +359,7 @@ static bool enqueue(struct lane_unit *unit, uint32_t step)
     count_waits(unit, step, ~QUEUED_KINDS);
     account_begin_step(unit, step);
     if (!unit->is_void)
-        status = do_step(unit, step, &problem);
+        status = unit_do_step(unit, step, &problem);
     if (status < MUSTER_OK)
         void_unit(unit, device_note(lane->device, status, &problem), &problem);
     account_end_step(unit, step);
@@ -393,7 +395,7 @@ static void run_host_step(void *argument)
     if (unit->next == 0)
         unit_stage_input(unit);
     else
-        unit->step_status = do_step(unit, unit->next, &unit->step_problem);
+        unit->step_status = unit_do_step(unit, unit->next, &unit->step_problem);
     unit->host_span.end_ns = is_accounted ? platform_clock_ns() : 0;
     run_lock(m);
     /* Release: the lane's thread goes on with what the step has written. */

@@ -167,7 +167,6 @@ static muster_status read_array(struct kernel_task *task, uint32_t i, const stru
     task->memories[i] = (struct muster_memory){ .address = (uintptr_t)host, .bytes = bytes };
     task->args[i] = (struct muster_launch_arg){ .memory = &task->memories[i] };
     task->has_arrays = true;
-    task->has_output |= is_written;
     task->has_update |= arg->kind == MUSTER_ARG_INOUT;
     if (!task->is_plain && __builtin_add_overflow(task->hints.bytes, bytes, &task->hints.bytes))
         task->hints.bytes = UINT64_MAX;
@@ -415,7 +414,7 @@ muster_status kernel_task_fill(struct task_pool *pool, struct kernel_task *task,
     task->status = MUSTER_OK;
     task->tries = 0;
     task->arg_count = (uint32_t)desc->arg_count;
-    task->has_data = task->has_arrays = task->has_output = task->has_update = false;
+    task->has_data = task->has_arrays = task->has_update = false;
     task->writes_block = false;
     task->only_device = NULL;
     task->attempt.is_counted = false;
@@ -500,8 +499,6 @@ bool kernel_task_place_locked(struct muster *m, struct kernel_task *task, uint64
 
 void kernel_task_unplace_locked(struct kernel_task *task, uint64_t now_ns)
 {
-    if (!task->attempt.is_counted)
-        return;
     attempt_uncount_locked(&task->attempt, task->device, LOAD_WITHDRAWN, now_ns);
     device_view_locked(task->device);
 }

@@ -112,7 +112,6 @@ bool visit_return(struct task_lane *lane, struct visit *visit)
         task->sequence = ++stream->given;
         task->also_next = stream->given_up;
         stream->given_up = task;
-        stream->has_copies = stream->has_copies || visit->group->is_heavy;
     }
     note_answers(lane, 1, ended);
     platform_mutex_unlock(&lane->lock);
@@ -156,10 +155,9 @@ static void judge(struct kernel_task *task, muster_status ended)
 }
 
 /* Puts the event after all that was given, if it is not on its way. No lock is held. */
-static bool record(const struct visit *visit, bool is_recorded)
+static bool record(const struct task_stream *stream, bool is_recorded)
 {
-    return is_recorded ||
-           streams_record(&visit->stream->of, visit->stream->event, NULL) == MUSTER_OK;
+    return is_recorded || streams_record(&stream->of, stream->event, NULL) == MUSTER_OK;
 }
 
 static void note_recorded(struct task_stream *stream, bool is_recorded)
@@ -167,17 +165,6 @@ static void note_recorded(struct task_stream *stream, bool is_recorded)
     if (is_recorded && !stream->is_recorded)
         stream->recorded = stream->given;
     stream->is_recorded = is_recorded;
-}
-
-/* Whether the stream is over up to where it was recorded, if it was, and how that went. No lock. */
-static muster_status ask(const struct visit *visit, bool is_recorded, bool has_copies)
-{
-    const struct task_stream *stream = visit->stream;
-    /* A device that takes no record, a lost one for instance, may still be working. */
-    muster_status status = streams_ask(&stream->of, is_recorded ? stream->event : NULL);
-    if (run_is_over(status) && has_copies)
-        flights_retire(stream->of.stream);
-    return status;
 }
 
 /* Tasks that were given up, and that the device has now finished with. */
@@ -202,12 +189,13 @@ static bool look_at_stream(struct task_lane *lane, struct visit *visit, uint64_t
                            struct kernel_task ***tail)
 {
     struct task_stream *stream = visit->stream;
-    bool is_recorded = stream->is_recorded, has_copies = stream->has_copies;
+    bool is_recorded = stream->is_recorded;
     stream->looked = stream->given;
     stream->looked_ns = now_ns;
     platform_mutex_unlock(&lane->lock);
-    is_recorded = record(visit, is_recorded);
-    muster_status status = ask(visit, is_recorded, has_copies);
+    is_recorded = record(stream, is_recorded);
+    /* A device that takes no record, a lost one for instance, may still be working. */
+    muster_status status = streams_ask(&stream->of, is_recorded ? stream->event : NULL);
     if (!visit_return(lane, visit))
         return false;
     note_recorded(stream, is_recorded);
@@ -233,7 +221,6 @@ static bool look_at_stream(struct task_lane *lane, struct visit *visit, uint64_t
     }
     if (stream->given_up)
         see_given_up(lane, stream, covered);
-    stream->has_copies = stream->has_copies && (stream->oldest || stream->given_up);
     lane->progress_ns = now_ns;
     return true;
 }
@@ -251,7 +238,7 @@ bool task_lane_glance(struct task_lane *lane, struct visit *visit, uint64_t now_
     }
     bool is_recorded = stream->is_recorded;
     platform_mutex_unlock(&lane->lock);
-    is_recorded = record(visit, is_recorded);
+    is_recorded = record(stream, is_recorded);
     if (!visit_return(lane, visit))
         return false;
     note_recorded(stream, is_recorded);
@@ -345,6 +332,8 @@ static void give_up_visit_locked(struct giving_up *up, struct visit *visit)
     if (visit->is_disowned || !(up->is_all || is_stuck_visit(visit, up->now_ns)))
         return;
     visit->is_disowned = true;
+    if (visit->alone)
+        alone_set_given_up(visit->alone, true);
     up->calls++;
     if (!visit->group)
         return;

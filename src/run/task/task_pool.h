@@ -95,8 +95,8 @@ struct kernel_task {
     const void *submitter; /* names the thread that submitted it */
     uint32_t arg_count;
     bool has_data; /* arguments that are resident data, or in blocks that the caller has already */
-    bool has_arrays, has_output, has_update; /* arguments of these kinds */
-    bool writes_block;                       /* of the caller's */
+    bool has_arrays, has_update;    /* arguments of these kinds */
+    bool writes_block;              /* of the caller's */
     bool is_plain;                  /* it may run on one device alone, of which it asks nothing */
     bool has_marks;                 /* `refused` and `avoided` are filled */
     struct run_device *only_device; /* whose memory arguments are in; NULL: none are */
