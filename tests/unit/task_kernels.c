@@ -485,6 +485,12 @@ static void what_others_hold_is_waited_for(void)
     CHECK_STATUS(MUSTER_OK, wait_one(m, task));
     desc.arg_count = 2;
     CHECK_STATUS(MUSTER_E_TOO_LARGE, wait_one(m, submit(m, desc)));
+    muster_data data;
+    MUST(muster_data_create(m, arrays[1], sizeof arrays[1], 0, &data, &problem));
+    struct muster_arg with_data[] = { MUSTER_ALL(data), args[0] };
+    desc.args = with_data;
+    CHECK_STATUS(MUSTER_E_TOO_LARGE, wait_one(m, submit(m, desc)));
+    desc.args = args;
     MUST(muster_block_allocate(m, stream, 8 << 20, &held, &problem));
     struct heard heard = HEARD_INIT;
     desc.arg_count = 1;
@@ -544,8 +550,10 @@ static void a_parked_thread_hears_of_a_single_task(void)
         for (int i = 0; i < 2; i++)
             door_linger(&nobody, 100);
         submit(m, desc);
-        for (int i = 0; i < 1500 && ended_so_far(m) < round; i++)
-            door_linger(&nobody, 10);
+        for (int i = 0; i < 1500 && ended_so_far(m) < round; i++) {
+            struct door again = DOOR_INIT;
+            door_linger(&again, 2);
+        }
         CHECK_EQUAL(round, ended_so_far(m));
     }
     MUST(muster_close(m, &problem));

@@ -90,7 +90,7 @@ static muster_status check_source(const struct muster_job_desc *desc, struct mus
     for (size_t i = 0; i < desc->arg_count; i++) {
         sources += desc->args[i].kind == MUSTER_ARG_SOURCE;
         has_arrays = has_arrays || arg_is_on_device(&desc->args[i]) ||
-                     (job_cuts(&desc->args[i]) && (desc->args[i].in || desc->args[i].out));
+                     (arg_is_cut(&desc->args[i]) && (desc->args[i].in || desc->args[i].out));
     }
     if (sources != (desc->source ? 1u : 0u))
         return muster_error_fill(

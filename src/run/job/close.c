@@ -187,8 +187,10 @@ void jobs_free_last(struct muster *m, bool all)
 {
     for (struct muster_job *job = m->jobs_left; job; job = job->next)
         for (uint32_t i = 0; i < job->lane_count && !all; i++) {
+            run_lock(m);
             if (!job->lanes[i].device->is_hung)
-                lane_forget(&job->lanes[i]);
+                lane_forget_locked(&job->lanes[i]);
+            run_unlock(m);
             lane_tear_down(&job->lanes[i]);
         }
     run_lock(m);

@@ -129,7 +129,7 @@ muster_status job_find_devices(struct muster_job *job, struct muster_error *err)
         struct run_lane *lane = &job->lanes[job->lane_count];
         *lane = (struct run_lane){ .work = &job->work,
                                    .device = device,
-                                   .watch = { .device = device },
+                                   .watch = { .device = device, .job = job->work.number },
                                    .has_device_pin = true,
                                    .index = job->lane_count,
                                    .uses_host_memory =
@@ -144,7 +144,7 @@ muster_status job_find_devices(struct muster_job *job, struct muster_error *err)
     const struct run_device *unable = job->lane_count == 0 ? find_unable_locked(job) : NULL;
     char stuck[sizeof job->lane_ids[0]] = "";
     for (uint32_t i = 0; i < m->device_count; i++)
-        if (m->devices[i]->stuck_calls > 0)
+        if (m->devices[i]->stuck_calls > 0 || m->devices[i]->overdue > 0)
             memcpy(stuck, m->devices[i]->info.id, sizeof stuck);
     run_unlock(m);
     if (status != MUSTER_OK || job->lane_count > 0)

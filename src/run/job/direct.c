@@ -17,7 +17,7 @@ static bool overlap(const struct muster_job *job, const struct muster_arg *writt
                     const struct muster_arg *other)
 {
     uintptr_t a = (uintptr_t)written->out;
-    uintptr_t b = (uintptr_t)(job_writes(other) ? other->out : other->in);
+    uintptr_t b = (uintptr_t)(arg_is_written(other) ? other->out : other->in);
     return a < b + array_bytes(job, other) && b < a + array_bytes(job, written);
 }
 
@@ -31,7 +31,7 @@ static bool is_apart(const struct muster_job *job, size_t arg)
         return false;
     for (size_t i = 0; i < job->desc.arg_count; i++) {
         const struct muster_arg *other = &job->args[i];
-        if (i != arg && (other->kind == MUSTER_ARG_IN || job_writes(other)) &&
+        if (i != arg && (other->kind == MUSTER_ARG_IN || arg_is_written(other)) &&
             (array_bytes(job, other) == 0 || overlap(job, written, other)))
             return false;
         if (other->kind == MUSTER_ARG_ALL &&
@@ -69,7 +69,7 @@ static enum job_output find_output(const struct muster_job *job)
         /* A block may be any memory, and what is changed there is not put back with the arrays. */
         bool is_block = arg->kind == MUSTER_ARG_DEVICE_IN || arg->kind == MUSTER_ARG_DEVICE_OUT ||
                         arg->kind == MUSTER_ARG_DEVICE_INOUT;
-        if (is_block || (job_writes(arg) && !is_apart(job, i)))
+        if (is_block || (arg_is_written(arg) && !is_apart(job, i)))
             return JOB_OUTPUT_SLOTS;
         if (arg->kind == MUSTER_ARG_INOUT)
             output = JOB_OUTPUT_CUTS;

@@ -132,14 +132,14 @@ static void conclude_locked(struct muster_job *job)
         job->end_ns = platform_clock_ns();
 }
 
-/* Lanes that hang, and whose thread does not return from their driver. */
-static void note_stuck_locked(struct muster_job *job)
+/* Lanes that hang. */
+static void give_up_hung_locked(struct muster_job *job)
 {
     for (uint32_t i = 0; i < job->lane_count; i++) {
         struct job_lane_report report;
         job_lane_report(job->core, i, &report);
         if (report.is_hung)
-            lane_note_stuck_locked(&job->lanes[i]);
+            lane_give_up_locked(&job->lanes[i]);
     }
 }
 
@@ -148,8 +148,7 @@ void job_look_locked(struct muster_job *job, uint64_t now_ns)
     bool was_running = job_state(job->core) == JOB_RUNNING;
     job_look(job->core, now_ns);
     job->looked_ns = platform_clock_ns();
-    trace_look_locked(job);
-    note_stuck_locked(job);
+    give_up_hung_locked(job);
     if (was_running && job_state(job->core) == JOB_FAILED) {
         struct muster_error problem;
         muster_error_fill(&problem, MUSTER_E_DEVICE_HUNG, 0, NULL,
@@ -207,7 +206,7 @@ static bool are_awaited_locked(struct muster_job *job)
         bool is_awaited =
             is_awaited_locked(&lane->thread, lane->running > 0, had_time || report.is_hung);
         if (thread_is_given_up(&lane->thread))
-            lane_note_stuck_locked(lane);
+            lane_give_up_locked(lane);
         are_awaited = are_awaited || is_awaited;
     }
     return are_awaited;

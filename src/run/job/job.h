@@ -14,6 +14,7 @@
 
 #include "base/invariant.h"
 #include "run/job/jobs.h"
+#include "run/lane/kernel_plan.h"
 #include "run/lane/lane.h"
 #include "run/place/place.h"
 #include "run/threads/threads.h"
@@ -155,18 +156,6 @@ struct muster_job {
     struct muster_error error;   /* what made the job fail */
     struct muster_report report; /* as it was when the job was over */
 };
-
-/* Whether the argument is written, and so has a place in the buffers. */
-static inline bool job_writes(const struct muster_arg *arg)
-{
-    return arg->kind == MUSTER_ARG_OUT || arg->kind == MUSTER_ARG_INOUT;
-}
-
-/* Whether it is an array of which a unit has a part. */
-static inline bool job_cuts(const struct muster_arg *arg)
-{
-    return arg->kind == MUSTER_ARG_IN || arg->kind == MUSTER_ARG_SOURCE || job_writes(arg);
-}
 
 static inline char *job_buffer(const struct muster_job *job, uint32_t buffer)
 {
@@ -364,8 +353,6 @@ void job_thread_left_locked(struct thread_group *group);
 bool job_has_hope_locked(const struct muster_job *job);
 
 /* trace.c */
-/* The core has looked for what is overdue. */
-void trace_look_locked(struct muster_job *job);
 /* `begin_ns` is of trace_clock. */
 void trace_delivery_locked(struct muster_job *job, struct muster_range range, uint64_t begin_ns,
                            muster_status status);

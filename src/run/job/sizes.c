@@ -67,7 +67,7 @@ static uint64_t find_window(const struct muster_job *job)
     if (job->pipeline)
         bytes = pipeline_window_bytes(job->pipeline);
     for (size_t i = 0; i < job->desc.arg_count; i++)
-        if (job_writes(&job->args[i]) || job->args[i].kind == MUSTER_ARG_SOURCE)
+        if (arg_is_written(&job->args[i]) || job->args[i].kind == MUSTER_ARG_SOURCE)
             bytes =
                 job->args[i].bytes > UINT64_MAX - bytes ? UINT64_MAX : bytes + job->args[i].bytes;
     if (options->window_bytes == 0 || bytes == 0)
@@ -119,7 +119,7 @@ static size_t all_item_bytes(const struct muster_job *job)
 {
     size_t bytes = job->desc.each_status ? sizeof(muster_status) : 0;
     for (size_t i = 0; i < job->desc.arg_count; i++)
-        if (job_cuts(&job->args[i]) && __builtin_add_overflow(bytes, job->args[i].bytes, &bytes))
+        if (arg_is_cut(&job->args[i]) && __builtin_add_overflow(bytes, job->args[i].bytes, &bytes))
             bytes = SIZE_MAX;
     return bytes;
 }
@@ -163,13 +163,13 @@ bool job_add_output(struct muster_job *job, const struct job_result_place *outpu
 static bool lay_out_arg(struct muster_job *job, const struct muster_arg *arg)
 {
     size_t stride, bytes;
-    if (!job_cuts(arg) || job->unit_max == 0)
+    if (!arg_is_cut(arg) || job->unit_max == 0)
         return true;
     if (job->unit_max >= SIZE_MAX - 2 * arg->halo ||
         __builtin_mul_overflow((size_t)job->unit_max + 2 * (size_t)arg->halo, arg->bytes, &bytes) ||
         __builtin_mul_overflow((size_t)job->part_items, arg->bytes, &stride))
         return false;
-    return !job_writes(arg) ||
+    return !arg_is_written(arg) ||
            job_add_output(job, &(struct job_result_place){
                                    .stride = stride, .item_bytes = arg->bytes, .array = arg->out });
 }

@@ -43,9 +43,3 @@ void trace_job_locked(const struct muster_job *job)
                                      .status = job->status,
                                  });
 }
-
-void trace_look_locked(struct muster_job *job)
-{
-    for (uint32_t i = 0; recording_is_on(&job->m->recording) && i < job->lane_count; i++)
-        trace_health_locked(&job->lanes[i]);
-}

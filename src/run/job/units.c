@@ -30,8 +30,8 @@ static void equip_locked(struct muster_job *job, struct lane_unit *unit,
 static void note_failure_locked(const struct lane_unit *unit, enum job_end end)
 {
     struct muster_error problem;
-    muster_status status = unit_failure(unit);
-    bool was_given = unit->given == MUSTER_OK;
+    muster_status status = attempt_status(&unit->attempt);
+    bool was_given = unit->attempt.given == MUSTER_OK;
     const char *fix = !was_given            ? unit->problem.fix
                       : end == JOB_END_USER ? "mend the kernel or its input"
                                             : NULL;
@@ -54,7 +54,7 @@ static void settle_locked(struct muster_job *job, const struct lane_ended *ended
     else if (unit->buffer != JOB_NO_BUFFER)
         job->free_buffers[job->free_count++] = unit->buffer;
     if (verdict == JOB_GIVEN_UP)
-        job->unit_failures[unit->claim.unit] = unit_failure(unit);
+        job->unit_failures[unit->claim.unit] = attempt_status(&unit->attempt);
     if (verdict == JOB_REFUSED)
         note_failure_locked(unit, ended->end);
     trace_attempt_locked(unit, ended->end, verdict, now_ns);

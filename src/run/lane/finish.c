@@ -5,8 +5,6 @@
 #include "run/lane/lane.h"
 
 #include "base/invariant.h"
-#include "run/lane/judge.h"
-#include "run/lane/load.h"
 
 static uint64_t section_items(struct muster_range section)
 {
@@ -20,19 +18,11 @@ static bool is_part(const struct lane_unit *unit)
 }
 
 /* The device's figures see units, as of all jobs; the totals see launches. */
-static void begin_load_locked(struct lane_unit *unit)
-{
-    struct run_device *device = unit->lane->device;
-    unit->mark = load_begin_locked(device, unit_items(unit), unit->kicked_ns);
-    run_count(&device->m->counts.line_units, 1);
-}
-
-static void end_load_locked(struct lane_unit *unit, bool is_done, uint64_t now_ns)
+static void uncount_locked(struct lane_unit *unit, bool is_done, uint64_t now_ns)
 {
     struct run_device *device = unit->lane->device;
     struct run_counts *counts = &device->m->counts;
-    load_end_locked(device, unit->mark, unit_items(unit), is_done ? LOAD_DONE : LOAD_FAILED,
-                    now_ns);
+    attempt_uncount_locked(&unit->attempt, device, is_done ? LOAD_DONE : LOAD_FAILED, now_ns);
     run_count(is_done ? &counts->line_units_done : &counts->line_units_failed, 1);
     device_view_locked(device);
 }
@@ -41,7 +31,7 @@ static void count_launches_ended(const struct lane_unit *unit)
 {
     struct run_counts *counts = &unit->lane->work->group.m->counts;
     for (uint32_t s = 1; s < lane_sink(unit->lane); s++) {
-        bool is_done = unit->ended == MUSTER_OK && unit->results_of[s] == MUSTER_OK;
+        bool is_done = unit->attempt.ended == MUSTER_OK && unit->results_of[s] == MUSTER_OK;
         if (unit->launches[s] > 0)
             run_count(is_done ? &counts->line_launches_done : &counts->line_launches_failed,
                       unit->launches[s]);
@@ -62,9 +52,9 @@ static void reset(struct lane_unit *unit)
     }
     for (size_t i = 0; unit->bytes && i < (size_t)plan->piece_count * plan->parts_max; i++)
         unit->bytes[i] = SIZE_MAX;
-    unit->given = unit->ended = unit->result = MUSTER_OK;
+    unit->attempt.given = unit->attempt.ended = unit->attempt.result = MUSTER_OK;
     unit->pieces = (struct muster_pieces){ .grain = plan->cut_grain };
-    unit->is_refused = unit->is_broken_off = false;
+    unit->attempt.is_refused = unit->attempt.is_broken_off = false;
     unit->marked = 0;
     unit->is_anchor = false;
     unit->at_kernel = (struct time_span){ 0, 0 };
@@ -81,8 +71,10 @@ void unit_start_locked(struct lane_unit *unit, uint64_t number, uint64_t now_ns)
     unit->copied_bytes = 0;
     unit->is_fresh = true;
     reset(unit);
-    run_count(&unit->lane->work->group.m->counts.units_started, 1);
-    begin_load_locked(unit);
+    struct run_device *device = unit->lane->device;
+    run_count(&device->m->counts.units_started, 1);
+    run_count(&device->m->counts.line_units, 1);
+    attempt_count_locked(&unit->attempt, device, items, now_ns);
 }
 
 /* How it ended. */
@@ -93,34 +85,18 @@ static uint64_t items_done(const struct lane_unit *unit)
     return unit_is_in_pieces(unit) ? muster_pieces_done(&unit->pieces) : JOB_DONE_UNKNOWN;
 }
 
-static struct attempt_end end_of(const struct lane_unit *unit)
-{
-    return (struct attempt_end){ .given = unit->given,
-                                 .ended = unit->ended,
-                                 .result = unit->result,
-                                 .is_refused = unit->is_refused,
-                                 .is_broken_off = unit->is_broken_off,
-                                 .is_stopped = items_done(unit) < unit_items(unit) };
-}
-
-muster_status unit_failure(const struct lane_unit *unit)
-{
-    struct attempt_end end = end_of(unit);
-    return judge_status(&end);
-}
-
 /* Which items fail. */
 
 /* Whether it is to be found out which of the unit's items the kernel refuses, or is being found out. */
 static bool is_isolating_locked(const struct lane_unit *unit)
 {
-    if (!unit->statuses || unit->given != MUSTER_OK || unit->ended != MUSTER_OK ||
-        unit->is_broken_off)
+    if (!unit->statuses || unit->attempt.given != MUSTER_OK || unit->attempt.ended != MUSTER_OK ||
+        unit->attempt.is_broken_off)
         return false;
-    if (unit->result == MUSTER_OK)
+    if (unit->attempt.result == MUSTER_OK)
         return unit->section_count > 0;
     /* Bad luck, as it says, is tried elsewhere first. */
-    return !judge_is_bad_luck(unit->result) ||
+    return !attempt_is_bad_luck(unit->attempt.result) ||
            job_is_last_try(unit->lane->work->core, unit->claim.ticket);
 }
 
@@ -129,11 +105,11 @@ static void note_section(struct lane_unit *unit)
 {
     struct muster_range section = unit->section;
     uint64_t middle = section.begin + section_items(section) / 2;
-    if (unit->result == MUSTER_OK)
+    if (unit->attempt.result == MUSTER_OK)
         return;
     if (section_items(section) == 1) {
-        unit->statuses[section.begin] = unit->result;
-        unit->result = MUSTER_OK;
+        unit->statuses[section.begin] = unit->attempt.result;
+        unit->attempt.result = MUSTER_OK;
         return;
     }
     INVARIANT(unit->section_count + 2 <= UNIT_SECTIONS_MAX);
@@ -173,8 +149,8 @@ static void note_bytes_locked(struct lane_unit *unit)
 static void note_end_locked(struct lane_unit *unit)
 {
     struct run_lane *lane = unit->lane;
-    for (uint32_t s = 1; s < lane_sink(lane) && unit->result == MUSTER_OK; s++)
-        unit->result = unit->results_of[s];
+    for (uint32_t s = 1; s < lane_sink(lane) && unit->attempt.result == MUSTER_OK; s++)
+        unit->attempt.result = unit->results_of[s];
     /* Count the unit as on the device from its first stage where stages are given one by one. */
     if (!lane->plan->counts_giving)
         unit->given_ns = unit->kicked_ns;
@@ -184,23 +160,34 @@ static void note_end_locked(struct lane_unit *unit)
         lane->interval_ns = (3 * lane->interval_ns + (unit->ended_ns - lane->ended_ns)) / 4;
     lane->ended_ns = unit->ended_ns;
     /* What was broken off because the job is over says nothing of the unit. */
-    unit->is_broken_off = unit->is_void && unit->given == MUSTER_OK && unit->ended == MUSTER_OK &&
-                          unit->result == MUSTER_OK;
+    unit->attempt.is_broken_off = unit->is_void && unit->attempt.given == MUSTER_OK &&
+                                  unit->attempt.ended == MUSTER_OK &&
+                                  unit->attempt.result == MUSTER_OK;
     count_launches_ended(unit);
     loss_attempt_locked(unit);
+}
+
+/* The device is done with the unit. */
+static void leave_locked(struct lane_unit *unit)
+{
+    struct run_lane *lane = unit->lane;
+    unit->is_running = false;
+    lane->work->outstanding--;
+    if (unit->attempt.is_overdue)
+        watch_end_locked(&lane->watch, 0, 1);
+    unit->attempt.is_overdue = false;
 }
 
 static void finish_unit_locked(struct lane_unit *unit)
 {
     struct run_lane *lane = unit->lane;
-    struct attempt_end end = end_of(unit);
+    unit->attempt.is_stopped = items_done(unit) < unit_items(unit);
+    enum job_end verdict = attempt_end(&unit->attempt);
     uint64_t now_ns = platform_clock_ns();
     unit_count_sink(unit);
     note_bytes_locked(unit);
-    end_load_locked(unit, judge_end(&end) == JOB_END_OK, unit->ended_ns);
-    unit->is_running = false;
-    lane->work->outstanding--;
-    enum job_end verdict = judge_end(&end);
+    uncount_locked(unit, verdict == JOB_END_OK, unit->ended_ns);
+    leave_locked(unit);
     if (verdict == JOB_END_UNIT && short_is_unit_locked(unit)) {
         verdict = JOB_END_MEMORY;
         short_pause_locked(lane, now_ns);
@@ -218,7 +205,7 @@ static void rerun_locked(struct lane_unit *unit)
 {
     struct run_lane *lane = unit->lane;
     if (!job_restart(lane->work->core, unit->claim.ticket, platform_clock_ns())) {
-        unit->is_broken_off = true;
+        unit->attempt.is_broken_off = true;
         finish_unit_locked(unit);
         return;
     }
@@ -264,13 +251,12 @@ void lane_leave_units_locked(struct run_lane *lane)
 {
     for (uint32_t i = 0; lane->units && i < lane->plan->depth; i++)
         if (lane->units[i].is_running)
-            end_load_locked(&lane->units[i], false, platform_clock_ns());
+            uncount_locked(&lane->units[i], false, platform_clock_ns());
 }
 
-void lane_forget(struct run_lane *lane)
+void lane_forget_locked(struct run_lane *lane)
 {
-    for (uint32_t i = 0; lane->units && i < lane->plan->depth; i++) {
-        lane->work->outstanding -= lane->units[i].is_running;
-        lane->units[i].is_running = false;
-    }
+    for (uint32_t i = 0; lane->units && i < lane->plan->depth; i++)
+        if (lane->units[i].is_running)
+            leave_locked(&lane->units[i]);
 }

@@ -32,10 +32,18 @@ void lane_come_back_lock(struct run_lane *lane)
         watch_end_locked(&lane->watch, lane->watch.stuck, 0);
 }
 
-void lane_note_stuck_locked(struct run_lane *lane)
+void lane_give_up_locked(struct run_lane *lane)
 {
-    if (lane->watch.stuck == 0 && atomic_load_explicit(&lane->thread.is_away, memory_order_relaxed))
-        watch_begin_locked(&lane->watch, 1, 0);
+    bool is_away = atomic_load_explicit(&lane->thread.is_away, memory_order_relaxed);
+    uint32_t stuck = lane->watch.stuck == 0 && is_away, overdue = 0;
+    /* Where a host stage of the user's is what does not return, the device is not to blame. */
+    for (uint32_t i = 0; !lane->is_held_up && lane->running > 0 && i < lane->plan->depth; i++) {
+        struct lane_unit *unit = &lane->units[i];
+        overdue += unit->is_running && !unit->attempt.is_overdue;
+        unit->attempt.is_overdue = unit->is_running;
+    }
+    if (stuck > 0 || overdue > 0)
+        watch_begin_locked(&lane->watch, stuck, overdue);
 }
 
 /* Units come and go. */

@@ -14,7 +14,7 @@
 #ifndef RUN_LANE_H
 #define RUN_LANE_H
 
-#include "core/job.h"
+#include "run/lane/attempt.h"
 #include "run/lane/plan.h"
 #include "run/lane/streams.h"
 #include "run/lane/watch.h"
@@ -115,11 +115,8 @@ struct lane_unit {
     char *ring;              /* of a source: the one the unit is read from */
     const char *supplied;    /* the unit's first item there */
     /* How it goes: */
-    muster_status given;         /* how giving it to the device went */
-    bool is_refused;             /* `given` is what a host stage said */
+    struct attempt attempt;
     struct muster_error problem; /* why it went wrong */
-    muster_status ended;         /* how the streams got to its end */
-    muster_status result;        /* how its kernels ended */
     struct muster_pieces pieces; /* of one in pieces: what its device has done of it */
     uint64_t kicked_ns, given_ns, ended_ns;
     uint32_t next; /* the step to be enqueued or begun next; past the stages: all are given */
@@ -127,8 +124,6 @@ struct lane_unit {
     bool is_void;  /* failed, or not wanted any more: what is left of it only records */
     bool asks;     /* the driver would not queue a wait of the next step: the host waits instead */
     bool is_over;  /* nothing of it is with the device, nor with a worker */
-    bool
-        is_broken_off; /* there was something left when the job ended, or another attempt was first */
     _Atomic uint32_t bells; /* calls at its end that have not come */
     /*
      * Items of the unit that are being done: all, unless it is being found out which of them fail.
@@ -152,7 +147,8 @@ struct lane_unit {
     bool *is_untold;           /* its record failed, the stream must be asked */
     bool *has_arrived;         /* seen */
     muster_status *results_of; /* of its kernels */
-    uint32_t *launches;
+    muster_status *result_at;  /* where the only kernel's goes instead; NULL: there */
+    uint32_t *launches;        /* NULL: the unit counts as its only launch */
     size_t *bytes; /* of each piece and part; SIZE_MAX, or NULL altogether: as declared */
     /* Figures: */
     struct timing_mark *marks[TIMING_MARKS]; /* borrowed of the device; NULL: not timed */
@@ -160,7 +156,6 @@ struct lane_unit {
     bool is_anchor;                          /* has a timing event at its end too */
     struct time_span at_kernel;              /* 0: not known */
     uint64_t copied_bytes;                   /* to and from the device */
-    struct throughput_mark mark;             /* in the device's figures */
 };
 
 /* A buffer on the lane's device. */
@@ -237,7 +232,6 @@ struct run_lane {
     uint32_t anchor;                   /* which is current */
     uint64_t anchor_ns;                /* when its unit ended; 0: none has */
     struct time_cover held, at_kernel; /* the device had a whole unit; one was at its kernel */
-    bool was_hung;                     /* as last told of in a trace */
 };
 
 static inline uint64_t least(uint64_t a, uint64_t b)
@@ -351,10 +345,13 @@ void lane_go_away_unlock(struct run_lane *lane);
 void lane_come_back_lock(struct run_lane *lane);
 /* Claims, starts, finishes units until the job is over. */
 void lane_run(void *lane);
-/* A driver call of the lane's does not return: its device is given nothing more until it does. */
-void lane_note_stuck_locked(struct run_lane *lane);
+/*
+ * The lane is given up: its units, if its device has them, are overdue until they end, and a driver call
+ * that its thread is in is stuck until it returns. May be called again.
+ */
+void lane_give_up_locked(struct run_lane *lane);
 /* For a lane that has left at the runtime's end: its device turned out to have finished its units. */
-void lane_forget(struct run_lane *lane);
+void lane_forget_locked(struct run_lane *lane);
 
 /* place.c */
 /* Where parts of a unit lie: `count` of them from the first on. */
@@ -380,6 +377,8 @@ uint64_t unit_part_items(const struct lane_unit *unit, uint32_t first_part, uint
 void unit_stage_input(struct lane_unit *unit);
 
 /* step.c: steps of units and the edges between them. */
+/* Does one step, now: copies, and what the stage launches or calls. */
+muster_status unit_do_step(struct lane_unit *unit, uint32_t step, struct muster_error *err);
 /* Enqueues and begins what it can of all units, oldest first; true if that was anything. */
 bool lane_move_units(struct run_lane *lane);
 /* Whether all of the unit is over: nothing of it is with the device, nor with a worker. */
@@ -387,7 +386,7 @@ bool unit_is_over(struct lane_unit *unit);
 /* The sink's edges are kept by the job. */
 void unit_count_sink(struct lane_unit *unit);
 
-/* launch.c */
+/* unit.c */
 /* Runs the stage's callback for parts of the unit. */
 muster_status unit_call(struct lane_unit *unit, uint32_t step, uint32_t first_part,
                         uint32_t part_count, struct muster_error *err);
@@ -402,8 +401,6 @@ void unit_start_locked(struct lane_unit *unit, uint64_t number, uint64_t now_ns)
 void lane_finish_locked(struct run_lane *lane);
 /* The lane leaves units that its device has not finished. */
 void lane_leave_units_locked(struct run_lane *lane);
-/* Why the attempt failed. */
-muster_status unit_failure(const struct lane_unit *unit);
 
 /* trace.c: what a trace and the totals are told. */
 void trace_attempt_locked(struct lane_unit *unit, enum job_end end, enum job_verdict verdict,
@@ -414,8 +411,6 @@ void trace_attempt_locked(struct lane_unit *unit, enum job_end end, enum job_ver
  */
 void trace_step(const struct lane_unit *unit, enum muster_trace_kind kind, struct time_span span,
                 uint32_t stream, muster_status status, const char *name);
-/* What the core thinks of the lane's device may have changed. */
-void trace_health_locked(struct run_lane *lane);
 
 /* loss.c: where a job's time went. */
 /* Timing is for the report alone: where it cannot be had the lane does without. */

@@ -68,7 +68,7 @@ void timing_read(struct lane_unit *unit)
     struct run_lane *lane = unit->lane;
     const struct muster_backend *table = lane_table(lane);
     uint64_t kernel_ns, since_ns, until_ns;
-    if (unit->is_anchor && unit->ended == MUSTER_OK) {
+    if (unit->is_anchor && unit->attempt.ended == MUSTER_OK) {
         lane->anchor = !lane->anchor;
         lane->anchor_ns = unit->ended_ns;
     }

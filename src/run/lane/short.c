@@ -95,7 +95,7 @@ bool short_is_unit_locked(const struct lane_unit *unit)
 {
     const struct run_lane *lane = unit->lane;
     const struct run_device *device = lane->device;
-    if (unit->given != MUSTER_E_DEVICE_MEMORY || unit->is_refused)
+    if (unit->attempt.given != MUSTER_E_DEVICE_MEMORY || unit->attempt.is_refused)
         return false;
     /* Other jobs have memory there, or another lane may run the unit; but not for ever. */
     return device->lanes > 1 ||

@@ -12,8 +12,8 @@
 /* The unit failed, or is not wanted: what is left of it only records. */
 static void void_unit(struct lane_unit *unit, muster_status status, const struct muster_error *why)
 {
-    if (unit->given == MUSTER_OK && status != MUSTER_OK) {
-        unit->given = status;
+    if (unit->attempt.given == MUSTER_OK && status != MUSTER_OK) {
+        unit->attempt.given = status;
         unit->problem = *why;
     }
     unit->is_void = true;
@@ -25,16 +25,14 @@ static bool has_arrived(struct lane_unit *unit, uint32_t step)
     struct run_lane *lane = unit->lane;
     if (unit->has_arrived[step])
         return true;
-    muster_status status = unit->is_untold[step]
-                               ? lane_table(lane)->stream_query(
-                                     lane->streams[unit_stream(unit, step)].stream->state, NULL)
-                               : lane_table(lane)->event_query(unit->events[step]->state, NULL);
-    if (status != MUSTER_OK && !run_is_over(status)) {
+    muster_status status = streams_ask(&lane->streams[unit_stream(unit, step)],
+                                       unit->is_untold[step] ? NULL : unit->events[step]);
+    if (!run_is_over(status)) {
         lane->awaits_device = true;
         return false;
     }
     if (status != MUSTER_OK) {
-        unit->ended = unit->ended == MUSTER_OK ? status : unit->ended;
+        unit->attempt.ended = unit->attempt.ended == MUSTER_OK ? status : unit->attempt.ended;
         unit->is_void = true;
         lane->must_renew = true;
         lane->is_lost = lane->is_lost || muster_status_discards(status) == MUSTER_DISCARD_DEVICE;
@@ -47,8 +45,7 @@ static bool has_arrived(struct lane_unit *unit, uint32_t step)
 static bool are_streams_over(struct run_lane *lane)
 {
     for (uint32_t i = 0; i < MUSTER_ROLES_MAX; i++)
-        if (lane->streams[i].stream &&
-            !run_is_over(lane_table(lane)->stream_query(lane->streams[i].stream->state, NULL))) {
+        if (lane->streams[i].stream && !run_is_over(streams_ask(&lane->streams[i], NULL))) {
             lane->awaits_device = true;
             return false;
         }
@@ -291,9 +288,11 @@ static muster_status copy_parts(struct lane_unit *unit, uint32_t step, const str
         run_count(&counts->bytes_in, bytes);
     else if (from.memory && !to.memory)
         run_count(&counts->bytes_out, bytes);
-    unit->copied_bytes += !to.memory == !from.memory ? 0 : bytes;
     /* Between two places on the host the stream's own order is what counts. */
-    return lane_table(lane)->copy(lane->streams[unit_stream(unit, step)].stream->state, &desc, err);
+    muster_status status =
+        lane_table(lane)->copy(lane->streams[unit_stream(unit, step)].stream->state, &desc, err);
+    unit->copied_bytes += status != MUSTER_OK || !to.memory == !from.memory ? 0 : bytes;
+    return status;
 }
 
 static muster_status do_parts(struct lane_unit *unit, uint32_t step, uint32_t first_part,
@@ -327,7 +326,7 @@ static bool copies_once(const struct lane_unit *unit, const struct lane_copy *co
 }
 
 /* Does the step: once for all parts, or for one after the other. */
-static muster_status do_step(struct lane_unit *unit, uint32_t step, struct muster_error *err)
+muster_status unit_do_step(struct lane_unit *unit, uint32_t step, struct muster_error *err)
 {
     const struct run_lane *lane = unit->lane;
     const struct lane_step *of = &lane->plan->steps[step - 1];
@@ -349,7 +348,7 @@ static bool enqueue(struct lane_unit *unit, uint32_t step)
 {
     struct run_lane *lane = unit->lane;
     struct muster_error problem = { .size = sizeof problem };
-    void *stream = lane->streams[unit_stream(unit, step)].stream->state;
+    const struct lane_stream *stream = &lane->streams[unit_stream(unit, step)];
     muster_status status = unit->asks ? MUSTER_OK : queue_waits(unit, step, &problem);
     if (status != MUSTER_OK) {
         void_unit(unit, device_note(lane->device, status, &problem), &problem);
@@ -360,16 +359,16 @@ static bool enqueue(struct lane_unit *unit, uint32_t step)
     count_waits(unit, step, ~QUEUED_KINDS);
     account_begin_step(unit, step);
     if (!unit->is_void)
-        status = do_step(unit, step, &problem);
+        status = unit_do_step(unit, step, &problem);
     if (status < MUSTER_OK)
         void_unit(unit, device_note(lane->device, status, &problem), &problem);
     account_end_step(unit, step);
     if (step + 1 == lane_sink(lane))
-        timing_anchor(unit, lane->streams[unit_stream(unit, step)].stream);
+        timing_anchor(unit, stream->stream);
     count_records(unit, step, ~RECORDED_KINDS);
     if (!(lane->recording >> step & 1))
         return true;
-    status = lane_table(lane)->event_record(unit->events[step]->state, stream, &problem);
+    status = streams_record(stream, unit->events[step], &problem);
     unit->is_untold[step] = status != MUSTER_OK;
     if (status == MUSTER_OK)
         count_records(unit, step, RECORDED_KINDS);
@@ -378,7 +377,7 @@ static bool enqueue(struct lane_unit *unit, uint32_t step)
         void_unit(unit, device_note(lane->device, status, &problem), &problem);
         lane->must_renew = true;
     }
-    hang_bell(unit, step, stream);
+    hang_bell(unit, step, stream->stream->state);
     return true;
 }
 
@@ -396,7 +395,7 @@ static void run_host_step(void *argument)
     if (unit->next == 0)
         unit_stage_input(unit);
     else
-        unit->step_status = do_step(unit, unit->next, &unit->step_problem);
+        unit->step_status = unit_do_step(unit, unit->next, &unit->step_problem);
     unit->host_span.end_ns = is_accounted ? platform_clock_ns() : 0;
     run_lock(m);
     /* Release: the lane's thread goes on with what the step has written. */
@@ -420,7 +419,7 @@ static void end_host_step(struct lane_unit *unit)
     count_records(unit, unit->next, ~BIT(MUSTER_EDGE_GATE));
     publish(unit, unit->next);
     if (unit->step_status < MUSTER_OK) {
-        unit->is_refused = unit->given == MUSTER_OK;
+        unit->attempt.is_refused = unit->attempt.given == MUSTER_OK;
         void_unit(unit, unit->step_status, &unit->step_problem);
     }
     unit->next++;
@@ -482,7 +481,7 @@ static bool move_unit(struct lane_unit *unit)
         unit->is_void = unit->is_void || lane->is_over;
         /* With one unit the device was lost to all: nothing of them is given to it any more. */
         if (lane->is_lost && !unit->is_void) {
-            unit->ended = MUSTER_E_DEVICE_LOST;
+            unit->attempt.ended = MUSTER_E_DEVICE_LOST;
             unit->is_void = true;
         }
         /* The window keeps what a unit may still read; the edge is kept by that. */

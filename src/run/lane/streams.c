@@ -59,3 +59,21 @@ bool streams_renew(struct lane_stream *stream)
 {
     return stream_renew(stream->stream, NULL) == MUSTER_OK;
 }
+
+static const struct muster_backend *table_of(const struct lane_stream *stream)
+{
+    return &stream->stream->device->backend->table;
+}
+
+muster_status streams_record(const struct lane_stream *stream, const struct run_event *event,
+                             struct muster_error *err)
+{
+    return table_of(stream)->event_record(event->state, stream->stream->state, err);
+}
+
+muster_status streams_ask(const struct lane_stream *stream, const struct run_event *event)
+{
+    muster_status status = event ? table_of(stream)->event_query(event->state, NULL)
+                                 : table_of(stream)->stream_query(stream->stream->state, NULL);
+    return run_is_over(status) ? device_note(stream->stream->device, status, NULL) : status;
+}

@@ -26,5 +26,13 @@ muster_status streams_take_some(struct run_device *device, uint32_t most,
 void streams_give(struct lane_stream *streams, uint32_t count);
 /* Puts a fresh stream in the place of one that failed; false if it still has work, or there is none. */
 bool streams_renew(struct lane_stream *stream);
+/* Puts the event after all that the stream was given. Where that is refused the stream itself is asked. */
+muster_status streams_record(const struct lane_stream *stream, const struct run_event *event,
+                             struct muster_error *err);
+/*
+ * How the stream came to the event's last record; NULL: to the end of all that it was given. The answer is
+ * not one of run_is_over as long as it has not. No lock is held.
+ */
+muster_status streams_ask(const struct lane_stream *stream, const struct run_event *event);
 
 #endif

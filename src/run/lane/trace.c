@@ -1,21 +1,9 @@
 /*
- * What lanes tell a trace and the totals: units, stages, and devices that hang or come back.
+ * What lanes tell a trace and the totals: units and stages.
  */
 #include "run/lane/lane.h"
 
 #include <stdio.h>
-
-void trace_health_locked(struct run_lane *lane)
-{
-    struct job_lane_report report;
-    job_lane_report(lane->work->core, lane->index, &report);
-    if (report.is_hung == lane->was_hung || !lane->device)
-        return;
-    lane->was_hung = report.is_hung;
-    trace_device_locked(lane->device,
-                        report.is_hung ? MUSTER_TRACE_DEVICE_HUNG : MUSTER_TRACE_DEVICE_BACK,
-                        lane->work->number, 0);
-}
 
 void trace_attempt_locked(struct lane_unit *unit, enum job_end end, enum job_verdict verdict,
                           uint64_t now_ns)
@@ -41,11 +29,10 @@ void trace_attempt_locked(struct lane_unit *unit, enum job_end end, enum job_ver
                                      .bytes = unit->copied_bytes,
                                      .device = lane->device->index,
                                      .job = lane->work->number,
-                                     .status = unit_failure(unit),
+                                     .status = attempt_status(&unit->attempt),
                                      .is_retry = unit->claim.is_retry,
                                      .is_copy = unit->claim.is_copy,
                                  });
-    trace_health_locked(lane);
 }
 
 void trace_step(const struct lane_unit *unit, enum muster_trace_kind kind, struct time_span span,

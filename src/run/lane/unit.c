@@ -2,6 +2,7 @@
  * What a stage's callback can do with the unit it is given, and stages that are a kernel alone.
  */
 #include "run/lane/lane.h"
+#include "run/lane/launch.h"
 
 #include <string.h>
 
@@ -148,18 +149,6 @@ muster_device muster_unit_device(const struct muster_unit *unit)
 
 /* Launching. */
 
-/* What a step's kernel is launched with; of data a handle, since others may use it too. */
-struct launch {
-    void *state; /* what the device has built of the kernel */
-    uint64_t begin, items;
-    struct muster_launch_arg args[MUSTER_ARGS_MAX];
-    muster_data data[MUSTER_ARGS_MAX];              /* generation 0: none */
-    struct muster_use blocks[MUSTER_ARGS_MAX];      /* the caller's; access 0: none */
-    struct muster_memory memories[MUSTER_ARGS_MAX]; /* host memory that the device works on */
-    size_t arg_count;
-    bool has_data;
-};
-
 /* The stream counts what was launched there when the unit is over: see finish.c. */
 static muster_status give_launch(struct lane_unit *of, uint32_t step, struct run_stream *stream,
                                  struct launch *launch, struct muster_error *err)
@@ -168,13 +157,14 @@ static muster_status give_launch(struct lane_unit *of, uint32_t step, struct run
                                              .items = launch->items,
                                              .args = launch->args,
                                              .arg_count = launch->arg_count,
-                                             .result = &of->results_of[step],
+                                             .result = of->result_at ? of->result_at
+                                                                     : &of->results_of[step],
                                              .pieces = unit_is_in_pieces(of) ? &of->pieces : NULL };
     if (launch->items == 0)
         return MUSTER_OK;
     muster_status status =
         lane_table(of->lane)->launch(stream->state, launch->state, &desc, 1, err);
-    if (status != MUSTER_OK)
+    if (status != MUSTER_OK || !of->launches)
         return status;
     of->launches[step]++;
     run_count(&of->lane->work->group.m->counts.line_launches, 1);
@@ -185,30 +175,12 @@ static muster_status give_launch(struct lane_unit *of, uint32_t step, struct run
 static muster_status launch_with_data(struct lane_unit *of, uint32_t step, struct launch *launch,
                                       struct muster_error *err)
 {
-    struct muster *m = of->lane->work->group.m;
-    muster_stream stream = of->lane->streams[unit_stream(of, step)].handle;
-    struct muster_use uses[MUSTER_USES_MAX];
-    muster_block blocks[MUSTER_ARGS_MAX];
-    size_t use_count = 0;
     struct operation_run run;
-    muster_status status = MUSTER_OK;
-    for (size_t i = 0; i < launch->arg_count && status == MUSTER_OK; i++) {
-        if (launch->blocks[i].access != 0) {
-            blocks[i] = launch->blocks[i].block;
-            uses[use_count++] = launch->blocks[i];
-        }
-        if (launch->data[i].generation == 0)
-            continue;
-        status = muster_data_resident(m, launch->data[i], stream, &blocks[i], err);
-        uses[use_count++] = (struct muster_use)MUSTER_USE(blocks[i], MUSTER_READS);
-    }
-    if (status == MUSTER_OK)
-        status = operation_begin(m, stream, uses, use_count, HOLDER_OPERATION, &run, err);
+    muster_status status =
+        launch_hold(of->lane->work->group.m, of->lane->streams[unit_stream(of, step)].handle,
+                    launch, &run, err);
     if (status != MUSTER_OK)
         return status;
-    for (size_t i = 0; i < launch->arg_count; i++)
-        if (launch->data[i].generation != 0 || launch->blocks[i].access != 0)
-            launch->args[i].memory = operation_memory(&run, blocks[i]);
     status = give_launch(of, step, run.stream, launch, err);
     if (status != MUSTER_OK) {
         operation_abandon(&run);

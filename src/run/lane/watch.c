@@ -3,10 +3,16 @@
 #include "base/invariant.h"
 
 /* Whoever waits for the device, or chooses among devices, looks again. */
-static void note_locked(struct run_device *device)
+static bool note_locked(const struct watch *watch, bool was_hung)
 {
-    device_view_locked(device);
-    platform_condition_wake_all(&device->m->changed);
+    bool is_hung = watch_is_hung(watch);
+    device_view_locked(watch->device);
+    platform_condition_wake_all(&watch->device->m->changed);
+    if (is_hung != was_hung)
+        trace_device_locked(watch->device,
+                            is_hung ? MUSTER_TRACE_DEVICE_HUNG : MUSTER_TRACE_DEVICE_BACK,
+                            watch->job, 0);
+    return is_hung != was_hung;
 }
 
 bool watch_begin_locked(struct watch *watch, uint32_t stuck, uint32_t overdue)
@@ -17,8 +23,7 @@ bool watch_begin_locked(struct watch *watch, uint32_t stuck, uint32_t overdue)
     watch->overdue += overdue;
     device->stuck_calls += stuck;
     device->overdue += overdue;
-    note_locked(device);
-    return !was_hung && watch_is_hung(watch);
+    return note_locked(watch, was_hung);
 }
 
 bool watch_end_locked(struct watch *watch, uint32_t stuck, uint32_t overdue)
@@ -30,8 +35,7 @@ bool watch_end_locked(struct watch *watch, uint32_t stuck, uint32_t overdue)
     watch->overdue -= overdue;
     device->stuck_calls -= stuck;
     device->overdue -= overdue;
-    note_locked(device);
-    return was_hung && !watch_is_hung(watch);
+    return note_locked(watch, was_hung);
 }
 
 void watch_tell(const struct watch *watch, bool is_hung)

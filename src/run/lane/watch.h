@@ -16,6 +16,7 @@
  */
 struct watch {
     struct run_device *device;
+    uint32_t job;     /* whose lane it is, by its number in traces; 0: the tasks' */
     uint32_t stuck;   /* driver calls of the lane that do not return */
     uint32_t overdue; /* attempts of the lane that were given up and have not ended */
 };

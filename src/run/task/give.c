@@ -3,8 +3,9 @@
  *
  * Two ways to a device. Light: the arguments are values, resident data, or arrays that the device
  * uses where they are; many tasks of one kernel are one launch of the backend's, without flights.
- * Heavy: arrays are copied there and back, through the same calls that users make.
+ * Heavy: arrays are copied there and back, by the steps of the plan that a job's unit would have.
  */
+#include "run/lane/launch.h"
 #include "run/task/lane.h"
 
 /* Streams and their lists. With the lane's lock. */
@@ -171,11 +172,11 @@ static uint32_t fill_launches(struct group *group, struct muster_launch_desc *la
 {
     for (uint32_t i = 0; i < group->count; i++) {
         struct kernel_task *task = group->tasks[i];
-        task->result = MUSTER_OK;
+        task->attempt.result = MUSTER_OK;
         launches[i] = (struct muster_launch_desc){ .items = task->items,
                                                    .args = task->args,
                                                    .arg_count = task->arg_count,
-                                                   .result = &task->result,
+                                                   .result = &task->attempt.result,
                                                    .flags = MUSTER_LAUNCH_UNORDERED };
     }
     return group->count;
@@ -193,7 +194,7 @@ static muster_status launch(struct run_stream *stream, void *built,
 static void append_group(struct task_stream *stream, struct group *group, muster_status accepted)
 {
     for (uint32_t i = 0; i < group->count; i++) {
-        group->tasks[i]->accepted = accepted;
+        group->tasks[i]->attempt.given = accepted;
         append(stream, group->tasks[i]);
     }
 }
@@ -224,7 +225,6 @@ static void end_giving(struct task_lane *lane, struct visit *visit, bool is_kept
         append_group(visit->stream, group, accepted);
     else
         count_out(lane, group->count);
-    visit->stream->has_copies = visit->stream->has_copies || (is_kept && group->is_heavy);
     visit_leave(lane, visit);
     platform_mutex_unlock(&lane->lock);
     if (!is_kept)
@@ -261,7 +261,7 @@ static void end_launch(struct task_lane *lane, struct task_stream *stream, struc
     visit_enter(lane, &visit, NULL, now_ns);
     visit_claim(&visit, stream);
     for (uint32_t i = 0; i < group->count; i++)
-        group->tasks[i]->accepted = status;
+        group->tasks[i]->attempt.given = status;
     if (!is_kept)
         take_newest(lane, stream);
     else if (stream->given - stream->looked >= LOOK_EVERY)
@@ -312,41 +312,23 @@ static bool is_on_device(const struct kernel_task *task, uint32_t i)
     return task->kinds[i] >= MUSTER_ARG_DEVICE_IN && task->kinds[i] <= MUSTER_ARG_DEVICE_INOUT;
 }
 
-/* The data that all tasks of a group have, made resident, and the caller's blocks. No lock is held. */
-static muster_status find_data(struct muster *m, const struct visit *visit,
-                               const struct kernel_task *task, struct muster_use *uses,
-                               size_t *count)
-{
-    muster_status status = MUSTER_OK;
-    *count = 0;
-    for (uint32_t i = 0; i < task->arg_count && status == MUSTER_OK; i++) {
-        if (is_on_device(task, i))
-            uses[(*count)++] =
-                (struct muster_use)MUSTER_USE(task->given[i].block, arg_access(&task->given[i]));
-        if (task->kinds[i] != MUSTER_ARG_ALL)
-            continue;
-        uses[*count].access = MUSTER_READS;
-        status = muster_data_resident(m, task->given[i].data, visit->stream->of.handle,
-                                      &uses[(*count)++].block, NULL);
-    }
-    return status;
-}
-
 /* Launches with the data held, so that whoever drops it waits for these tasks too. */
 static void give_with_data(struct task_lane *lane, struct visit *visit, struct kernel_task **left)
 {
-    struct muster *m = lane->pool->m;
     struct muster_launch_desc launches[TAKEN_AT_ONCE];
-    struct muster_use uses[MUSTER_ARGS_MAX];
-    struct operation_run run;
     const struct kernel_task *first = visit->group->tasks[0];
+    struct launch all = { .arg_count = first->arg_count };
+    struct operation_run run;
     void *built = first->built;
-    size_t use_count;
     platform_mutex_unlock(&lane->lock);
-    muster_status status = find_data(m, visit, first, uses, &use_count);
-    if (status == MUSTER_OK)
-        status = operation_begin(m, visit->stream->of.handle, uses, use_count, HOLDER_OPERATION,
-                                 &run, NULL);
+    for (uint32_t i = 0; i < first->arg_count; i++) {
+        if (is_on_device(first, i))
+            all.blocks[i] =
+                (struct muster_use)MUSTER_USE(first->given[i].block, arg_access(&first->given[i]));
+        if (first->kinds[i] == MUSTER_ARG_ALL)
+            all.data[i] = first->given[i].data;
+    }
+    muster_status status = launch_hold(lane->pool->m, visit->stream->of.handle, &all, &run, NULL);
     if (status != MUSTER_OK) {
         if (visit_return(lane, visit))
             end_giving(lane, visit, false, status, left);
@@ -354,12 +336,10 @@ static void give_with_data(struct task_lane *lane, struct visit *visit, struct k
     }
     platform_mutex_lock(&lane->lock);
     bool is_disowned = visit->is_disowned;
-    for (uint32_t i = 0; i < visit->group->count; i++) {
-        struct kernel_task *task = visit->group->tasks[i];
-        for (uint32_t arg = 0, use = 0; arg < task->arg_count; arg++)
-            if (task->kinds[arg] == MUSTER_ARG_ALL || is_on_device(task, arg))
-                task->args[arg].memory = operation_memory(&run, uses[use++].block);
-    }
+    for (uint32_t i = 0; i < visit->group->count; i++)
+        for (uint32_t arg = 0; arg < first->arg_count; arg++)
+            if (all.args[arg].memory)
+                visit->group->tasks[i]->args[arg].memory = all.args[arg].memory;
     uint32_t count = fill_launches(visit->group, launches);
     platform_mutex_unlock(&lane->lock);
     if (!is_disowned)
@@ -375,120 +355,58 @@ static void give_with_data(struct task_lane *lane, struct visit *visit, struct k
         end_giving(lane, visit, is_kept, status, left);
 }
 
-/* The heavy way. */
-
-static void free_blocks(struct muster *m, const struct task_stream *stream,
-                        const struct muster_operand *operands, const struct kernel_task *task)
+/* What can never fit does not wait, though each array by itself would fit. No lock is held. */
+static muster_status check_fits(struct muster *m, const struct kernel_task *task)
 {
-    for (uint32_t i = 0; i < task->arg_count; i++)
-        if (task->args[i].memory == &task->memories[i] && operands[i].block.generation > 0)
-            muster_block_free(m, stream->of.handle, operands[i].block, NULL);
-}
-
-/* Everything that a launch needs, with nothing given to the device yet but resident data. */
-static muster_status make_operands(struct muster *m, struct task_stream *stream,
-                                   struct kernel_task *task, struct muster_operand *operands)
-{
-    static const uint32_t accesses[] = { [MUSTER_ARG_IN] = MUSTER_READS,
-                                         [MUSTER_ARG_OUT] = MUSTER_WRITES,
-                                         [MUSTER_ARG_INOUT] = MUSTER_READS_WRITES,
-                                         [MUSTER_ARG_ALL] = MUSTER_READS };
-    /* What can never fit does not wait, though each array by itself would fit. */
     run_lock(m);
     muster_status status = budget_check(&task->device->budget, bytes_of_locked(m, task));
     run_unlock(m);
-    status = status == MUSTER_E_TOO_LARGE ? status : MUSTER_OK;
-    for (uint32_t i = 0; i < task->arg_count && status == MUSTER_OK; i++) {
-        enum muster_arg_kind kind = task->kinds[i];
-        operands[i].size = sizeof operands[i];
-        if (kind == MUSTER_ARG_VALUE || kind == MUSTER_ARG_FIRST) {
-            operands[i].value = task->args[i].value;
-            operands[i].bytes = task->args[i].bytes;
-            continue;
-        }
-        if (is_on_device(task, i)) {
-            operands[i].block = task->given[i].block;
-            operands[i].access = arg_access(&task->given[i]);
-            operands[i].offset = task->given[i].offset;
-            continue;
-        }
-        operands[i].access = accesses[kind];
-        status = kind == MUSTER_ARG_ALL
-                     ? muster_data_resident(m, task->given[i].data, stream->of.handle,
-                                            &operands[i].block, NULL)
-                     : muster_block_allocate(m, stream->of.handle, task->memories[i].bytes,
-                                             &operands[i].block, NULL);
-    }
-    return status;
+    return status == MUSTER_E_TOO_LARGE ? status : MUSTER_OK;
 }
 
-/* Whether the tasks in hand are still the visit's: another thread may have given the lane up. */
-static bool is_mine(struct task_lane *lane, const struct visit *visit)
+/* Has what the visit's stream needs for tasks with arrays made. False if it was disowned meanwhile. */
+static bool get_alone(struct task_lane *lane, struct visit *visit, muster_status *status)
 {
-    platform_mutex_lock(&lane->lock);
-    bool is_disowned = visit->is_disowned;
-    platform_mutex_unlock(&lane->lock);
-    return !is_disowned;
+    struct alone *made = NULL;
+    if (!visit->stream->alone) {
+        platform_mutex_unlock(&lane->lock);
+        *status = alone_create(lane->device, &made);
+        platform_mutex_lock(&lane->lock);
+        visit->stream->alone = made;
+    }
+    visit->alone = visit->stream->alone;
+    if (visit->alone)
+        alone_set_given_up(visit->alone, visit->is_disowned);
+    return !visit->is_disowned;
 }
 
-/* Copies in, launches, copies out; `is_kept`: the device has some of it. */
-static muster_status copy_and_launch(struct task_lane *lane, const struct visit *visit,
-                                     struct kernel_task *task,
-                                     const struct muster_operand *operands, bool *is_kept)
-{
-    struct muster *m = lane->pool->m;
-    muster_stream stream = visit->stream->of.handle;
-    muster_status status = MUSTER_OK;
-    for (uint32_t i = 0; i < task->arg_count && status == MUSTER_OK; i++) {
-        const struct muster_arg *arg = &task->given[i];
-        if (arg->kind != MUSTER_ARG_IN && arg->kind != MUSTER_ARG_INOUT)
-            continue;
-        if (!is_mine(lane, visit))
-            return MUSTER_E_DEVICE_HUNG;
-        status =
-            muster_copy_in(m, stream, operands[i].block, 0, arg->in, task->memories[i].bytes, NULL);
-        *is_kept = *is_kept || status == MUSTER_OK;
-    }
-    if (status == MUSTER_OK) {
-        if (!is_mine(lane, visit))
-            return MUSTER_E_DEVICE_HUNG;
-        status = muster_launch(m, stream, task->kernel, 0, task->items, operands, task->arg_count,
-                               &task->result, NULL);
-        *is_kept = *is_kept || status == MUSTER_OK;
-    }
-    for (uint32_t i = 0; i < task->arg_count && status == MUSTER_OK; i++) {
-        const struct muster_arg *arg = &task->given[i];
-        if (arg->kind != MUSTER_ARG_OUT && arg->kind != MUSTER_ARG_INOUT)
-            continue;
-        if (!is_mine(lane, visit))
-            return MUSTER_E_DEVICE_HUNG;
-        status = muster_copy_out(m, stream, arg->out, operands[i].block, 0, task->memories[i].bytes,
-                                 NULL);
-    }
-    return status;
-}
-
+/* One task, as a unit by itself: its arrays are copied there and back. */
 static void give_with_copies(struct task_lane *lane, struct visit *visit, struct kernel_task **left)
 {
-    struct muster *m = lane->pool->m;
     struct kernel_task *task = visit->group->tasks[0];
-    struct muster_operand operands[MUSTER_ARGS_MAX] = { { .size = 0 } };
-    bool is_kept = false;
-    task->result = MUSTER_OK;
-    platform_mutex_unlock(&lane->lock);
-    muster_status status = make_operands(m, visit->stream, task, operands);
-    if (status == MUSTER_OK)
-        status = copy_and_launch(lane, visit, task, operands, &is_kept);
-    free_blocks(m, visit->stream, operands, task);
-    if (!visit_return(lane, visit))
-        return;
-    if (is_kept) {
-        /* Its launch counts against the device from here on. */
-        run_lock(m);
-        kernel_task_unplace_locked(task, platform_clock_ns());
-        run_unlock(m);
+    muster_status status = MUSTER_OK;
+    for (uint32_t i = 0; i < task->arg_count; i++) {
+        task->given[i].halo = 0;
+        if (task->kinds[i] == MUSTER_ARG_VALUE)
+            task->given[i] = (struct muster_arg){ .kind = MUSTER_ARG_VALUE,
+                                                  .in = task->args[i].value,
+                                                  .bytes = task->args[i].bytes };
     }
-    end_giving(lane, visit, is_kept, status, left);
+    const struct kernel_work work = { .kernel = task->kernel,
+                                      .args = task->given,
+                                      .arg_count = task->arg_count,
+                                      .unit_items = task->items,
+                                      .part_items = task->items };
+    task->attempt.result = MUSTER_OK;
+    bool is_kept = false, is_mine = get_alone(lane, visit, &status);
+    platform_mutex_unlock(&lane->lock);
+    if (status == MUSTER_OK && is_mine)
+        status = check_fits(lane->pool->m, task);
+    if (status == MUSTER_OK && is_mine)
+        status = alone_give(visit->alone, &visit->stream->of, &work, task->built,
+                            &task->attempt.result, &is_kept);
+    if (visit_return(lane, visit))
+        end_giving(lane, visit, is_kept, status, left);
 }
 
 /* Groups. */

@@ -4,7 +4,6 @@
  */
 #include "base/allocator.h"
 #include "base/invariant.h"
-#include "run/lane/load.h"
 #include "run/task/task_pool.h"
 
 #include <stdio.h>
@@ -110,7 +109,7 @@ struct kernel_task *kernel_task_renew_locked(struct task_pool *pool, const struc
     pool->spare = fresh->next;
     pool->spare_count--;
     /* All but the result, which may be written at this moment. */
-    const size_t from = offsetof(struct kernel_task, next);
+    const size_t from = offsetof(struct kernel_task, attempt.given);
     memcpy((char *)fresh + from, (const char *)task + from, sizeof *task - from);
     fresh->is_spoilt = fresh->is_left = false;
     INVARIANT(!task->has_arrays);
@@ -168,7 +167,6 @@ static muster_status read_array(struct kernel_task *task, uint32_t i, const stru
     task->memories[i] = (struct muster_memory){ .address = (uintptr_t)host, .bytes = bytes };
     task->args[i] = (struct muster_launch_arg){ .memory = &task->memories[i] };
     task->has_arrays = true;
-    task->has_output |= is_written;
     task->has_update |= arg->kind == MUSTER_ARG_INOUT;
     if (!task->is_plain && __builtin_add_overflow(task->hints.bytes, bytes, &task->hints.bytes))
         task->hints.bytes = UINT64_MAX;
@@ -416,10 +414,10 @@ muster_status kernel_task_fill(struct task_pool *pool, struct kernel_task *task,
     task->status = MUSTER_OK;
     task->tries = 0;
     task->arg_count = (uint32_t)desc->arg_count;
-    task->has_data = task->has_arrays = task->has_output = task->has_update = false;
+    task->has_data = task->has_arrays = task->has_update = false;
     task->writes_block = false;
     task->only_device = NULL;
-    task->is_counted = false;
+    task->attempt.is_counted = false;
     muster_status status = MUSTER_OK;
     if (is_known)
         use_known(task, known);
@@ -495,29 +493,19 @@ bool kernel_task_place_locked(struct muster *m, struct kernel_task *task, uint64
     struct run_device *device = m->devices[chosen];
     task->device = device;
     task->built = kernel_state_locked(task->kernel, device);
-    task->mark = load_begin_locked(device, task->items, now_ns);
-    task->is_counted = true;
+    attempt_count_locked(&task->attempt, device, task->items, now_ns);
     return true;
 }
 
 void kernel_task_unplace_locked(struct kernel_task *task, uint64_t now_ns)
 {
-    if (!task->is_counted)
-        return;
-    task->is_counted = false;
-    load_end_locked(task->device, task->mark, task->items, LOAD_WITHDRAWN, now_ns);
+    attempt_uncount_locked(&task->attempt, task->device, LOAD_WITHDRAWN, now_ns);
     device_view_locked(task->device);
 }
 
 void kernel_task_finish_locked(struct kernel_task *task, uint64_t now_ns)
 {
     bool is_good = task->outcome == KERNEL_ENDS && task->status == MUSTER_OK;
-    if (!task->is_counted)
-        return;
-    task->is_counted = false;
-    load_end_locked(task->device, task->mark, task->items,
-                    !is_good           ? LOAD_FAILED
-                    : task->was_prompt ? LOAD_DONE
-                                       : LOAD_UNTIMED,
-                    now_ns);
+    enum load_end how = !is_good ? LOAD_FAILED : task->was_prompt ? LOAD_DONE : LOAD_UNTIMED;
+    attempt_uncount_locked(&task->attempt, task->device, how, now_ns);
 }

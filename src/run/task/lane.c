@@ -37,6 +37,7 @@ static void close_streams(struct task_lane *lane, struct task_stream *streams, u
         event_unreference_locked(lane->device, stream->event);
         run_unlock(m);
         streams_give(&stream->of, 1);
+        alone_destroy(stream->alone);
         *stream = (struct task_stream){ .given = 0 };
     }
 }
@@ -87,9 +88,9 @@ static bool renew_stream(struct task_lane *lane, struct visit *visit, struct tas
         return false;
     visit_unclaim(visit);
     if (is_fresh)
-        *stream = (struct task_stream){ .of = stream->of,
-                                        .event = stream->event,
-                                        .given = stream->given };
+        *stream = (struct task_stream){
+            .of = stream->of, .event = stream->event, .alone = stream->alone, .given = stream->given
+        };
     return true;
 }
 

@@ -22,7 +22,7 @@
 #ifndef RUN_TASK_LANE_H
 #define RUN_TASK_LANE_H
 
-#include "run/lane/streams.h"
+#include "run/lane/alone.h"
 #include "run/lane/watch.h"
 #include "run/task/task_pool.h"
 
@@ -50,7 +50,7 @@ struct task_stream {
     uint64_t launch_ns;                  /* when that launch began */
     uint64_t launch_first;               /* sequence of its first task */
     bool has_failed;                     /* to be replaced when it is empty */
-    bool has_copies;                     /* the heavy way was taken: results are in flights */
+    struct alone *alone;                 /* owns: for tasks with arrays; NULL: there was none yet */
     struct kernel_task *oldest, *newest; /* given and not seen to be over */
     struct kernel_task *given_up;        /* of those: taken from it; by `also_next` */
     uint64_t given;                      /* sequence of the newest that was ever given */
@@ -116,6 +116,7 @@ struct group {
 struct visit {
     struct visit *next;
     struct task_stream *stream;   /* claimed; NULL: none */
+    struct alone *alone;          /* the stream's, for a task with arrays; else NULL */
     struct group *group;          /* the tasks in hand; NULL: it only looks */
     struct kernel_task *given_up; /* of those; by `also_next` */
     uint64_t begin_ns;

@@ -2,7 +2,6 @@
  * How tasks on a lane end: noticing it, judging it, and giving up what a device does not finish. See
  * run/task/lane.h.
  */
-#include "run/lane/judge.h"
 #include "run/task/lane.h"
 
 #include "base/invariant.h"
@@ -62,8 +61,6 @@ static void note_answers(struct task_lane *lane, uint32_t calls, uint32_t tasks)
         return;
     run_lock(m);
     bool is_back = watch_end_locked(&lane->watch, calls, tasks);
-    if (is_back)
-        trace_device_locked(lane->device, MUSTER_TRACE_DEVICE_BACK, 0, 0);
     run_unlock(m);
     lane->is_back = lane->is_back || is_back;
     atomic_store_explicit(&lane->has_given_up, lane->watch.overdue > 0, memory_order_relaxed);
@@ -115,7 +112,6 @@ bool visit_return(struct task_lane *lane, struct visit *visit)
         task->sequence = ++stream->given;
         task->also_next = stream->given_up;
         stream->given_up = task;
-        stream->has_copies = stream->has_copies || visit->group->is_heavy;
     }
     note_answers(lane, 1, ended);
     platform_mutex_unlock(&lane->lock);
@@ -147,18 +143,10 @@ static struct kernel_task *take_oldest(struct task_lane *lane, struct task_strea
 /* One try is over. Bad luck is tried again, unless what it read has been written over. */
 static void judge(struct kernel_task *task, muster_status ended)
 {
-    if (ended == MUSTER_OK && task->accepted == MUSTER_OK && task->result == MUSTER_OK) {
-        task->status = MUSTER_OK;
-        task->outcome = KERNEL_ENDS;
-        task->tries++;
-        return;
-    }
-    const struct attempt_end end = { .given = task->accepted,
-                                     .ended = ended,
-                                     .result = task->result };
-    enum job_end how = judge_end(&end);
+    task->attempt.ended = ended;
+    enum job_end how = attempt_end(&task->attempt);
     bool is_luck = how == JOB_END_DEVICE || how == JOB_END_UNIT;
-    task->status = judge_status(&end);
+    task->status = attempt_status(&task->attempt);
     task->outcome = KERNEL_ENDS;
     if (++task->tries < KERNEL_TRIES && is_luck && !task->has_update) {
         task->outcome = KERNEL_AGAIN;
@@ -167,12 +155,9 @@ static void judge(struct kernel_task *task, muster_status ended)
 }
 
 /* Puts the event after all that was given, if it is not on its way. No lock is held. */
-static bool record(struct task_lane *lane, const struct visit *visit, bool is_recorded)
+static bool record(const struct task_stream *stream, bool is_recorded)
 {
-    const struct task_stream *stream = visit->stream;
-    const struct muster_backend *table = &lane->device->backend->table;
-    return is_recorded ||
-           table->event_record(stream->event->state, stream->of.stream->state, NULL) == MUSTER_OK;
+    return is_recorded || streams_record(&stream->of, stream->event, NULL) == MUSTER_OK;
 }
 
 static void note_recorded(struct task_stream *stream, bool is_recorded)
@@ -180,23 +165,6 @@ static void note_recorded(struct task_stream *stream, bool is_recorded)
     if (is_recorded && !stream->is_recorded)
         stream->recorded = stream->given;
     stream->is_recorded = is_recorded;
-}
-
-/* Whether the stream is over up to where it was recorded, if it was, and how that went. No lock. */
-static muster_status ask(struct task_lane *lane, const struct visit *visit, bool is_recorded,
-                         bool has_copies)
-{
-    const struct task_stream *stream = visit->stream;
-    const struct muster_backend *table = &lane->device->backend->table;
-    /* A device that takes no record, a lost one for instance, may still be working. */
-    muster_status status = is_recorded ? table->event_query(stream->event->state, NULL)
-                                       : table->stream_query(stream->of.stream->state, NULL);
-    if (!run_is_over(status))
-        return status;
-    device_note(lane->device, status, NULL);
-    if (has_copies)
-        flights_retire(stream->of.stream);
-    return status;
 }
 
 /* Tasks that were given up, and that the device has now finished with. */
@@ -221,12 +189,13 @@ static bool look_at_stream(struct task_lane *lane, struct visit *visit, uint64_t
                            struct kernel_task ***tail)
 {
     struct task_stream *stream = visit->stream;
-    bool is_recorded = stream->is_recorded, has_copies = stream->has_copies;
+    bool is_recorded = stream->is_recorded;
     stream->looked = stream->given;
     stream->looked_ns = now_ns;
     platform_mutex_unlock(&lane->lock);
-    is_recorded = record(lane, visit, is_recorded);
-    muster_status status = ask(lane, visit, is_recorded, has_copies);
+    is_recorded = record(stream, is_recorded);
+    /* A device that takes no record, a lost one for instance, may still be working. */
+    muster_status status = streams_ask(&stream->of, is_recorded ? stream->event : NULL);
     if (!visit_return(lane, visit))
         return false;
     note_recorded(stream, is_recorded);
@@ -245,14 +214,13 @@ static bool look_at_stream(struct task_lane *lane, struct visit *visit, uint64_t
     lane->must_mend = lane->must_mend || stream->has_failed;
     while (stream->oldest && stream->oldest->sequence <= covered) {
         struct kernel_task *task = take_oldest(lane, stream);
-        task->was_prompt = now_ns - stream->busy_ns < (now_ns - task->mark.begin_ns) / 4;
+        task->was_prompt = now_ns - stream->busy_ns < (now_ns - task->attempt.mark.begin_ns) / 4;
         judge(task, status);
         **tail = task;
         *tail = &task->next;
     }
     if (stream->given_up)
         see_given_up(lane, stream, covered);
-    stream->has_copies = stream->has_copies && (stream->oldest || stream->given_up);
     lane->progress_ns = now_ns;
     return true;
 }
@@ -270,7 +238,7 @@ bool task_lane_glance(struct task_lane *lane, struct visit *visit, uint64_t now_
     }
     bool is_recorded = stream->is_recorded;
     platform_mutex_unlock(&lane->lock);
-    is_recorded = record(lane, visit, is_recorded);
+    is_recorded = record(stream, is_recorded);
     if (!visit_return(lane, visit))
         return false;
     note_recorded(stream, is_recorded);
@@ -288,7 +256,7 @@ void task_lane_count_ended(struct task_lane *lane, struct kernel_task *chain)
     for (struct kernel_task *task = chain; task; task = task->next) {
         kernel_task_finish_locked(task, now_ns);
         if (recording_is_on(&m->recording))
-            trace_kernel_task_locked(lane->device, task->mark.begin_ns, now_ns, task->items,
+            trace_kernel_task_locked(lane->device, task->attempt.mark.begin_ns, now_ns, task->items,
                                      task->status, task->tries > 1);
     }
     device_view_locked(lane->device);
@@ -364,6 +332,8 @@ static void give_up_visit_locked(struct giving_up *up, struct visit *visit)
     if (visit->is_disowned || !(up->is_all || is_stuck_visit(visit, up->now_ns)))
         return;
     visit->is_disowned = true;
+    if (visit->alone)
+        alone_set_given_up(visit->alone, true);
     up->calls++;
     if (!visit->group)
         return;
@@ -462,10 +432,8 @@ static bool give_up(struct task_lane *lane, bool is_all, uint64_t now_ns,
     for (uint32_t i = 0; i < lane->stream_count; i++)
         give_up_stream_locked(&up, &lane->streams[i]);
     bool begins = watch_begin_locked(&lane->watch, up.calls, up.tasks);
-    if (begins) {
+    if (begins)
         lane->hung_ns = now_ns;
-        trace_device_locked(lane->device, MUSTER_TRACE_DEVICE_HUNG, 0, 0);
-    }
     give_up_inbox_locked(&up);
     run_unlock(m);
     atomic_store_explicit(&lane->has_given_up, lane->watch.overdue > 0, memory_order_relaxed);

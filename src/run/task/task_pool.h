@@ -11,6 +11,7 @@
 #define RUN_TASK_POOL_H
 
 #include "core/tasks.h"
+#include "run/lane/attempt.h"
 #include "run/memory/kernel.h"
 #include "run/memory/memory.h"
 #include "run/place/place.h"
@@ -77,8 +78,7 @@ enum kernel_outcome {
  * taken the task may write, and while it is on a stream's list whoever has the lane.
  */
 struct kernel_task {
-    muster_status
-        result; /* the kernel's, written by the backend; first, so that it can be left out */
+    struct attempt attempt;   /* the latest; its result first, so that it can be left out */
     struct kernel_task *next; /* on the list of spare ones, a stream's list, or a chain in hand */
     struct kernel_task *also_next; /* on a list of those that were given up */
     uint32_t index;                /* in the table */
@@ -95,8 +95,8 @@ struct kernel_task {
     const void *submitter; /* names the thread that submitted it */
     uint32_t arg_count;
     bool has_data; /* arguments that are resident data, or in blocks that the caller has already */
-    bool has_arrays, has_output, has_update; /* arguments of these kinds */
-    bool writes_block;                       /* of the caller's */
+    bool has_arrays, has_update;    /* arguments of these kinds */
+    bool writes_block;              /* of the caller's */
     bool is_plain;                  /* it may run on one device alone, of which it asks nothing */
     bool has_marks;                 /* `refused` and `avoided` are filled */
     struct run_device *only_device; /* whose memory arguments are in; NULL: none are */
@@ -104,15 +104,12 @@ struct kernel_task {
     /* With a device. */
     struct run_device *device;
     _Atomic(struct task_lane *) lane; /* where it was last; a hint for whoever waits for it */
-    void *built; /* the kernel for it; NULL: not there when the device was chosen */
-    struct throughput_mark mark;
-    uint64_t sequence;      /* on its stream */
-    uint64_t deadline_ns;   /* UINT64_MAX: none */
-    muster_status accepted; /* how giving it went */
-    bool is_counted;        /* against the device */
-    bool was_prompt;        /* its end was seen soon after it happened */
-    bool is_spoilt;         /* a hung device may still use it: not used again, holds its kernel */
-    bool is_left;           /* it is spoilt, and the task has no use for it; with the pool's lock */
+    void *built;          /* the kernel for it; NULL: not there when the device was chosen */
+    uint64_t sequence;    /* on its stream */
+    uint64_t deadline_ns; /* UINT64_MAX: none */
+    bool was_prompt;      /* its end was seen soon after it happened */
+    bool is_spoilt;       /* a hung device may still use it: not used again, holds its kernel */
+    bool is_left;         /* it is spoilt, and the task has no use for it; with the pool's lock */
 
     uint8_t kinds[MUSTER_ARGS_MAX];                 /* of the arguments */
     struct muster_launch_arg args[MUSTER_ARGS_MAX]; /* values point to the bytes below */
