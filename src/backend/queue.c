@@ -7,6 +7,30 @@
 
 #include <string.h>
 
+/*
+ * A worker that makes streams ready goes on with one of them itself, and wakes nobody for a record or a
+ * wait. It wakes another for what else is ready when it leaves for longer, and so does a thread that is
+ * not a worker when it has made a stream ready.
+ */
+void queue_wake_worker(struct queue *queue)
+{
+    if (queue->workers_idle > 0 && (queue->urgent.head || queue->ready.head))
+        platform_condition_wake_one(&queue->work);
+}
+
+void queue_leave_unlock(struct queue *queue)
+{
+    queue_wake_worker(queue);
+    queue->workers_in_user_code++;
+    unlock(queue);
+}
+
+void queue_return_lock(struct queue *queue)
+{
+    lock(queue);
+    queue->workers_in_user_code--;
+}
+
 /* Carries out a stream's head operation. Called and left with the lock held. */
 static void advance(struct queue_stream *stream)
 {
@@ -24,9 +48,9 @@ static void advance(struct queue_stream *stream)
     case OPERATION_CALL: {
         void (*function)(void *, muster_status) = head->call.function;
         void *user = head->call.user;
-        leave_for_user_code(queue);
+        queue_leave_unlock(queue);
         function(user, status);
-        return_from_user_code(queue);
+        queue_return_lock(queue);
         break;
     }
     case OPERATION_RECORD: {

@@ -188,6 +188,7 @@ muster_status queue_gate_publish(void *gate_state, uint64_t value, struct muster
         gate->value = value;
     /* Those still short of their value block again when they are looked at. */
     queue_stream_unblock_all(&gate->waiting);
+    queue_wake_worker(gate->queue);
     unlock(gate->queue);
     return queue_check(gate->queue, err);
 }

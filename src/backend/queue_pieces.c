@@ -20,8 +20,6 @@
 #define PIECE_BYTES ((uint64_t)4 << 10)
 #define CHUNK_BYTES ((uint64_t)512 << 10)
 #define CHUNKS_HELD 4u
-/* Chunks that each worker's share is cut into at least, so that workers finish together. */
-#define CHUNKS_PER_WORKER 8u
 /* Looks at whether it is a chunk's turn before the worker sleeps. */
 #define TURN_LOOKS 64u
 
@@ -83,12 +81,9 @@ static uint64_t items_in(const struct range *range, uint64_t bytes)
     return bytes > grain_bytes ? bytes / grain_bytes * range->grain : range->grain;
 }
 
-uint64_t queue_pieces_chunk(const struct range *range, uint32_t workers)
+uint64_t queue_pieces_chunk(const struct range *range)
 {
-    uint64_t most = items_in(range, CHUNK_BYTES);
-    uint64_t fair = range->items / (workers * CHUNKS_PER_WORKER);
-    fair = fair > range->grain ? fair - fair % range->grain : range->grain;
-    return fair < most ? fair : most;
+    return items_in(range, CHUNK_BYTES);
 }
 
 /* What is saved. */
@@ -226,17 +221,10 @@ static void settle(struct queue *queue, struct shared_range *shared, const struc
 /* Claims the next chunk; false if there is none, or none is to be begun any more. */
 static bool next_chunk(struct shared_range *shared, struct chunk *chunk)
 {
-    uint64_t items = shared->range->items;
-    if (is_stopped(shared) ||
-        atomic_load_explicit(&shared->ends_at, memory_order_relaxed) != UINT64_MAX)
-        return false;
-    uint32_t part = atomic_fetch_add_explicit(&shared->next_part, 1, memory_order_relaxed);
-    if (part >= shared->part_count)
-        return false;
-    chunk->first = part * shared->part;
-    chunk->count = items - chunk->first < shared->part ? items - chunk->first : shared->part;
     chunk->done = 0;
-    return true;
+    return !is_stopped(shared) &&
+           atomic_load_explicit(&shared->ends_at, memory_order_relaxed) == UINT64_MAX &&
+           queue_range_claim(shared, &chunk->first, &chunk->count);
 }
 
 static void run_chunk(struct queue *queue, struct shared_range *shared, struct chunk *chunk)

@@ -13,10 +13,14 @@
 #define SHARE_NS 30000u
 /* How long a worker without memory for pieces leaves a launch to others. */
 #define NO_SCRATCH_NS 1000000u
-/* Parts that each worker's share is cut into, so that workers finish together. */
-#define PARTS_PER_WORKER 8u
-/* The first worker does this fraction of the first part before it sees whether others should help. */
-#define PROBE_PARTS 16u
+/*
+ * Workers claim parts that become smaller towards the end, so that they finish together: of what is left
+ * a part is one of so many for each worker, and no part is smaller than one of so many of the whole. The
+ * first part is as small as the last: others are not to wait for long until the first worker sees that
+ * they should help.
+ */
+#define SHARES_PER_WORKER 4u
+#define PARTS_PER_WORKER 64u
 /* Copies and fills are not cut finer than this. */
 #define COPY_GRAIN_BYTES ((uint64_t)256 << 10)
 
@@ -65,6 +69,25 @@ void queue_range_join(struct queue *queue, struct shared_range *shared)
     unlock(queue);
 }
 
+bool queue_range_claim(struct shared_range *shared, uint64_t *first, uint64_t *count)
+{
+    const struct range *range = shared->range;
+    uint64_t at = atomic_load_explicit(&shared->next_item, memory_order_relaxed), part;
+    do {
+        if (at >= range->items)
+            return false;
+        uint64_t left = range->items - at;
+        part = at == 0 ? 0 : left / shared->shares;
+        part = part > shared->part_most ? shared->part_most : part - part % range->grain;
+        part = part < shared->part_least ? shared->part_least : part;
+        part = part < left ? part : left;
+    } while (!atomic_compare_exchange_weak_explicit(&shared->next_item, &at, at + part,
+                                                    memory_order_relaxed, memory_order_relaxed));
+    *first = at;
+    *count = part;
+    return true;
+}
+
 static void run_items(struct shared_range *shared, uint64_t first, uint64_t end)
 {
     const struct range *range = shared->range;
@@ -79,27 +102,16 @@ static void run_items(struct shared_range *shared, uint64_t first, uint64_t end)
 static void run_parts(struct shared_range *shared, bool alone, uint64_t begin_ns,
                       struct queue *queue)
 {
-    const struct range *range = shared->range;
     struct platform_frame frame = { .kind = FRAME_KERNEL };
     bool is_shared = false;
+    uint64_t first, count;
     platform_frame_enter(&frame);
-    for (;;) {
-        uint32_t part = atomic_fetch_add_explicit(&shared->next_part, 1, memory_order_relaxed);
-        if (part >= shared->part_count ||
-            atomic_load_explicit(&shared->status, memory_order_relaxed) != MUSTER_OK)
-            break;
-        uint64_t first = part * shared->part;
-        uint64_t end = range->items - first < shared->part ? range->items : first + shared->part;
-        uint64_t probe = alone && part == 0 ? end / PROBE_PARTS : 0;
-        while (first < end) {
-            /* Others are not to wait until one worker has done a whole part. */
-            uint64_t until = probe >= range->grain && first == 0 ? probe : end;
-            run_items(shared, first, until);
-            first = until;
-            if (alone && !is_shared && queue_range_is_worth_sharing(shared, until, begin_ns)) {
-                queue_range_share(queue, shared);
-                is_shared = true;
-            }
+    while (atomic_load_explicit(&shared->status, memory_order_relaxed) == MUSTER_OK &&
+           queue_range_claim(shared, &first, &count)) {
+        run_items(shared, first, first + count);
+        if (alone && !is_shared && queue_range_is_worth_sharing(shared, first + count, begin_ns)) {
+            queue_range_share(queue, shared);
+            is_shared = true;
         }
     }
     platform_frame_leave(&frame);
@@ -113,16 +125,17 @@ void queue_range_help(struct queue *queue, struct shared_range *shared)
     struct queue_scratch *scratch = is_in_pieces ? queue_scratch_take(queue) : NULL;
     if (is_in_pieces && !scratch) {
         /* Others do without this worker, which must not ask at once again. */
+        queue_wake_worker(queue);
         platform_condition_wait(&queue->work, &queue->lock, platform_deadline_ns(NO_SCRATCH_NS));
         return;
     }
     shared->helpers++;
-    leave_for_user_code(queue);
+    queue_leave_unlock(queue);
     if (is_in_pieces)
         queue_pieces_run(queue, shared, scratch, false, 0);
     else
         run_parts(shared, false, 0, queue);
-    return_from_user_code(queue);
+    queue_return_lock(queue);
     queue_scratch_give(queue, scratch);
     if (--shared->helpers == 0)
         platform_condition_wake_all(&queue->joined);
@@ -132,7 +145,7 @@ struct shared_range *queue_range_find_shared(struct queue *queue)
 {
     struct shared_range *shared = queue->shared;
     while (shared &&
-           atomic_load_explicit(&shared->next_part, memory_order_relaxed) >= shared->part_count)
+           atomic_load_explicit(&shared->next_item, memory_order_relaxed) >= shared->range->items)
         shared = shared->next;
     return shared;
 }
@@ -143,17 +156,16 @@ static muster_status run_range(struct queue *queue, struct range *range,
     void *args[MUSTER_ARGS_MAX];
     for (uint32_t i = 0; i < range->arg_count; i++)
         args[i] = range->values + range->arg_offsets[i];
-    uint64_t part = range->items / (queue->worker_count * PARTS_PER_WORKER);
-    if (part < range->grain)
-        part = range->grain;
-    if (queue->worker_count == 1)
-        part = range->items;
-    if (range->pieces)
-        part = queue_pieces_chunk(range, queue->worker_count);
-    struct shared_range shared = {
-        .range = range, .args = args, .part = part, .ends_at = UINT64_MAX
-    };
-    shared.part_count = (uint32_t)(range->items / part + (range->items % part != 0));
+    uint64_t workers = queue->worker_count;
+    uint64_t most = range->pieces ? queue_pieces_chunk(range) : UINT64_MAX;
+    uint64_t least = workers > 1 ? range->items / (workers * PARTS_PER_WORKER) : range->items;
+    least = least < most ? least - least % range->grain : most;
+    struct shared_range shared = { .range = range,
+                                   .args = args,
+                                   .part_least = least > range->grain ? least : range->grain,
+                                   .part_most = most,
+                                   .shares = (uint32_t)workers * SHARES_PER_WORKER,
+                                   .ends_at = UINT64_MAX };
     if (range->pieces)
         queue_pieces_run(queue, &shared, scratch, true, platform_clock_ns());
     else
@@ -177,9 +189,9 @@ void queue_range_do(struct queue_stream *stream, struct range *range)
     if (range->pieces && !scratch)
         outcome.status = MUSTER_E_NO_MEMORY;
     if (outcome.status == MUSTER_OK && outcome.finish_ns != UINT64_MAX) {
-        leave_for_user_code(queue);
+        queue_leave_unlock(queue);
         outcome.status = run_range(queue, range, scratch);
-        return_from_user_code(queue);
+        queue_return_lock(queue);
     }
     queue_scratch_give(queue, scratch);
     if (queue->timing && queue->status == MUSTER_OK) {

@@ -96,10 +96,10 @@ struct queue_stream {
 struct shared_range {
     const struct range *range;
     void *const *args;
-    uint64_t part; /* items in each but the last */
-    uint32_t part_count;
-    _Atomic uint32_t
-        next_part; /* relaxed: claims only; what parts write is published by the lock at the join */
+    uint64_t part_least, part_most; /* items; whole grains */
+    uint32_t shares;                /* a part is such a share of what is left */
+    /* Relaxed: claims only; what parts write is published by the lock at the join. */
+    _Atomic uint64_t next_item;
     _Atomic int status; /* the first failure; relaxed likewise */
     uint32_t helpers;   /* under the lock */
     /* In pieces: the first item that is not to be done, UINT64_MAX if all are; written under the lock. */
@@ -161,20 +161,6 @@ static inline void unlock(struct queue *queue)
     platform_mutex_unlock(&queue->lock);
 }
 
-/* Around what may never come back: the worker's own steps always do. */
-
-static inline void leave_for_user_code(struct queue *queue)
-{
-    queue->workers_in_user_code++;
-    unlock(queue);
-}
-
-static inline void return_from_user_code(struct queue *queue)
-{
-    lock(queue);
-    queue->workers_in_user_code--;
-}
-
 static inline struct queue *queue_of_device(void *device)
 {
     return ((struct queue_device_state *)device)->queue;
@@ -223,6 +209,8 @@ struct shared_range *queue_range_find_shared(struct queue *queue);
 /* Carries out a range. Called with the lock, which is not held while the function runs. */
 void queue_range_do(struct queue_stream *stream, struct range *range);
 
+/* Takes the next part, items from the range's first; false if there is none. */
+bool queue_range_claim(struct shared_range *shared, uint64_t *first, uint64_t *count);
 /* Wakes other workers to do a range with the one that calls. */
 void queue_range_share(struct queue *queue, struct shared_range *shared);
 /* Waits for those who help. */
@@ -237,8 +225,8 @@ bool queue_range_is_worth_sharing(const struct shared_range *shared, uint64_t do
 muster_status queue_pieces_check(const struct muster_launch_desc *launch, struct muster_error *err);
 /* Notes which arguments come in pieces, and their grain. */
 void queue_pieces_plan(struct range *range, const struct muster_launch_desc *launch);
-/* How many items a worker claims at once. */
-uint64_t queue_pieces_chunk(const struct range *range, uint32_t workers);
+/* How many items a worker claims at once, at most. */
+uint64_t queue_pieces_chunk(const struct range *range);
 /* Memory to save in, NULL if there is none; the lock is held. */
 struct queue_scratch *queue_scratch_take(struct queue *queue);
 void queue_scratch_give(struct queue *queue, struct queue_scratch *scratch);
@@ -255,5 +243,10 @@ void queue_piece_free(struct queue_piece *piece);
 /* Workers: queue.c. */
 
 muster_status queue_start_workers(struct queue *queue, struct muster_error *err);
+/* Called with the lock: wakes a worker for what is ready, if one is idle. */
+void queue_wake_worker(struct queue *queue);
+/* Around what may never come back: the worker's own steps always do. */
+void queue_leave_unlock(struct queue *queue);
+void queue_return_lock(struct queue *queue);
 
 #endif

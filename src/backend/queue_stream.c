@@ -55,8 +55,6 @@ void queue_stream_make_ready(struct queue_stream *stream)
     else
         list->head = stream;
     list->tail = stream;
-    if (queue->workers_idle > 0)
-        platform_condition_wake_one(&queue->work);
 }
 
 static struct queue_stream *take_from(struct ready_list *list)
@@ -264,8 +262,10 @@ muster_status queue_stream_enqueue_begin(struct queue_stream *stream, enum opera
 void queue_stream_enqueue_end(struct queue_stream *stream)
 {
     ring_push(&stream->ring);
-    if (stream->state == STREAM_IDLE)
+    if (stream->state == STREAM_IDLE) {
         queue_stream_make_ready(stream);
+        queue_wake_worker(stream->queue);
+    }
     unlock(stream->queue);
 }
 

@@ -24,6 +24,7 @@ static void revive_if_empty(struct job *job, struct lane *lane)
     lane->report.is_hung = false;
     lane->rate = (struct rate){ .samples = 0 };
     lane->largest = 0;
+    lane->sure_per_ns = 0;
     lane->doubted_until_ns = UINT64_MAX;
     job->usable++;
 }
@@ -46,6 +47,7 @@ static void learn(struct job *job, const struct attempt *attempt, uint64_t now_n
     note_slowest(job, attempt, now_ns);
     if (items > lane->largest)
         lane->largest = items;
+    lane->sure_per_ns = (double)items / (double)(since_ns(attempt->kicked_ns, now_ns) + 1);
     lane->last_finish_ns = now_ns;
     job_lane_count_rate(job, lane);
 }

@@ -9,6 +9,8 @@
 #define OVERHEAD_MAX 0.02
 /* A lane's next unit is at most this much larger than the largest it has finished. */
 #define GROWTH_MAX 4
+/* A unit that should take no longer than this part of `unit_ns` may be larger: each costs a round. */
+#define TRIAL_PARTS 32.0
 /* The window is meant to hold units of all lanes several times over. */
 #define WINDOW_PARTS 3.0
 
@@ -40,15 +42,19 @@ uint64_t job_size_adaptive(const struct job *job, const struct lane *lane, uint6
     double rate = rate_per_ns(&lane->rate);
     double sum = job->rate_sum > rate ? job->rate_sum : rate;
     double own_ns = job_end_after_ns(job, lane) - job_lane_backlog_ns(lane);
-    double size = own_ns * rate / (has_many_parts(job) ? SHARE_PARTS : 1);
+    double size = has_many_parts(job) ? own_ns * rate / SHARE_PARTS : (double)left;
     double most = (double)(lane->largest > 0 ? lane->largest : 1) * GROWTH_MAX;
+    /* Where units may be of any size: how many items the lane does in the time that one may take. */
+    double in_time = lane->sure_per_ns * (double)job->options.unit_ns;
+    if (most < in_time / TRIAL_PARTS)
+        most = in_time / TRIAL_PARTS;
     double least = least_size(lane, left);
     if (size < least)
         size = least;
     if (size > most)
         size = most;
-    if (job->options.unit_ns > 0 && size > rate * (double)job->options.unit_ns)
-        size = rate * (double)job->options.unit_ns;
+    if (job->options.unit_ns > 0 && size > in_time)
+        size = in_time;
     double window_part = rate * (double)job->options.window / (WINDOW_PARTS * sum);
     if (job->options.window > 0 && size > window_part)
         size = window_part;

@@ -87,6 +87,11 @@ struct lane {
     struct rate rate;
     double counted;   /* its part of the job's rate_sum */
     uint64_t largest; /* unit it has finished */
+    /*
+     * Items per nanosecond of the unit that it finished last, from its kick. Two units that end at one
+     * time make `rate` too high, and this too low.
+     */
+    double sure_per_ns;
     uint64_t last_finish_ns;
     bool is_held_up;   /* by the user's own code: nothing it has is overdue */
     bool is_short;     /* of memory or streams: it is given nothing */

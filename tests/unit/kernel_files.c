@@ -84,6 +84,33 @@ static void a_source_file_runs_on_every_device(void)
     MUST(muster_close(m, &problem));
 }
 
+/* A compiler that has gone is no matter to a kernel that is built. */
+static void what_is_built_needs_no_compiler(void)
+{
+    struct muster_options options = MUSTER_OPTIONS_INIT;
+    options.devices = "cpu";
+    struct muster *m = open_with(options);
+    struct muster_kernel *kernel, *other;
+    static float x[ITEMS], y[ITEMS];
+    float a = 1;
+    const struct muster_arg args[] = { MUSTER_VALUE(a), MUSTER_IN(x), MUSTER_INOUT(y) };
+    MUST(muster_kernel_load(m, write_text("saxpy.c", saxpy), NULL, &kernel, &problem));
+    MUST(muster_kernel_load(m, path_of("saxpy.c"), NULL, &other, &problem));
+    MUST(muster_for(m, kernel, ITEMS, args, 3, NULL, NULL, &problem));
+    setenv("MUSTER_CC", "/nonexistent/cc", 1);
+    muster_status again = muster_for(m, kernel, ITEMS, args, 3, NULL, NULL, &problem);
+    struct muster_task_desc task = { .size = sizeof task, .kernel = kernel, .items = ITEMS };
+    task.args = args;
+    task.arg_count = 3;
+    muster_status as_task = muster_submit(m, &task, 1, NULL, &problem);
+    muster_status of_other = muster_for(m, other, ITEMS, args, 3, NULL, NULL, &problem);
+    unsetenv("MUSTER_CC");
+    CHECK_STATUS(MUSTER_OK, again);
+    CHECK_STATUS(MUSTER_OK, as_task);
+    CHECK_STATUS(MUSTER_E_NO_DEVICE, of_other);
+    MUST(muster_close(m, &problem));
+}
+
 static void what_is_given_is_copied(void)
 {
     struct muster *m = open_plain();
@@ -595,6 +622,7 @@ int main(int argc, char **argv)
 {
     static const struct test tests[] = {
         TEST(a_source_file_runs_on_every_device),
+        TEST(what_is_built_needs_no_compiler),
         TEST(what_is_given_is_copied),
         TEST(forms_are_checked_for_their_kind),
         TEST(files_that_are_no_kernel_are_refused),

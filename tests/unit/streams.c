@@ -259,6 +259,47 @@ static void a_stream_released_with_work_finishes_it_before_it_serves_again(void)
     MUST(muster_close(m, &problem));
 }
 
+struct meeting {
+    struct door *own, *other;
+};
+
+/* Arguments: a block, and a meeting: opens its own door and stands at the other's. */
+static muster_status meet(uint64_t begin, uint64_t end, void *const *args)
+{
+    const struct meeting *meeting = *(const struct meeting *const *)args[1];
+    (void)begin, (void)end;
+    door_open(meeting->own);
+    door_pass(meeting->other);
+    return MUSTER_OK;
+}
+
+/* Two streams wait for one event. When it comes, the worker that sees it does not do one after the other. */
+static void streams_that_one_event_releases_run_beside_each_other(void)
+{
+    struct muster_options options = MUSTER_OPTIONS_INIT;
+    options.cpu_workers = 2;
+    struct muster *m = open_with(options);
+    muster_device device = find(m, "cpu:0");
+    muster_stream held = acquire(m, device),
+                  streams[2] = { acquire(m, device), acquire(m, device) };
+    struct muster_kernel *stand = kernel_of(m, stand_at_door), *meets = kernel_of(m, meet);
+    struct door door = DOOR_INIT, doors[2] = { DOOR_INIT, DOOR_INIT };
+    struct meeting meetings[2] = { { &doors[0], &doors[1] }, { &doors[1], &doors[0] } };
+    muster_block block = allocate(m, held, 64);
+    hold_stream(m, held, stand, &door);
+    MUST(muster_fill(m, held, block, 0, 1, 64, &problem));
+    for (int i = 0; i < 2; i++) {
+        const struct meeting *meeting = &meetings[i];
+        const struct muster_operand args[] = { MUSTER_BLOCK_READ(block), MUSTER_SCALAR(meeting) };
+        MUST(muster_launch(m, streams[i], meets, 0, 1, args, 2, NULL, &problem));
+    }
+    door_wait_arrived(&door, 1);
+    door_open(&door);
+    wait_for(m, streams[0]);
+    wait_for(m, streams[1]);
+    MUST(muster_close(m, &problem));
+}
+
 static void a_failed_stream_is_not_handed_out_as_it_is(void)
 {
     for (unsigned kind = 0; kind < 2; kind++) {
@@ -533,6 +574,7 @@ int main(int argc, char **argv)
         TEST(priorities_are_those_the_device_has),
         TEST(an_idle_stream_makes_room_for_another_priority),
         TEST(a_stream_released_with_work_finishes_it_before_it_serves_again),
+        TEST(streams_that_one_event_releases_run_beside_each_other),
         TEST(a_failed_stream_is_not_handed_out_as_it_is),
         TEST(a_refusal_of_the_driver_carries_its_words_and_costs_no_slot),
         TEST(two_who_acquire_at_once_get_two_streams),

@@ -7,21 +7,21 @@
 #include <string.h>
 
 /* A kernel of the job's that the device has no form of; NULL if it can run all. */
-static struct muster_kernel *find_without_form(const struct muster_job *job,
-                                               const struct run_device *device)
+static struct muster_kernel *find_without_form_locked(const struct muster_job *job,
+                                                      const struct run_device *device)
 {
     struct muster_kernel *without = NULL;
     if (job->pipeline)
-        pipeline_has_forms(job->pipeline, device, &without);
-    else if (!kernel_has_form(job->desc.kernel, device))
+        pipeline_has_forms_locked(job->pipeline, device, &without);
+    else if (!kernel_has_form_locked(job->desc.kernel, device))
         without = job->desc.kernel;
     return without;
 }
 
 /* Whether it can run the job, if it is there. */
-static bool is_able(const struct muster_job *job, const struct run_device *device)
+static bool is_able_locked(const struct muster_job *job, const struct run_device *device)
 {
-    if (find_without_form(job, device))
+    if (find_without_form_locked(job, device))
         return false;
     return !job->pipeline || pipeline_plan(job->pipeline, device, job->options.depth == 1, NULL);
 }
@@ -29,7 +29,7 @@ static bool is_able(const struct muster_job *job, const struct run_device *devic
 static bool takes_part_locked(const struct muster_job *job, const struct run_device *device)
 {
     const char *devices = job->options.devices;
-    if (device_check_locked(device, NULL) != MUSTER_OK || !is_able(job, device) ||
+    if (device_check_locked(device, NULL) != MUSTER_OK || !is_able_locked(job, device) ||
         (job->only && job->only != device))
         return false;
     return !devices || run_list_names(devices, device->info.id);
@@ -41,7 +41,7 @@ static const struct run_device *find_unable_locked(const struct muster_job *job)
     const char *devices = job->options.devices;
     for (uint32_t i = 0; i < job->m->device_count; i++) {
         const struct run_device *device = job->m->devices[i];
-        if (device_check_locked(device, NULL) == MUSTER_OK && !is_able(job, device) &&
+        if (device_check_locked(device, NULL) == MUSTER_OK && !is_able_locked(job, device) &&
             (!job->only || job->only == device) &&
             (!devices || run_list_names(devices, device->info.id)))
             return device;
@@ -142,6 +142,7 @@ muster_status job_find_devices(struct muster_job *job, struct muster_error *err)
         job->lane_count++;
     }
     const struct run_device *unable = job->lane_count == 0 ? find_unable_locked(job) : NULL;
+    struct muster_kernel *without = unable ? find_without_form_locked(job, unable) : NULL;
     char stuck[sizeof job->lane_ids[0]] = "";
     for (uint32_t i = 0; i < m->device_count; i++)
         if (m->devices[i]->stuck_calls > 0 || m->devices[i]->overdue > 0)
@@ -150,7 +151,6 @@ muster_status job_find_devices(struct muster_job *job, struct muster_error *err)
     if (status != MUSTER_OK || job->lane_count > 0)
         return status;
     if (unable) {
-        struct muster_kernel *without = find_without_form(job, unable);
         if (without)
             kernel_explain_no_form(without, unable, &problem);
         else

@@ -546,12 +546,12 @@ const struct pipe_plan *pipeline_plan(const struct muster_pipeline *pipeline,
     return NULL;
 }
 
-bool pipeline_has_forms(const struct muster_pipeline *pipeline, const struct run_device *device,
-                        struct muster_kernel **without)
+bool pipeline_has_forms_locked(const struct muster_pipeline *pipeline,
+                               const struct run_device *device, struct muster_kernel **without)
 {
     for (uint32_t i = 0; i < pipeline->declaration.stage_count; i++) {
         struct muster_kernel *kernel = pipeline->stages[i].kernel;
-        if (kernel && !kernel_has_form(kernel, device)) {
+        if (kernel && !kernel_has_form_locked(kernel, device)) {
             if (without)
                 *without = kernel;
             return false;

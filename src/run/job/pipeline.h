@@ -45,8 +45,8 @@ const struct pipe_plan *pipeline_plan(const struct muster_pipeline *pipeline,
                                       const struct run_device *device, bool is_one_by_one,
                                       struct muster_error *err);
 /* Whether the device can run all its kernels; else one that it cannot. */
-bool pipeline_has_forms(const struct muster_pipeline *pipeline, const struct run_device *device,
-                        struct muster_kernel **without);
+bool pipeline_has_forms_locked(const struct muster_pipeline *pipeline,
+                               const struct run_device *device, struct muster_kernel **without);
 void pipelines_destroy_all(struct muster *m);
 
 /* pipeline_job.c: what a job with a pipeline has instead of a kernel and arguments. */

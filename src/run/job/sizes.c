@@ -10,10 +10,9 @@
 /* The same where a GPU takes part: below some megabytes its driver's calls cost more than its copies. */
 #define BUFFER_BYTES_GPU ((size_t)4 << 20)
 /*
- * The same where units need no buffers: as much as makes waking a device's cores for each not count. Of
- * that the first has less, and a unit takes no longer than this, since it cannot always be stopped.
+ * Where units need no buffers they may be of any size: each costs waking the device's cores. Only the
+ * first is small, and a unit takes no longer than this, since it cannot always be stopped.
  */
-#define DIRECT_BYTES ((size_t)16 << 20)
 #define DIRECT_FIRST_BYTES ((size_t)16 << 10)
 #define DIRECT_NS 100000000u
 #define FIRST_PARTS_MIN 64u
@@ -137,10 +136,10 @@ static void plan_units(struct muster_job *job)
     job->parts_max = 1;
     if (all_bytes == 0 || job->desc.items == 0)
         return;
-    size_t bytes = has_large_units(job) ? DIRECT_BYTES : BUFFER_BYTES;
-    uint64_t usual =
-        (has_gpu && way_bytes > 0 ? BUFFER_BYTES_GPU / way_bytes : bytes / all_bytes) >>
-        job->halvings;
+    uint64_t usual = has_gpu && way_bytes > 0 ? BUFFER_BYTES_GPU / way_bytes
+                     : has_large_units(job)   ? UINT64_MAX
+                                              : BUFFER_BYTES / all_bytes;
+    usual >>= job->halvings;
     uint64_t asked = job->options.unit_items;
     uint64_t items = of_multiples(job, asked > 0 ? asked : at_least_one(usual));
     job_set_units(job, items, has_gpu && way_bytes > 0 ? job_find_merge(job, way_bytes) : 1);

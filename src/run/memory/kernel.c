@@ -316,9 +316,32 @@ static const struct muster_kernel_form *choose_form(const struct muster_kernel *
     return NULL;
 }
 
-bool kernel_has_form(const struct muster_kernel *kernel, const struct run_device *device)
+static struct built *find_built_locked(const struct muster_kernel *kernel,
+                                       const struct run_device *device)
 {
-    return choose_form(kernel, device) != NULL;
+    struct built *built = kernel->built;
+    while (built && built->device != device)
+        built = built->next;
+    return built;
+}
+
+void *kernel_state_locked(const struct muster_kernel *kernel, const struct run_device *device)
+{
+    const struct built *built = find_built_locked(kernel, device);
+    return built && !built->is_building ? built->state : NULL;
+}
+
+static void *find_state(const struct muster_kernel *kernel, const struct run_device *device)
+{
+    run_lock(kernel->m);
+    void *state = kernel_state_locked(kernel, device);
+    run_unlock(kernel->m);
+    return state;
+}
+
+bool kernel_has_form_locked(const struct muster_kernel *kernel, const struct run_device *device)
+{
+    return kernel_state_locked(kernel, device) || choose_form(kernel, device);
 }
 
 void kernel_find_compilers(const struct muster_kernel *kernel)
@@ -327,7 +350,8 @@ void kernel_find_compilers(const struct muster_kernel *kernel)
     struct kernel_target all = { 0, { 0, 0 } };
     run_lock(m);
     for (uint32_t i = 0; i < m->device_count; i++)
-        all.forms |= m->devices[i]->info.forms;
+        if (!kernel_state_locked(kernel, m->devices[i]))
+            all.forms |= m->devices[i]->info.forms;
     run_unlock(m);
     /* Each kind of device by itself: what serves one would end the search for another. */
     static const uint32_t kinds[] = { MUSTER_KERNEL_FUNCTION,
@@ -404,15 +428,6 @@ static muster_status build(struct muster_kernel *kernel, struct built *built,
     return MUSTER_OK;
 }
 
-static struct built *find_built_locked(struct muster_kernel *kernel,
-                                       const struct run_device *device)
-{
-    struct built *built = kernel->built;
-    while (built && built->device != device)
-        built = built->next;
-    return built;
-}
-
 /* Built by the first who asks, while the others wait. */
 static muster_status make_built(struct muster_kernel *kernel, struct run_device *device,
                                 struct muster_error *err)
@@ -458,24 +473,12 @@ static muster_status make_built(struct muster_kernel *kernel, struct run_device 
 
 void kernel_prepare(struct muster_kernel *kernel, struct run_device *device)
 {
+    if (find_state(kernel, device))
+        return;
     const struct muster_kernel_form *form = choose_form(kernel, device);
     /* A function is there already. How it went is told by the first launch. */
     if (form && form->kind != MUSTER_KERNEL_FUNCTION)
         make_built(kernel, device, NULL);
-}
-
-void *kernel_state_locked(struct muster_kernel *kernel, const struct run_device *device)
-{
-    const struct built *built = find_built_locked(kernel, device);
-    return built && !built->is_building ? built->state : NULL;
-}
-
-static void *find_state(struct muster_kernel *kernel, const struct run_device *device)
-{
-    run_lock(kernel->m);
-    void *state = kernel_state_locked(kernel, device);
-    run_unlock(kernel->m);
-    return state;
 }
 
 muster_status kernel_get_built(struct muster_kernel *kernel, struct run_device *device, void **out,

@@ -8,15 +8,15 @@
 
 bool kernel_is_of(const struct muster_kernel *kernel, const struct muster *m);
 /* Whether the kernel has a form that the device can use. Cheap after kernel_find_compilers. */
-bool kernel_has_form(const struct muster_kernel *kernel, const struct run_device *device);
+bool kernel_has_form_locked(const struct muster_kernel *kernel, const struct run_device *device);
 /*
  * The kernel's state on the device, built by the first who asks, while others wait. May take long.
  */
 muster_status kernel_get_built(struct muster_kernel *kernel, struct run_device *device, void **out,
                                struct muster_error *err);
 /* The same if it is there already, else NULL. */
-void *kernel_state_locked(struct muster_kernel *kernel, const struct run_device *device);
-/* Looks, with no lock held, for what its forms may need on the devices there are. */
+void *kernel_state_locked(const struct muster_kernel *kernel, const struct run_device *device);
+/* Looks, with no lock held, for what its forms may need on the devices that it is not built for. */
 void kernel_find_compilers(const struct muster_kernel *kernel);
 /* Says why not: MUSTER_E_NOT_SUPPORTED. */
 muster_status kernel_explain_no_form(const struct muster_kernel *kernel,

@@ -302,8 +302,9 @@ static muster_status say_none_locked(struct muster *m, const struct kernel_task 
             continue;
         enum muster_refusal refusal = placement_refusal(&m->views[i], i, hints);
         const char *why = refusal != MUSTER_REFUSED_NOT ? muster_refusal_name(refusal)
-                          : !kernel_has_form(task->kernel, m->devices[i]) ? "no form of the kernel"
-                                                                          : "not refused";
+                          : !kernel_has_form_locked(task->kernel, m->devices[i])
+                              ? "no form of the kernel"
+                              : "not refused";
         snprintf(words + strlen(words), sizeof words - strlen(words), "%s%s: %s",
                  *words ? ", " : "", m->devices[i]->info.id, why);
     }
@@ -330,7 +331,7 @@ static muster_status find_devices(struct task_pool *pool, struct kernel_task *ta
     device_set_clear(&task->allowed, m->device_count);
     for (uint32_t i = 0; i < m->device_count; i++) {
         bool is_named = !hints.devices || named[i / 64] >> (i % 64) & 1;
-        if (!is_named || !kernel_has_form(task->kernel, m->devices[i]))
+        if (!is_named || !kernel_has_form_locked(task->kernel, m->devices[i]))
             continue;
         device_set_add(&task->allowed, i);
         task->only = allowed_count++ == 0 ? i : PLACEMENT_NONE;
