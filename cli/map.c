@@ -7,6 +7,7 @@
 #include "command.h"
 #include "interrupt.h"
 #include "message.h"
+#include "runtime.h"
 #include "show.h"
 
 #include <stdio.h>
@@ -280,9 +281,7 @@ static enum exit_code run_on_devices(const struct map_options *asked,
     if (muster_open(&m, &opening, &error) != MUSTER_OK)
         return refuse(MAP_DEVICES, &error);
     enum exit_code code = run_job(m, asked, values, interrupt, out);
-    /* The fix would be to restart the process, which ends anyway. */
-    if (muster_close(m, &error) != MUSTER_OK)
-        message_error("%s", error.text);
+    runtime_close(m);
     return code;
 }
 

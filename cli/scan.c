@@ -8,6 +8,7 @@
 #include "json.h"
 #include "message.h"
 #include "report.h"
+#include "runtime.h"
 #include "words.h"
 
 #include <errno.h>
@@ -353,9 +354,7 @@ static enum exit_code run_on_devices(struct printing *printing, struct words *wo
     if (muster_open(&m, &opening, &error) != MUSTER_OK)
         return refuse(&error);
     enum exit_code code = run_job(m, printing, words);
-    /* The fix would be to restart the process, which ends anyway. */
-    if (muster_close(m, &error) != MUSTER_OK)
-        message_error("%s", error.text);
+    runtime_close(m);
     return code;
 }
 
