@@ -126,13 +126,14 @@ static muster_status open_devices(struct muster_job *job, bool may_start_early,
         if (status != MUSTER_OK)
             return status;
         job_find_compilers(job);
+        if (joining->opening == 0)
+            return MUSTER_OK;
         run_lock(m);
         bool can_start = find_heaviest_locked(job) != NULL;
         run_unlock(m);
         /* Those that nobody expects are for the next job. */
-        if (can_start && joining->expected > 0)
-            return MUSTER_OK;
-        joining->expected = joining->opening = 0;
+        if (!can_start || joining->expected == 0)
+            joining->expected = joining->opening = 0;
         if (can_start)
             return MUSTER_OK;
     }
