@@ -4,11 +4,13 @@
  */
 #include "command.h"
 #include "message.h"
+#include "runtime.h"
 
 #include <fcntl.h>
 #include <muster/file.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -161,5 +163,9 @@ int main(int argc, char **argv)
     sigpipe_before = signal(SIGPIPE, SIG_IGN);
     if (!has_little_stack() || !run_on_more_stack(&invocation))
         run_to_the_end(&invocation);
+    if (runtime_is_left()) {
+        fflush(NULL);
+        _exit((int)invocation.code);
+    }
     return (int)invocation.code;
 }

@@ -7,6 +7,7 @@
 #include "command.h"
 #include "interrupt.h"
 #include "message.h"
+#include "runtime.h"
 #include "show.h"
 
 #include <stdio.h>
@@ -280,9 +281,7 @@ static enum exit_code run_on_devices(const struct map_options *asked,
     if (muster_open(&m, &opening, &error) != MUSTER_OK)
         return refuse(MAP_DEVICES, &error);
     enum exit_code code = run_job(m, asked, values, interrupt, out);
-    /* The fix would be to restart the process, which ends anyway. */
-    if (muster_close(m, &error) != MUSTER_OK)
-        message_error("%s", error.text);
+    runtime_close(m);
     return code;
 }
 
@@ -360,6 +359,9 @@ const struct command command_map = {
         "The items of a video are its bytes, and a unit has whole frames.\n"
         "\n"
         "The output appears when it is whole, or not at all, unless it is a pipe or /dev/stdout.\n"
+        "The work starts on the devices that open quickly; others join when their driver is open,\n"
+        "and work that is done before does not wait for them. Devices that are named are waited\n"
+        "for.\n"
         "If a device does not answer, other devices do its work and a message names it. The\n"
         "command waits at most two seconds for it at the end, and after SIGINT or SIGTERM.\n"
         "\n"

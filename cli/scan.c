@@ -8,6 +8,7 @@
 #include "json.h"
 #include "message.h"
 #include "report.h"
+#include "runtime.h"
 #include "words.h"
 
 #include <errno.h>
@@ -353,9 +354,7 @@ static enum exit_code run_on_devices(struct printing *printing, struct words *wo
     if (muster_open(&m, &opening, &error) != MUSTER_OK)
         return refuse(&error);
     enum exit_code code = run_job(m, printing, words);
-    /* The fix would be to restart the process, which ends anyway. */
-    if (muster_close(m, &error) != MUSTER_OK)
-        message_error("%s", error.text);
+    runtime_close(m);
     return code;
 }
 
@@ -444,6 +443,11 @@ const struct command command_scan = {
         "locale: byte for byte, the longest word at each place, an empty word in every line. "
         "Words\n"
         "may be 100,000 and more. Without INPUT, and for -, standard input is read.\n"
+        "\n"
+        "The search starts on the devices that open quickly; others join when their driver is "
+        "open,\n"
+        "and a search that is over before does not wait for them. Devices that are named are\n"
+        "waited for.\n"
         "\n"
         "Exit status: 0 done, found or not; 1 failed; 2 wrong usage, or an input that could not "
         "be\n"

@@ -283,6 +283,14 @@ struct muster_backend {
      * if not, it pays to pass them through registered memory. Without this they always are.
      */
     int (*host_is_fast)(void *device, const void *memory, size_t bytes);
+
+    /*
+     * Optional: whether `open` and device_open may take longer than a job should wait for them. Called
+     * before `open`, from any thread; answers at once, without the driver. If so, sets how many devices
+     * there will probably be. A job that names no devices then starts without them, with room for that
+     * many, and they join it when they are open. Without this, everybody waits for `open`.
+     */
+    int (*is_slow)(uint32_t *device_count);
 };
 
 /*

@@ -122,7 +122,8 @@ struct muster_arg {
 /* How to run a job. The caller sets `size`; zero means the default everywhere. */
 struct muster_run_options {
     size_t size;
-    const char *devices; /* ids, comma separated; NULL: all that may be used */
+    /* Ids, comma separated, which are waited for; NULL: all that may be used, see muster_start */
+    const char *devices;
     /*
      * Items in a unit; 0: adapted to each device's speed. Where a GPU takes part, or in a pipeline,
      * several small units may be run as one: a kernel then gets the items of all of them in one
@@ -286,7 +287,10 @@ struct muster_job_device {
     double items_per_s; /* while busy */
     /* QUARANTINED: its last units failed, others' did not; it is tried again now and then. */
     enum muster_health health;
-    /* What it had not enough of, so that it took no part at first or at all; "" if it had. */
+    /*
+     * What it had not enough of, so that it took no part at first or at all, or why it could not join a
+     * job that was under way; "" if there was nothing.
+     */
     char shortage[128];
 };
 
@@ -337,10 +341,17 @@ struct muster_report {
 };
 
 /*
- * Starts a job on every device that has a form of the kernel. Does not wait. Given back with
+ * Starts a job on every device that has a form of the kernel. Does not wait for the job. Given back with
  * muster_job_destroy. MUSTER_E_NO_DEVICE: none can run it, and `err` says why not.
  * MUSTER_E_NOT_FOUND: the option `devices` names one that does not exist. MUSTER_E_ORDER: it has a
  * user_policy, and the call comes from within one.
+ *
+ * Devices whose driver takes long to open are not waited for, if others can start the job: they join it
+ * when they are open, as far as there are no more of them than expected, and the end of the job does not wait
+ * for them either. A device that then cannot run the kernel takes no part; the report says so. All
+ * are waited for where the job or the runtime names devices or gives slices, the job has a policy
+ * or a pipeline that runs on one device, and where no device that is open can run it. To have all
+ * of them from the start, list the devices first.
  *
  * A device that has no memory or no streams for the job now takes no part until it has; the report
  * says so. If no device has, units of a size that Muster may choose are made smaller. If that does

@@ -97,7 +97,9 @@ struct muster_options {
 
 /*
  * Opens a runtime; `options` may be NULL and is copied. No device is touched yet: a backend is
- * probed when a device of its kind is first wanted or listed. What the caller asked for by name and
+ * probed when a device of its kind is first wanted or listed, one whose driver is slow on a thread
+ * of its own where nobody needs its devices at once (muster_start). exit() waits for such a thread, 5
+ * seconds at most, since drivers do not bear to be taken down while they open. What the caller asked for by name and
  * cannot be had (a malformed `sim` or `slices`, a backend file that does not load) is an error here.
  * Any number of runtimes may be open at once.
  *
@@ -113,7 +115,8 @@ MUSTER_API muster_status muster_open(struct muster **out, const struct muster_op
  * Closes the runtime and frees all of it: streams, blocks, pinned memory, data. Cancels its jobs, also
  * those that tasks and callbacks start from then on; tasks and callbacks that still run may go on
  * using their own jobs. Waits up to `close_ns` for unfinished work of healthy devices and for
- * sources, sinks and host stages of jobs, and as long as it takes for tasks. Then waits as long
+ * sources, sinks and host stages of jobs, as long again for drivers that are being opened, and as long as
+ * it takes for tasks. Then waits as long
  * again, at least a second, for drivers to close.
  *
  * MUSTER_E_DEVICE_HUNG: a device, a driver call or a callback has not returned, and `err` names the

@@ -149,6 +149,11 @@ struct muster_counters {
     uint64_t picks;
     uint64_t devices, devices_lost;
     uint64_t trace_events, trace_dropped; /* of the trace that is there, else 0 */
+    /*
+     * Now: drivers that are being opened, and jobs, also finished ones, that a device gets ready to join.
+     * muster_close waits for these.
+     */
+    uint64_t opening;
 };
 
 /*

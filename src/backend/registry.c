@@ -63,6 +63,12 @@ static int no_host_is_fast(void *device, const void *memory, size_t bytes)
     return 1;
 }
 
+static int no_is_slow(uint32_t *device_count)
+{
+    (void)device_count;
+    return 0;
+}
+
 static void no_host_unregister(void *device, void *memory)
 {
     (void)device, (void)memory;
@@ -198,6 +204,7 @@ muster_status registry_complete(const struct muster_backend *given, struct muste
     DEFAULT(kernel_deinit);
     DEFAULT(launch);
     DEFAULT(host_is_fast);
+    DEFAULT(is_slow);
 #undef DEFAULT
     *out = filled;
     return MUSTER_OK;

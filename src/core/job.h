@@ -186,11 +186,21 @@ struct job;
 size_t job_bytes(const struct job_options *options);
 struct job *job_init(void *memory, const struct job_options *options, uint64_t now_ns);
 
-/* Before the first claim: the failure domain and the weight of each lane. */
+/* Before the lane's first claim: the failure domain and the weight of each lane. */
 void job_lane_describe(struct job *job, uint32_t lane, uint32_t domain, double weight);
 
-/* Before the first claim, and not with JOB_OUTPUT_SLOTS: the lane works on the caller's memory. */
+/* Before the lane's first claim, and not with JOB_OUTPUT_SLOTS: the lane works on the caller's memory. */
 void job_lane_set_direct(struct job *job, uint32_t lane);
+
+/*
+ * Lanes whose devices are not open yet. job_lane_expect, before the first claim: the lane is given nothing
+ * and counts for nothing but hope, so that a job that loses all others waits for it. Then one of these:
+ * job_lane_join, the device is there; it may be described, and set direct, just before. Or
+ * job_lane_give_up, it will not come: that ends a job which has no other lane.
+ */
+void job_lane_expect(struct job *job, uint32_t lane);
+void job_lane_join(struct job *job, uint32_t lane, uint64_t now_ns);
+void job_lane_give_up(struct job *job, uint32_t lane);
 
 /*
  * The call for lanes: hands in what ended, starts earlier claims, takes out new ones; in this order,

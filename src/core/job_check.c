@@ -236,7 +236,7 @@ const char *job_check(const struct job *job)
         return "suspects that run are miscounted";
     if (usable != job->usable || idle != job->idle || out != job->out || out != in_domains)
         return "usable or idle lanes, or attempts, are miscounted";
-    if (job->state == JOB_RUNNING && job->usable == 0 && has_work(job))
+    if (job->state == JOB_RUNNING && job->usable == 0 && job->expected == 0 && has_work(job))
         return "the job runs without a lane";
     if ((job->delivered_items == job->options.items) != (job->state == JOB_DONE) &&
         job->state != JOB_CANCELLED)

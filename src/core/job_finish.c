@@ -305,6 +305,12 @@ void job_lane_doubt_ends(struct job *job, uint32_t lane)
             job_unit_doom(job, slots[i].unit);
 }
 
+void job_fail_without_lanes(struct job *job)
+{
+    if (job->usable == 0 && job->expected == 0)
+        job_fail(job);
+}
+
 void job_lane_retire(struct job *job, uint32_t lane_index, bool is_loss, bool is_charged,
                      uint64_t now_ns)
 {
@@ -312,6 +318,8 @@ void job_lane_retire(struct job *job, uint32_t lane_index, bool is_loss, bool is
     bool was_usable = is_usable(lane);
     if (was_usable)
         drop_attempts(job, lane_index, is_loss, is_charged, now_ns);
+    if (lane->is_absent)
+        return;
     lane->is_lost = lane->is_lost || is_loss;
     lane->is_hung = lane->is_hung || !is_loss;
     lane->report.is_lost = lane->is_lost;
@@ -323,8 +331,8 @@ void job_lane_retire(struct job *job, uint32_t lane_index, bool is_loss, bool is
     job_lane_asks_no_more(job, lane_index);
     if (job->draining == lane_index)
         job->draining = JOB_NONE;
-    if (--job->usable == 0)
-        job_fail(job);
+    job->usable--;
+    job_fail_without_lanes(job);
 }
 
 void job_lane_lost(struct job *job, uint32_t lane, uint64_t now_ns)

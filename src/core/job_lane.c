@@ -57,6 +57,32 @@ void job_lane_short(struct job *job, uint32_t lane_index, bool is_short, uint64_
     job_look_soon(job, now_ns);
 }
 
+void job_lane_expect(struct job *job, uint32_t lane)
+{
+    INVARIANT(is_usable(&job->lanes[lane]) && job->units_made == 0);
+    job->lanes[lane].is_absent = true;
+    job->usable--;
+    job->expected++;
+}
+
+void job_lane_join(struct job *job, uint32_t lane_index, uint64_t now_ns)
+{
+    struct lane *lane = &job->lanes[lane_index];
+    INVARIANT(lane->is_absent && job->expected > 0);
+    lane->is_absent = false;
+    lane->last_finish_ns = now_ns;
+    job->expected--;
+    job->usable++;
+    job->changes++;
+}
+
+void job_lane_give_up(struct job *job, uint32_t lane)
+{
+    INVARIANT(job->lanes[lane].is_absent && job->expected > 0);
+    job->expected--;
+    job_fail_without_lanes(job);
+}
+
 /* Attempts. */
 
 struct job_ticket job_attempt_begin(struct job *job, uint32_t lane_index, uint32_t unit_index,

@@ -78,6 +78,7 @@ struct lane {
     uint32_t domain;
     double weight;
     bool is_lost, is_hung;
+    bool is_absent; /* its device is not open: the lane counts for nothing */
     bool is_direct; /* works on the caller's memory */
     uint64_t
         doubted_until_ns; /* lost or hung: so long its direct attempts may come back; UINT64_MAX */
@@ -135,7 +136,8 @@ struct job {
     uint32_t done_first, done_last; /* unordered: finished units in the order they finished */
     uint32_t suspects;              /* attempts of suspects on usable lanes */
     uint32_t draining; /* the lane whose domain is kept from new work for a suspect's sake */
-    uint32_t usable;   /* lanes neither lost nor hung */
+    uint32_t usable;   /* lanes neither lost nor hung nor absent */
+    uint32_t expected; /* absent lanes that may come */
     uint32_t idle;     /* of these, lanes that are idle */
     uint32_t out;      /* attempts on usable lanes */
     uint32_t turn;     /* round-robin: the lane after the last one */
@@ -173,7 +175,7 @@ static inline bool has_work(const struct job *job)
 
 static inline bool is_usable(const struct lane *lane)
 {
-    return !lane->is_lost && !lane->is_hung;
+    return !lane->is_lost && !lane->is_hung && !lane->is_absent;
 }
 
 static inline bool is_chosen(enum job_choice_kind kind)
@@ -399,6 +401,8 @@ void job_wake_again(struct job *job);
 
 /* Direct attempts of a lane that is lost or hung have not come back: nobody knows what they wrote. */
 void job_lane_doubt_ends(struct job *job, uint32_t lane);
+/* Fails a job that has no lane left, and none to hope for. */
+void job_fail_without_lanes(struct job *job);
 void job_lane_retire(struct job *job, uint32_t lane_index, bool is_loss, bool is_charged,
                      uint64_t now_ns);
 

@@ -6,6 +6,7 @@
 
 #include "base/allocator.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <muster/backend.h>
@@ -258,6 +259,17 @@ void platform_memory_give(void *memory, size_t bytes)
         platform_pages_unmap(memory, bytes);
     else
         free(memory);
+}
+
+uint32_t platform_folder_count(const char *path, bool (*counted)(const char *name))
+{
+    uint32_t count = 0;
+    DIR *folder = opendir(path);
+    for (const struct dirent *entry; folder && (entry = readdir(folder));)
+        count += counted(entry->d_name);
+    if (folder)
+        closedir(folder);
+    return count;
 }
 
 const char *platform_environment(const char *name)

@@ -43,6 +43,9 @@ void platform_memory(uint64_t *total, uint64_t *available);
 /* Of one node; false if the machine does not say. */
 bool platform_node_memory(int32_t node, uint64_t *total, uint64_t *available);
 
+/* How many names in the folder are `counted`; 0 if it cannot be read. */
+uint32_t platform_folder_count(const char *path, bool (*counted)(const char *name));
+
 /* The process's own heap, for those who are given no allocator. */
 extern const struct muster_allocator platform_heap;
 

@@ -256,11 +256,21 @@ static muster_status drain_stream(struct run_stream *stream, uint64_t deadline_n
     return status;
 }
 
+/* With the lock: a backend that was given up may add some when it answers. */
+static uint32_t count_devices(struct muster *m)
+{
+    run_lock(m);
+    uint32_t count = m->device_count;
+    run_unlock(m);
+    return count;
+}
+
 /* Waits for what was given to each device; marks those that do not finish. */
 static muster_status drain_devices(struct muster *m, uint64_t deadline_ns, struct muster_error *err)
 {
     muster_status result = MUSTER_OK;
-    for (uint32_t i = 0; i < m->device_count; i++) {
+    uint32_t count = count_devices(m);
+    for (uint32_t i = 0; i < count; i++) {
         struct run_device *device = m->devices[i];
         /* With the lock: threads that were given up may come back at any time. */
         run_lock(m);
@@ -378,7 +388,8 @@ static void finish_work(struct closing *closing)
 {
     struct muster *m = closing->m;
     drain_devices(m, closing->deadline_ns, NULL);
-    for (uint32_t i = 0; i < m->device_count; i++)
+    uint32_t count = count_devices(m);
+    for (uint32_t i = 0; i < count; i++)
         flights_end(m->devices[i]);
 }
 
@@ -498,9 +509,13 @@ muster_status muster_close(struct muster *m, struct muster_error *err)
     if (lost.in_user_code == 0)
         files_destroy_all(m);
     uint32_t stuck_count = tasks_destroy(m, &stuck);
+    struct muster_error opening = { .size = sizeof opening };
+    bool is_opening = !backends_await(m, platform_deadline_ns(m->options.close_ns), &opening);
+    if (is_opening && stuck_count++ == 0)
+        say_no_answer(&stuck, opening.text);
     if (lost.threads == 0)
         copiers_destroy(m);
-    crew_destroy(m, lost.threads > 0);
+    crew_destroy(m, lost.threads > 0 || is_opening);
     /* Tasks took what time they wanted; a device that did not come back had its own. */
     if (!*lost.what.text)
         deadline_ns = platform_deadline_ns(m->options.close_ns);
@@ -531,9 +546,7 @@ void muster_trim(struct muster *m)
     if (!m || run_is_forked(m))
         return;
     pages_trim(m, 0);
-    run_lock(m);
-    uint32_t count = m->device_count;
-    run_unlock(m);
+    uint32_t count = count_devices(m);
     for (uint32_t i = 0; i < count; i++)
         spare_trim(m->devices[i]);
     crew_trim(m);

@@ -6,6 +6,7 @@
 
 #include "platform/aside.h"
 #include "run/device/device.h"
+#include "run/job/jobs.h"
 #include "run/task/tasks.h"
 
 #include <muster/trace.h>
@@ -250,6 +251,7 @@ muster_status muster_counters(struct muster *m, struct muster_counters *out,
     tasks_count(m, &found.tasks_submitted, &found.tasks_ended);
     run_lock(m);
     count_devices_locked(m, &found);
+    found.opening = backends_opening_locked(m) + jobs_joining_locked(m);
     run_unlock(m);
     found.trace_events = recording_count(&m->recording);
     found.trace_dropped = recording_dropped(&m->recording);

@@ -5,8 +5,10 @@
 
 #include "backend/opencl/device.h"
 #include "base/allocator.h"
+#include "platform/machine.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define PLATFORMS_MAX 16u
 #define DEVICES_PER_PLATFORM_MAX 64u
@@ -112,6 +114,28 @@ static muster_status opencl_open(void *state, const struct muster_services *serv
     return status;
 }
 
+static bool is_driver(const char *name)
+{
+    size_t length = strlen(name);
+    return length > 4 && strcmp(name + length - 4, ".icd") == 0;
+}
+
+/* Of a driver for what no other backend has: not NVIDIA's GPUs, nor the processor. */
+static bool is_driver_of_others(const char *name)
+{
+    return is_driver(name) && strncmp(name, "nvidia", 6) != 0 && strncmp(name, "pocl", 4) != 0;
+}
+
+/* Drivers load compilers, and NVIDIA's takes as long as CUDA. */
+static int opencl_is_slow(uint32_t *device_count)
+{
+    const char *folder = platform_environment("OCL_ICD_VENDORS");
+    if (!folder)
+        folder = "/etc/OpenCL/vendors";
+    *device_count = platform_folder_count(folder, is_driver_of_others);
+    return platform_folder_count(folder, is_driver) > 0;
+}
+
 const struct muster_backend backend_opencl = {
     .size = sizeof(struct muster_backend),
     .abi = MUSTER_BACKEND_ABI,
@@ -122,6 +146,7 @@ const struct muster_backend backend_opencl = {
     .event_bytes = sizeof(struct opencl_event_state),
     .kernel_bytes = sizeof(struct opencl_kernel_state),
     .open = opencl_open,
+    .is_slow = opencl_is_slow,
     .close = opencl_close,
     .device_open = opencl_device_open,
     .device_close = opencl_device_close,

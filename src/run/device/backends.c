@@ -6,6 +6,8 @@
 
 #include "backend/registry.h"
 #include "base/allocator.h"
+#include "platform/exit.h"
+#include "run/threads/crew.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -38,6 +40,7 @@ static muster_status add(struct muster *m, const struct muster_backend *table,
     struct run_backend *backend = allocator_take(&m->allocator, 1, sizeof *backend);
     if (!backend)
         return run_no_memory(err, "a backend");
+    backend->m = m;
     backend->table = completed;
     backend->library = library;
     snprintf(backend->path, sizeof backend->path, "%s", path);
@@ -257,6 +260,9 @@ static muster_status probe(struct muster *m, struct run_backend *backend, struct
         return status;
     }
     backend->state = state;
+    /* Closed without this thread: nothing more is opened. */
+    if (run_is_abandoned(m))
+        return MUSTER_E_CANCELLED;
     run_lock(m); /* other backends may be probed at the same time */
     backend->first_domain = m->next_domain;
     m->next_domain += count;
@@ -284,6 +290,28 @@ void backends_end_probe(struct muster *m, struct run_backend *backend)
     run_unlock(m);
 }
 
+/* The caller has set the backend to PROBE_RUNNING. */
+static muster_status run_probe(struct muster *m, struct run_backend *backend,
+                               struct muster_error *err)
+{
+    struct muster_error problem = { .size = sizeof problem };
+    muster_status status = probe(m, backend, &problem);
+    if (status != MUSTER_OK &&
+        (status != MUSTER_E_NOT_FOUND || slices_name(m, backend->table.name)))
+        run_log(m, MUSTER_LOG_WARNING, "backend %s is not usable: %s", backend->table.name,
+                problem.text);
+    if (err && status != MUSTER_OK)
+        *err = problem;
+    run_lock(m);
+    backend->error = (struct muster_error){ .size = sizeof backend->error };
+    if (status != MUSTER_OK)
+        backend->error = problem;
+    backend->has_answered = true;
+    run_unlock(m);
+    backends_end_probe(m, backend);
+    return status;
+}
+
 muster_status backends_probe(struct muster *m, struct run_backend *backend,
                              struct muster_error *err)
 {
@@ -302,21 +330,62 @@ muster_status backends_probe(struct muster *m, struct run_backend *backend,
     }
     backend->probe = PROBE_RUNNING;
     run_unlock(m);
-    struct muster_error problem = { .size = sizeof problem };
-    muster_status status = probe(m, backend, &problem);
+    return run_probe(m, backend, err);
+}
+
+static void open_aside(void *argument)
+{
+    struct run_backend *backend = argument;
+    platform_exit_hold();
+    run_probe(backend->m, backend, NULL);
+    platform_exit_release();
+}
+
+bool backends_open_aside(struct muster *m, struct run_backend *backend, uint32_t *expected)
+{
+    *expected = 0;
     run_lock(m);
-    backend->error = (struct muster_error){ .size = sizeof backend->error };
-    if (status != MUSTER_OK)
-        backend->error = problem;
+    bool is_opening = !backend->has_answered && wanted(m, backend->table.name);
     run_unlock(m);
-    backends_end_probe(m, backend);
-    if (err && status != MUSTER_OK)
-        *err = problem;
-    if (status != MUSTER_OK &&
-        (status != MUSTER_E_NOT_FOUND || slices_name(m, backend->table.name)))
-        run_log(m, MUSTER_LOG_WARNING, "backend %s is not usable: %s", backend->table.name,
-                problem.text);
-    return status;
+    if (!is_opening || !backend->table.is_slow(expected))
+        return false;
+    run_lock(m);
+    bool is_first = backend->probe == PROBE_NOT_YET;
+    if (is_first)
+        backend->probe = PROBE_RUNNING;
+    is_opening = !backend->has_answered;
+    run_unlock(m);
+    /* Without a thread it is opened here. */
+    if (is_first && crew_run(m, open_aside, backend, "muster-open", NULL, NULL) != MUSTER_OK) {
+        run_probe(m, backend, NULL);
+        is_opening = false;
+    }
+    return is_opening;
+}
+
+uint32_t backends_opening_locked(const struct muster *m)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < m->backend_count; i++)
+        count += m->backends[i]->probe == PROBE_RUNNING && !m->backends[i]->has_answered;
+    return count;
+}
+
+bool backends_await(struct muster *m, uint64_t deadline_ns, struct muster_error *err)
+{
+    bool have_answered = true;
+    run_lock(m);
+    for (uint32_t i = 0; i < m->backend_count && have_answered; i++) {
+        const struct run_backend *backend = m->backends[i];
+        while (backend->probe == PROBE_RUNNING &&
+               platform_condition_wait(&m->changed, &m->lock, deadline_ns)) {}
+        have_answered = backend->probe != PROBE_RUNNING;
+        if (!have_answered)
+            muster_error_fill(err, MUSTER_E_DEVICE_HUNG, 0, NULL, "the driver of %s",
+                              backend->table.name);
+    }
+    run_unlock(m);
+    return have_answered;
 }
 
 muster_status muster_backend_list(struct muster *m, struct muster_backend_report *out,

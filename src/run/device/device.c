@@ -372,6 +372,25 @@ static muster_status say_missing_locked(struct muster *m, const char *name, size
     return status;
 }
 
+muster_status device_probe_quick(struct muster *m, uint32_t *opening, uint32_t *expected,
+                                 struct muster_error *err)
+{
+    _Static_assert(BACKENDS_MAX <= 32, "there is a bit for each");
+    *opening = *expected = 0;
+    /* The slow ones first: they open while the others do. */
+    for (uint32_t i = 0; i < m->backend_count; i++) {
+        uint32_t devices;
+        if (!backends_open_aside(m, m->backends[i], &devices))
+            continue;
+        *opening |= (uint32_t)1 << i;
+        *expected += devices < DEVICES_MAX - *expected ? devices : DEVICES_MAX - *expected;
+    }
+    for (uint32_t i = 0; i < m->backend_count; i++)
+        if (!(*opening >> i & 1) && backends_probe(m, m->backends[i], err) == MUSTER_E_NO_MEMORY)
+            return MUSTER_E_NO_MEMORY;
+    return MUSTER_OK;
+}
+
 muster_status device_probe_all(struct muster *m, struct muster_error *err)
 {
     for (uint32_t i = 0; i < m->backend_count; i++) {

@@ -14,11 +14,14 @@
 enum probe_state { PROBE_NOT_YET, PROBE_RUNNING, PROBE_DONE };
 
 struct run_backend {
+    struct muster *m;
     struct muster_backend table;     /* completed */
     struct platform_library library; /* owns, if it was loaded */
     char path[128];
     void *state; /* owns; NULL unless the probe found the backend usable */
     enum probe_state probe;
+    bool
+        has_answered; /* its devices are known, or why there are none; not while it is first opened */
     uint32_t device_count;
     uint32_t first_domain; /* the backend's domains count from here */
     bool is_built_in;
@@ -84,6 +87,15 @@ bool backends_unload(struct muster *m);
 muster_status backends_probe(struct muster *m, struct run_backend *backend,
                              struct muster_error *err);
 /*
+ * The same for those that want its devices, but not at any price: a backend that is slow is opened on a
+ * thread of its own. True if it has not answered yet; then `expected` is how many devices it may have.
+ */
+bool backends_open_aside(struct muster *m, struct run_backend *backend, uint32_t *expected);
+/* How many are being opened. */
+uint32_t backends_opening_locked(const struct muster *m);
+/* For muster_close: waits for backends that are being opened; false if one has not answered by then. */
+bool backends_await(struct muster *m, uint64_t deadline_ns, struct muster_error *err);
+/*
  * Around calls that must not overlap within a backend: as a probe does, by turns and with no lock
  * held.
  */
@@ -96,6 +108,12 @@ struct run_backend *backends_find(struct muster *m, const char *name, size_t len
 void device_find_double(struct run_device *device);
 /* Probes all backends, and checks that each name asked for in the options exists now. */
 muster_status device_probe_all(struct muster *m, struct muster_error *err);
+/*
+ * The same without waiting for backends that are slow. `opening` has a bit for each that has not answered;
+ * `expected` is how many devices those may have.
+ */
+muster_status device_probe_quick(struct muster *m, uint32_t *opening, uint32_t *expected,
+                                 struct muster_error *err);
 /* Opens a device that nobody knows of until it is added. */
 muster_status device_create(struct muster *m, struct run_backend *backend, uint32_t index,
                             struct run_device **out, struct muster_error *err);

@@ -6,23 +6,24 @@
 /* muster_close waits so long for a thread that is away, in case it returns at once. */
 #define ABANDON_GRACE_NS 100000000u
 
-static bool has_given_up_locked(const struct muster_job *job)
+/* Whether threads are left that the job's end has not waited for. */
+static bool has_left_behind_locked(const struct muster_job *job)
 {
     bool has = thread_is_given_up(&job->conductor) || thread_is_given_up(&job->asker.thread) ||
-               source_has_thread(job, thread_is_given_up);
+               source_has_thread(job, thread_is_given_up) || joining_is_inside_locked(job);
     for (uint32_t i = 0; i < job->lane_count; i++)
         has = has || thread_is_given_up(&job->lanes[i].thread);
     return has;
 }
 
-/* The job is over: leaves it to those threads that were given up, or frees it. */
+/* The job is over: leaves it to those threads that were not waited for, or frees it. */
 void job_leave(struct muster_job *job)
 {
     struct muster *m = job->m;
     run_lock(m);
     if (job->work.lane_threads == 0)
         workers_dismiss(job->work.workers);
-    while (job->work.group.threads > 0 && !has_given_up_locked(job))
+    while (job->work.group.threads > 0 && !has_left_behind_locked(job))
         platform_condition_wait(&job->changed, &m->lock, UINT64_MAX);
     job->next = m->jobs_left;
     m->jobs_left = job;
@@ -106,7 +107,7 @@ static bool is_busy_locked(const struct job_thread *thread)
 static bool has_busy_threads_locked(const struct muster_job *job)
 {
     bool has = is_busy_locked(&job->conductor) || is_busy_locked(&job->asker.thread) ||
-               source_has_thread(job, is_busy_locked);
+               is_busy_locked(&job->joining.thread) || source_has_thread(job, is_busy_locked);
     for (uint32_t i = 0; i < job->lane_count; i++)
         has = has || is_busy_locked(&job->lanes[i].thread);
     return has;

@@ -26,7 +26,7 @@ static bool is_able_locked(const struct muster_job *job, const struct run_device
     return !job->pipeline || pipeline_plan(job->pipeline, device, job->options.depth == 1, NULL);
 }
 
-static bool takes_part_locked(const struct muster_job *job, const struct run_device *device)
+bool job_takes_locked(const struct muster_job *job, const struct run_device *device)
 {
     const char *devices = job->options.devices;
     if (device_check_locked(device, NULL) != MUSTER_OK || !is_able_locked(job, device) ||
@@ -68,7 +68,7 @@ static muster_status check_devices_locked(const struct muster_job *job, struct m
     return MUSTER_OK;
 }
 
-static void find_compilers(const struct muster_job *job)
+void job_find_compilers(const struct muster_job *job)
 {
     if (!job->pipeline)
         kernel_find_compilers(job->desc.kernel);
@@ -83,18 +83,18 @@ static const struct run_device *find_heaviest_locked(const struct muster_job *jo
     const struct run_device *best = NULL;
     for (uint32_t i = 0; i < job->m->device_count; i++) {
         const struct run_device *device = job->m->devices[i];
-        if (takes_part_locked(job, device) && (!best || device->info.weight > best->info.weight))
+        if (job_takes_locked(job, device) && (!best || device->info.weight > best->info.weight))
             best = device;
     }
     return best;
 }
 
-/* Room for a lane on each device there is. */
+/* Room for a lane on each device there is, and on those that are expected. */
 static muster_status allocate_lanes(struct muster_job *job, struct muster_error *err)
 {
     struct muster *m = job->m;
     run_lock(m);
-    job->lanes_max = m->device_count;
+    job->lanes_max = m->device_count + job->joining.expected;
     run_unlock(m);
     job->lanes = allocator_take(&m->allocator, job->lanes_max, sizeof *job->lanes);
     job->lane_ids = allocator_take(&m->allocator, job->lanes_max, sizeof *job->lane_ids);
@@ -103,17 +103,76 @@ static muster_status allocate_lanes(struct muster_job *job, struct muster_error 
                                                             : run_no_memory(err, "lanes");
 }
 
-/* Pins the devices of the job; each has a lane. */
-muster_status job_find_devices(struct muster_job *job, struct muster_error *err)
+/*
+ * Whether it can start on the devices that are open: others can join it then. One that names devices wants
+ * those, one that pushes units chooses among all, and one that has a single lane wants the best.
+ */
+static bool may_have_joiners(const struct muster_job *job)
+{
+    return !job->m->options.devices && !job->m->options.slices && !job->options.devices &&
+           !job->places && !job->asker.policy.choose && !job->only &&
+           (!job->pipeline || pipeline_lanes_max(job->pipeline) > 1);
+}
+
+/* Opens devices: those that open quickly, if one of them can run the job; else all. */
+static muster_status open_devices(struct muster_job *job, bool may_start_early,
+                                  struct muster_error *err)
+{
+    struct muster *m = job->m;
+    struct run_joining *joining = &job->joining;
+    muster_status status = MUSTER_OK;
+    if (may_start_early && may_have_joiners(job)) {
+        status = device_probe_quick(m, &joining->opening, &joining->expected, err);
+        if (status != MUSTER_OK)
+            return status;
+        job_find_compilers(job);
+        if (joining->opening == 0)
+            return MUSTER_OK;
+        run_lock(m);
+        bool can_start = find_heaviest_locked(job) != NULL;
+        run_unlock(m);
+        /* Those that nobody expects are for the next job. */
+        if (!can_start || joining->expected == 0)
+            joining->expected = joining->opening = 0;
+        if (can_start)
+            return MUSTER_OK;
+    }
+    status = device_probe_all(m, err);
+    job_find_compilers(job);
+    return status;
+}
+
+muster_status job_add_lane_locked(struct muster_job *job, struct run_device *device,
+                                  struct lane_plan *plan, struct muster_error *err)
+{
+    struct run_lane *lane = &job->lanes[job->lane_count];
+    *lane = (struct run_lane){ .work = &job->work,
+                               .device = device,
+                               .watch = { .device = device, .job = job->work.number },
+                               .has_device_pin = true,
+                               .index = job->lane_count,
+                               .plan = plan,
+                               .uses_host_memory =
+                                   device->info.capabilities & MUSTER_CAN_USE_HOST_MEMORY };
+    muster_status status = platform_condition_init(&lane->changed, err);
+    if (status != MUSTER_OK)
+        return status;
+    device->pins++;
+    memcpy(job->lane_ids[job->lane_count], device->info.id, sizeof job->lane_ids[0]);
+    job->work.lane_count = ++job->lane_count;
+    return MUSTER_OK;
+}
+
+muster_status job_find_devices(struct muster_job *job, bool may_start_early,
+                               struct muster_error *err)
 {
     struct muster *m = job->m;
     struct muster_error problem;
-    muster_status status = device_probe_all(m, err);
+    muster_status status = open_devices(job, may_start_early, err);
     if (status != MUSTER_OK)
         return status;
     if ((status = allocate_lanes(job, err)) != MUSTER_OK)
         return status;
-    find_compilers(job);
     run_lock(m);
     status = check_devices_locked(job, err);
     uint32_t lanes_max = job->pipeline ? pipeline_lanes_max(job->pipeline) : job->lanes_max;
@@ -121,26 +180,14 @@ muster_status job_find_devices(struct muster_job *job, struct muster_error *err)
     bool is_one = job->pipeline && lanes_max == 1 && job->pipeline->declaration.stream_count > 0;
     const struct run_device *only = is_one ? find_heaviest_locked(job) : NULL;
     /* Devices that came after the room was made are for the next job. */
-    for (uint32_t i = 0; status == MUSTER_OK && i < job->lanes_max && job->lane_count < lanes_max;
-         i++) {
+    uint32_t known = job->lanes_max - job->joining.expected;
+    for (uint32_t i = 0; status == MUSTER_OK && i < known && job->lane_count < lanes_max; i++) {
         struct run_device *device = m->devices[i];
-        if ((only && device != only) || !takes_part_locked(job, device))
+        if ((only && device != only) || !job_takes_locked(job, device))
             continue;
-        struct run_lane *lane = &job->lanes[job->lane_count];
-        *lane = (struct run_lane){ .work = &job->work,
-                                   .device = device,
-                                   .watch = { .device = device, .job = job->work.number },
-                                   .has_device_pin = true,
-                                   .index = job->lane_count,
-                                   .uses_host_memory =
-                                       device->info.capabilities & MUSTER_CAN_USE_HOST_MEMORY };
-        status = platform_condition_init(&lane->changed, err);
-        if (status != MUSTER_OK)
-            break;
-        device->pins++;
-        memcpy(job->lane_ids[job->lane_count], device->info.id, sizeof job->lane_ids[0]);
-        job->lane_count++;
+        status = job_add_lane_locked(job, device, NULL, err);
     }
+    job->lane_room = job->lane_count + job->joining.expected;
     const struct run_device *unable = job->lane_count == 0 ? find_unable_locked(job) : NULL;
     struct muster_kernel *without = unable ? find_without_form_locked(job, unable) : NULL;
     char stuck[sizeof job->lane_ids[0]] = "";

@@ -96,5 +96,5 @@ void job_find_output(struct muster_job *job)
         job->output = JOB_OUTPUT_SLOTS;
     /* A second attempt of a unit is another lane's, and with pieces there is none. */
     job->needs_buffers =
-        direct < job->lane_count || (job->output == JOB_OUTPUT_DIRECT && job->lane_count > 1);
+        direct < job->lane_room || (job->output == JOB_OUTPUT_DIRECT && job->lane_room > 1);
 }

@@ -41,7 +41,7 @@ bool job_name_missing_locked(const struct muster_job *job, char *text, struct ru
     for (uint32_t i = 0; i < job->lane_count; i++) {
         const struct run_lane *lane = &job->lanes[i];
         const char *id = job->lane_ids[i];
-        if (lane->thread.state != THREAD_INSIDE)
+        if (lane->thread.state != THREAD_INSIDE || (lane->is_joining && !job->is_over))
             continue;
         if (!*device)
             *device = lane->device;
@@ -75,8 +75,8 @@ static void begin_patience_locked(struct muster_job *job)
     job->work.must_leave = true;
     job->give_up_ns = platform_deadline_ns(job->m->options.close_ns);
     job_wake_locked(job);
-    /* It may be waiting for its turn at the policy. */
-    if (job->asker.policy.choose)
+    /* Threads may be waiting for their turn at the policy, or for devices. */
+    if (job->asker.policy.choose || job->joining.opening != 0)
         platform_condition_wake_all(&job->m->changed);
 }
 
@@ -201,6 +201,8 @@ static bool are_awaited_locked(struct muster_job *job)
     for (uint32_t i = 0; i < job->lane_count; i++) {
         struct run_lane *lane = &job->lanes[i];
         struct job_lane_report report;
+        if (lane->is_joining)
+            continue;
         job_lane_report(job->core, i, &report);
         /* A lane that the core found to hang had its time while the job ran. */
         bool is_awaited =

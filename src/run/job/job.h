@@ -75,6 +75,16 @@ struct run_asker {
     const struct muster_candidate **shown; /* pointers to it */
 };
 
+/*
+ * Devices that are not open when the job starts, and the thread that waits for them. The core has a lane
+ * for each that is expected; those of the job's own lanes that come are added to them.
+ */
+struct run_joining {
+    struct job_thread thread;
+    uint32_t opening;  /* backends that have not answered, bits; 0: nobody is waited for */
+    uint32_t expected; /* lanes that the core was told to expect */
+};
+
 struct kernel_plan;
 
 /* A written argument, or an output of the pipeline. */
@@ -106,8 +116,9 @@ struct muster_job {
     struct platform_condition changed; /* for who waits for the job, or for its threads to leave */
     uint64_t looked_ns;                /* when somebody last looked for what is overdue */
     struct job_thread conductor;
-    struct run_lane *lanes; /* owns */
-    uint32_t lane_count;
+    struct run_lane *lanes;        /* owns */
+    uint32_t lane_count;           /* with the lock: joiners are added */
+    uint32_t lane_room;            /* lanes of the core: those at the start and those expected */
     const struct run_device *only; /* whose memory arguments are in; NULL: any may run it */
     uint32_t lanes_max;            /* that there is room for, here and below */
     char (*lane_ids)[24];          /* owns: for the report, when the lanes are gone */
@@ -116,6 +127,11 @@ struct muster_job {
     uint32_t halvings;       /* of the usual size of units: no device has memory for larger ones */
     uint32_t vain;           /* how often lanes have tried to get what nobody will give back */
     uint64_t short_since_ns; /* since when no job has anything on the devices of lanes that wait */
+    /*
+     * Where the job's memory should lie, for platform_pages_place: near its GPUs, since they copy all of
+     * it; else near the devices it has at the start. Of several nodes pages come in turn.
+     */
+    uint64_t nodes;
     size_t buffer_bytes;
     char *memory;        /* all buffers, NULL if nothing is written */
     struct pages *pages; /* owns: what `memory` lies in */
@@ -139,6 +155,7 @@ struct muster_job {
     size_t *result_bytes;               /* owns: by buffer, output and part */
     struct run_source source;
     struct run_asker asker;
+    struct run_joining joining;
     /* Items that were delivered as failed. The conductor's alone until the job is over. */
     struct muster_range failed[MUSTER_JOB_FAILED_MAX];
     size_t failed_count;
@@ -214,13 +231,8 @@ muster_status asker_start(struct muster_job *job, struct muster_error *err);
 void asker_free(struct muster_job *job);
 
 /* sizes.c */
-/* Whether a GPU takes part. */
+/* Whether a GPU takes part, or may join: sizes suit it then. */
 bool job_has_gpu(const struct muster_job *job);
-/*
- * Where the job's memory should lie, for platform_pages_place: near its GPUs, since they copy all of
- * it; else near the devices it has. Of several nodes pages come in turn.
- */
-uint64_t job_nodes(const struct muster_job *job);
 /*
  * How many of the caller's units, whose items have so many bytes on the way to the device or back, share
  * copies and launches; 1: each goes alone.
@@ -241,13 +253,40 @@ void job_find_output(struct muster_job *job);
 bool job_is_direct_on(const struct muster_job *job, const struct run_device *device);
 
 /* devices.c */
-/* Pins the devices of the job; each has a lane. */
-muster_status job_find_devices(struct muster_job *job, struct muster_error *err);
+/*
+ * Pins the devices of the job; each has a lane. `may_start_early`: devices that are not open yet are not
+ * waited for, if the job names none and has others; room is made for them.
+ */
+muster_status job_find_devices(struct muster_job *job, bool may_start_early,
+                               struct muster_error *err);
+/* Whether the device takes part in the job, as it is now. */
+bool job_takes_locked(const struct muster_job *job, const struct run_device *device);
+/* Looks, with no lock held, for what the job's kernels need on the devices there are. */
+void job_find_compilers(const struct muster_job *job);
+/* Adds a lane for the device, which is pinned; the plan, which may come later, becomes the lane's. */
+muster_status job_add_lane_locked(struct muster_job *job, struct run_device *device,
+                                  struct lane_plan *plan, struct muster_error *err);
+
+/* start.c */
+/* What the job compiles to on the device. */
+muster_status job_make_plan(struct muster_job *job, const struct run_device *device,
+                            struct lane_plan **out, struct muster_error *err);
+muster_status job_start_lane(struct run_lane *lane, struct muster_error *err);
+
+/* join.c: devices that come when the job is under way. */
+muster_status joining_start(struct muster_job *job, struct muster_error *err);
+/* Whether some may still come. */
+bool joining_has_hope_locked(const struct muster_job *job);
+/* Whether a thread is still at it, which the job's end does not wait for. */
+bool joining_is_inside_locked(const struct muster_job *job);
+void job_joined_locked(struct run_lane *lane, bool takes_part);
 
 /* memory.c */
 void job_copy_values(struct muster_job *job);
 muster_status job_allocate_buffers(struct muster_job *job, struct muster_error *err);
 muster_status job_make_core(struct muster_job *job, struct muster_error *err);
+/* Tells the core what the lane's device is. */
+void job_describe_lane(struct muster_job *job, uint32_t lane);
 /* The kernel stays loaded as long as the job's memory. */
 muster_status job_hold_kernel(struct muster_job *job, struct muster_kernel *kernel,
                               struct muster_error *err);

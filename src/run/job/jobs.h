@@ -28,6 +28,8 @@ void jobs_free_left(struct muster *m);
  * have come back after all, or `all`, when devices are gone.
  */
 void jobs_free_last(struct muster *m, bool all);
+/* How many jobs, also those that are over, have a thread that waits for devices or sets one up. */
+uint32_t jobs_joining_locked(const struct muster *m);
 /* Destroys jobs that their own callbacks destroyed, now that they are over. */
 void jobs_destroy_unwanted(struct muster *m);
 

@@ -29,7 +29,7 @@ muster_status job_allocate_buffers(struct muster_job *job, struct muster_error *
     }
     if (job->buffer_bytes == 0)
         return MUSTER_OK;
-    struct pages_want want = { .is_large = job_has_gpu(job), .nodes = job_nodes(job) };
+    struct pages_want want = { .is_large = job_has_gpu(job), .nodes = job->nodes };
     if (__builtin_mul_overflow(job->buffer_bytes, (size_t)job->buffer_count, &want.bytes) ||
         pages_take(m, &want, &job->pages, NULL) != MUSTER_OK)
         return muster_error_fill(err, MUSTER_E_NO_MEMORY, 0, "use smaller units, or fewer devices",
@@ -48,6 +48,14 @@ static uint32_t domain_of(const struct muster_job *job, uint32_t lane)
     return first;
 }
 
+void job_describe_lane(struct muster_job *job, uint32_t lane)
+{
+    const struct run_device *device = job->lanes[lane].device;
+    job_lane_describe(job->core, lane, domain_of(job, lane), device->info.weight);
+    if (job_is_direct_on(job, device))
+        job_lane_set_direct(job->core, lane);
+}
+
 muster_status job_make_core(struct muster_job *job, struct muster_error *err)
 {
     size_t bytes = job_bytes(&job->core_options);
@@ -59,10 +67,9 @@ muster_status job_make_core(struct muster_job *job, struct muster_error *err)
     job->start_ns = job->end_ns = platform_clock_ns();
     job->core = job->work.core = job_init(memory, &job->core_options, job->start_ns);
     for (uint32_t i = 0; i < job->lane_count; i++)
-        job_lane_describe(job->core, i, domain_of(job, i), job->lanes[i].device->info.weight);
-    for (uint32_t i = 0; i < job->lane_count; i++)
-        if (job_is_direct_on(job, job->lanes[i].device))
-            job_lane_set_direct(job->core, i);
+        job_describe_lane(job, i);
+    for (uint32_t i = job->lane_count; i < job->lane_room; i++)
+        job_lane_expect(job->core, i);
     return MUSTER_OK;
 }
 

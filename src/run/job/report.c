@@ -119,15 +119,18 @@ muster_status muster_job_devices(struct muster_job *job, struct muster_job_devic
         return status;
     if (run_is_forked(job->m))
         return run_say_forked(err);
-    *count = job->lane_count;
-    if (capacity < job->lane_count)
-        return muster_error_fill(err, MUSTER_E_CAPACITY, 0, "give room for *count devices",
-                                 "the job has %u devices, and there is room for %zu",
-                                 job->lane_count, capacity);
     run_lock(job->m);
-    look_again_locked(job);
-    write_devices_locked(job, out, capacity);
+    uint32_t lanes = job->lane_count;
+    if (lanes <= capacity) {
+        look_again_locked(job);
+        write_devices_locked(job, out, capacity);
+    }
     run_unlock(job->m);
+    *count = lanes;
+    if (capacity < lanes)
+        return muster_error_fill(err, MUSTER_E_CAPACITY, 0, "give room for *count devices",
+                                 "the job has %u devices, and there is room for %zu", lanes,
+                                 capacity);
     return MUSTER_OK;
 }
 

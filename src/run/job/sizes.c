@@ -34,10 +34,10 @@ bool job_has_gpu(const struct muster_job *job)
     uint32_t i = 0;
     while (i < job->lane_count && job->lanes[i].device->info.kind != MUSTER_KIND_GPU)
         i++;
-    return i < job->lane_count;
+    return i < job->lane_count || job->joining.expected > 0;
 }
 
-uint64_t job_nodes(const struct muster_job *job)
+static uint64_t find_nodes(const struct muster_job *job)
 {
     bool has_gpu = job_has_gpu(job);
     uint64_t nodes = 0;
@@ -90,9 +90,9 @@ uint64_t job_find_merge(const struct muster_job *job, size_t item_bytes)
     uint64_t count = least(target / (options->unit_items * item_bytes), MERGE_MAX);
     if (job->desc.items != MUSTER_ITEMS_UNKNOWN)
         count = least(count, job->desc.items / options->unit_items /
-                                 ((uint64_t)UNITS_PER_LANE_MIN * job->lane_count));
+                                 ((uint64_t)UNITS_PER_LANE_MIN * job->lane_room));
     if (job->window > 0)
-        count = least(count, job->window / options->unit_items / (2 * (uint64_t)job->lane_count));
+        count = least(count, job->window / options->unit_items / (2 * (uint64_t)job->lane_room));
     return at_least_one(count);
 }
 
@@ -237,9 +237,9 @@ void job_set_core_options(struct muster_job *job)
      */
     bool is_merged = job->parts_max > 1 && (!job->pipeline || job->pipeline->every == 1);
     bool is_fixed = !is_merged && (options->unit_items > 0 || job->has_fixed_units);
-    uint32_t slots = job->lane_count * depth;
+    uint32_t slots = job->lane_room * depth;
     bool is_deep = job->pipeline || job_has_gpu(job);
-    uint32_t units = is_deep ? slots + UNITS_WAITING * job->lane_count : UNITS_PER_SLOT * slots;
+    uint32_t units = is_deep ? slots + UNITS_WAITING * job->lane_room : UNITS_PER_SLOT * slots;
     /* Each that is out may be cut in two. */
     if (is_deep && job->output == JOB_OUTPUT_CUTS)
         units += slots;
@@ -259,7 +259,7 @@ void job_set_core_options(struct muster_job *job)
         .unit_ns = unit_ns,
         .grain = is_merged ? job->part_items : options->unit_multiple,
         .window = is_merged ? job->window - job->window % job->part_items : job->window,
-        .lane_count = job->lane_count,
+        .lane_count = job->lane_room,
         .depth = depth,
         .units_max = units,
         /* What was carried on, or updated in its place, is not there for a second run. */
@@ -276,8 +276,9 @@ void job_set_core_options(struct muster_job *job)
         .output = job->output,
         .timeout_ns = options->timeout_ns,
     };
+    job->nodes = find_nodes(job);
     source_plan(job);
     /* Where units run once only, those in the slots are among the undelivered ones. */
-    bool runs_once = is_deep && job->lane_count == 1;
+    bool runs_once = is_deep && job->lane_room == 1;
     job->buffer_count = job->core_options.units_max + (runs_once ? 0 : slots) + options->kept_max;
 }

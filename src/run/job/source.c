@@ -155,7 +155,7 @@ static char *add_ring(struct muster_job *job)
     struct run_source *source = &job->source;
     const struct pages_want want = { .bytes = source->ring_bytes,
                                      .is_ring = true,
-                                     .nodes = job_nodes(job) };
+                                     .nodes = job->nodes };
     struct pages *pages;
     if (pages_take(job->m, &want, &pages, NULL) != MUSTER_OK)
         return NULL;

@@ -8,7 +8,7 @@
 /* Units are halved, twice at a time, at most so often where no device has memory for the usual ones. */
 #define HALVINGS_MAX 12u
 
-static muster_status start_lane(struct run_lane *lane, struct muster_error *err)
+muster_status job_start_lane(struct run_lane *lane, struct muster_error *err)
 {
     struct lane_work *work = lane->work;
     run_lock(work->group.m);
@@ -28,18 +28,20 @@ static muster_status start_threads(struct muster_job *job, struct muster_error *
 {
     muster_status status = source_start(job, err);
     for (uint32_t i = 0; i < job->lane_count && status == MUSTER_OK; i++)
-        status = start_lane(&job->lanes[i], err);
+        status = job_start_lane(&job->lanes[i], err);
     if (status == MUSTER_OK)
         status = asker_start(job, err);
     if (status == MUSTER_OK)
         status =
             group_start(&job->work.group, &job->conductor, job_conduct, job, "muster-job", err);
+    /* The last: the end of a job that could not be started does not wait for it. */
+    if (status == MUSTER_OK)
+        status = joining_start(job, err);
     return status;
 }
 
-/* The plan for the lane's device, and what it takes there. */
-static muster_status set_up_lane(struct muster_job *job, struct run_lane *lane,
-                                 struct muster_error *err)
+muster_status job_make_plan(struct muster_job *job, const struct run_device *device,
+                            struct lane_plan **out, struct muster_error *err)
 {
     struct lane_plan *plan = allocator_take(&job->m->allocator, 1, sizeof *plan);
     if (!plan)
@@ -47,13 +49,22 @@ static muster_status set_up_lane(struct muster_job *job, struct run_lane *lane,
     plan->items = job->desc.items;
     plan->part_items = job->part_items;
     plan->parts_max = job->parts_max;
-    muster_status status = job->pipeline ? pipeline_compile(job, lane->device, plan, err)
-                                         : kernel_job_compile(job, lane->device, plan, err);
-    if (status != MUSTER_OK) {
+    muster_status status = job->pipeline ? pipeline_compile(job, device, plan, err)
+                                         : kernel_job_compile(job, device, plan, err);
+    if (status == MUSTER_OK)
+        *out = plan;
+    else
         allocator_give(&job->m->allocator, plan, 1, sizeof *plan);
+    return status;
+}
+
+/* The plan for the lane's device, and what it takes there. */
+static muster_status set_up_lane(struct muster_job *job, struct run_lane *lane,
+                                 struct muster_error *err)
+{
+    muster_status status = job_make_plan(job, lane->device, &lane->plan, err);
+    if (status != MUSTER_OK)
         return status;
-    }
-    lane->plan = plan;
     lane->memory = (struct lane_memory){ .results = job->pages, .ring = job->source.pages[0] };
     return lane_set_up(lane, err);
 }
@@ -92,13 +103,12 @@ static muster_status set_up_lanes(struct muster_job *job, struct muster_error *e
 
 static muster_status set_up(struct muster_job *job, struct muster_error *err)
 {
-    muster_status status = job_find_devices(job, err);
+    muster_status status = job_find_devices(job, true, err);
     if (status == MUSTER_OK)
         status = job_lay_out(job, err);
     if (status != MUSTER_OK)
         return status;
     job_set_core_options(job);
-    job->work.lane_count = job->lane_count;
     if ((status = job_allocate_buffers(job, err)) != MUSTER_OK ||
         (status = kept_set_up(job, err)) != MUSTER_OK ||
         (status = source_set_up(job, err)) != MUSTER_OK ||
@@ -238,7 +248,7 @@ muster_status muster_job_memory_estimate(struct muster *m, const struct muster_j
         return run_no_memory(err, "an estimate");
     muster_status status = describe(job, m, desc, err);
     if (status == MUSTER_OK)
-        status = job_find_devices(job, err);
+        status = job_find_devices(job, false, err);
     if (status == MUSTER_OK)
         status = job_lay_out(job, err);
     if (status == MUSTER_OK) {

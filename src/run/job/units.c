@@ -128,7 +128,7 @@ bool job_has_hope_locked(const struct muster_job *job)
     uint32_t i = 0;
     while (i < job->lane_count && !job->lanes[i].has_all && !short_may_end_locked(&job->lanes[i]))
         i++;
-    return i < job->lane_count;
+    return i < job->lane_count || joining_has_hope_locked(job);
 }
 
 /* Whether a lane of the job's, or another job, has something there. */
@@ -167,6 +167,7 @@ const struct lane_calls job_lane_calls = { .step_locked = step_locked,
                                            .tell_locked = tell_locked,
                                            .look_locked = look_locked,
                                            .short_locked = short_locked,
+                                           .joined_locked = job_joined_locked,
                                            .hold_kernel = hold_kernel };
 
 /* A thread of the job's has left. */

@@ -239,16 +239,21 @@ static void carry_out(struct run_lane *lane)
         account_check(lane);
 }
 
+static bool prepare(struct run_lane *lane)
+{
+    /* Before any unit's clock runs: a compiler may take longer than all units together. */
+    for (uint32_t i = 0; i < lane->plan->declaration->stage_count; i++)
+        if (lane->plan->steps[i].kernel)
+            kernel_prepare(lane->plan->steps[i].kernel, lane->device);
+    return lane->has_all || short_wait(lane);
+}
+
 void lane_run(void *argument)
 {
     struct run_lane *lane = argument;
     struct lane_work *work = lane->work;
     thread_goes_away(&lane->thread);
-    /* Before any unit's clock runs: a compiler may take longer than all units together. */
-    for (uint32_t i = 0; i < lane->plan->declaration->stage_count; i++)
-        if (lane->plan->steps[i].kernel)
-            kernel_prepare(lane->plan->steps[i].kernel, lane->device);
-    if (lane->has_all || short_wait(lane))
+    if (lane->is_joining ? lane_join(lane) : prepare(lane))
         carry_out(lane);
     /*
      * What the lane has on its device goes back before its thread ends. Closing without this thread

@@ -67,6 +67,8 @@ struct lane_calls {
     void (*look_locked)(struct lane_work *work, uint64_t now_ns);
     /* The lane cannot be set up now: ends the job if none of its lanes ever will be. With the lock. */
     void (*short_locked)(struct run_lane *lane);
+    /* The lane that came late has all it needs; or takes no part, as its `shortage` says. With the lock. */
+    void (*joined_locked)(struct run_lane *lane, bool takes_part);
     /* A callback launches the kernel: it stays loaded as long as the job's memory. */
     muster_status (*hold_kernel)(struct lane_work *work, struct muster_kernel *kernel,
                                  struct muster_error *err);
@@ -182,6 +184,11 @@ struct run_lane {
     struct run_device *device; /* pinned until the job is over; there as long as it has streams */
     bool has_device_pin;
     uint32_t index;
+    /*
+     * Its device came when the job was under way, and the lane has not all it needs. Meanwhile it touches
+     * nothing of the caller's, and the job's end does not wait for it.
+     */
+    bool is_joining;
     struct job_thread thread;
     struct platform_condition changed; /* there is something for it to do */
     /* How often that was said. Written with the lock; relaxed: its thread takes that before it acts. */
@@ -219,7 +226,7 @@ struct run_lane {
     struct edge_count counts[MUSTER_EDGES_MAX];
     struct account *account; /* owns; NULL: stalls of streams are not measured */
     bool has_all;            /* that it needs of its device; counts among the device's `lanes` */
-    /* Of a lane that has not: what was missing last. Stays when it has been found. */
+    /* Of a lane that has not: what was missing last, or why it is left out. Stays when it has been found. */
     struct muster_error shortage;
     uint32_t short_count;    /* units in a row that there was no memory for */
     uint64_t short_until_ns; /* takes no unit before, since there was no memory for one; 0: may */
@@ -307,7 +314,13 @@ static inline void lane_wake_locked(struct run_lane *lane)
     platform_condition_wake_all(&lane->changed);
 }
 
+/* join.c: lanes of devices that came late. */
+/* On its thread: takes all it needs and has its kernels built; false if it takes no part. */
+bool lane_join(struct run_lane *lane);
+
 /* set_up.c: what a lane needs on its device. */
+/* Starts the workers that lanes share, if there are none. */
+muster_status lane_start_workers(struct lane_work *work, struct muster_error *err);
 /*
  * Takes all of it for the plan, which the lane has. On failure the lane can be torn down, or what it
  * took be given back.

@@ -237,17 +237,21 @@ static void pin(const struct run_lane *lane, struct pages *pages)
         pages_pin(pages, lane->device, NULL);
 }
 
+muster_status lane_start_workers(struct lane_work *work, struct muster_error *err)
+{
+    return work->workers ? MUSTER_OK
+                         : workers_start(&work->group, WORKERS_PER_JOB, &work->workers, err);
+}
+
 static muster_status take_all(struct run_lane *lane, struct muster_error *err)
 {
-    struct lane_work *work = lane->work;
     lane->staged = find_staged(lane);
     lane->has_bell = lane->device->info.kind != MUSTER_KIND_GPU;
     find_records(lane);
     find_behind(lane);
     muster_status status = MUSTER_OK;
-    /* Lanes share them. */
-    if ((lane->staged != 0 || lane->plan->has_host_steps) && !work->workers)
-        status = workers_start(&work->group, WORKERS_PER_JOB, &work->workers, err);
+    if (lane->staged != 0 || lane->plan->has_host_steps)
+        status = lane_start_workers(lane->work, err);
     /* Host stages alone need none. */
     if (status == MUSTER_OK && stream_count(lane) > 0)
         status = streams_take(lane->device, stream_count(lane), lane->streams, err);

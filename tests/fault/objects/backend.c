@@ -3,23 +3,33 @@
  * which. The good one finds no devices.
  */
 #include <muster/backend.h>
+#include <unistd.h>
 
 #define FLAW_NONE 0
 #define FLAW_ENTRY 1   /* exports nothing */
 #define FLAW_TABLE 2   /* returns no table */
 #define FLAW_VERSION 3 /* was built for another interface */
 #define FLAW_SLOTS 4   /* leaves out what it must have */
+#define FLAW_ANSWER 5  /* says that it is slow, and never opens */
 
 static muster_status find_nothing(void *backend, const struct muster_services *services,
                                   uint32_t *device_count, struct muster_error *err)
 {
     (void)backend, (void)services, (void)device_count;
+    while (FLAW == FLAW_ANSWER)
+        pause();
     /* Not muster_error_fill: the program that loads this has it in itself. */
     if (err)
         *err = (struct muster_error){ .size = sizeof *err,
                                       .status = MUSTER_E_NOT_FOUND,
                                       .text = "there is nothing to find" };
     return MUSTER_E_NOT_FOUND;
+}
+
+static int is_slow(uint32_t *device_count)
+{
+    *device_count = 2;
+    return 1;
 }
 
 static void close_nothing(void *backend)
@@ -63,6 +73,7 @@ static const struct muster_backend table = {
     .copy = NEVER(muster_status(*)(void *, const struct muster_copy_desc *, struct muster_error *)),
     .fill = NEVER(muster_status(*)(void *, const struct muster_place *, uint8_t, uint64_t,
                                    struct muster_error *)),
+    .is_slow = FLAW == FLAW_ANSWER ? is_slow : 0,
 };
 
 #if FLAW == FLAW_TABLE
