@@ -399,7 +399,7 @@ static void run_waiter(struct muster *m, struct waiter *waiter,
 
 static muster_status run_on_named(struct waiter *waiter)
 {
-    const struct muster_run_options how = { .size = sizeof how, .devices = "faulty:0" };
+    const struct muster_run_options how = { .size = sizeof how, .devices = "cpu:0,faulty:0" };
     return muster_for(waiter->m, kernel_of(waiter->m, compute), 0, NULL, 0, &how, &waiter->report,
                       &waiter->error);
 }
@@ -464,7 +464,7 @@ static void those_who_name_devices_wait(void)
         muster_status status;
         size_t lanes;
     } ways[] = {
-        { NULL, run_on_named, MUSTER_OK, 1 },
+        { NULL, run_on_named, MUSTER_OK, 2 },
         { "cpu,faulty", run_on_any, MUSTER_OK, 2 },
         { "faulty:0", run_on_any, MUSTER_OK, 1 },
         { NULL, run_with_policy, MUSTER_OK, 3 },
