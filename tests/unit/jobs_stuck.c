@@ -437,9 +437,8 @@ static void a_unit_that_was_given_up_keeps_its_device_from_others(void)
     struct account account;
     account_init(&account, ITEMS);
     struct muster_job_desc desc = account_desc(&account, kernel_of(m, compute_and_stand));
-    struct muster_run_options how = {
-        .size = sizeof how, .devices = "sim:0", .unit_items = UNIT, .timeout_ns = 100 * MS
-    };
+    struct muster_run_options how = { .size = sizeof how, .devices = "sim:0", .unit_items = UNIT };
+    how.timeout_ns = test_patience(100 * MS);
     desc.options = &how;
     struct muster_job *job = start(m, &desc), *second = NULL;
     CHECK_STATUS(MUSTER_E_DEVICE_HUNG, muster_job_wait(job, NULL, &problem));
