@@ -82,10 +82,16 @@ static muster_status use_device(struct muster *m, muster_device device, muster_d
     muster_stream stream;
     void *memory;
     muster_status status;
-    if ((status = muster_device_info(m, device, &info, err)) ||
-        (status = muster_stream_acquire(m, device, 0, &stream, err)))
+    if ((status = muster_device_info(m, device, &info, err)))
         return status;
     printf("%s\n", info.id);
+    /* The kernel is a C function of this program; 08_kernel_file has one for every device. */
+    if (!(info.forms & MUSTER_KERNEL_FUNCTION)) {
+        printf("  does not run C functions\n");
+        return MUSTER_OK;
+    }
+    if ((status = muster_stream_acquire(m, device, 0, &stream, err)))
+        return status;
     /*
      * Pinned memory is the process's own: what has arrived there stays even if the device is lost.
      */

@@ -8,7 +8,8 @@ import tempfile
 sys.dont_write_bytecode = True
 from lib.check import Check  # noqa: E402
 
-
+# GPUs of the machine that the test runs on are hidden, from NVIDIA's OpenCL too.
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 def listing(check, *arguments, environment=None):
     run = check.run("devices", "--json", *arguments, environment=environment)
@@ -25,6 +26,9 @@ def same_silicon(check):
     """A processor that OpenCL drives too, as PoCL does."""
     everything, _ = listing(check, "--all")
     doubles = [device for device in everything if device["same_as"]]
+    if not any(device["backend"] == "opencl" and device["kind"] == "cpu" for device in everything):
+        print("not tested: the same silicon twice, without an OpenCL driver of the processor")
+        return
     check.true("OpenCL has the processor too", doubles)
     devices, reports = listing(check)
     check.true("it is hidden", not set(ids(doubles)) & set(ids(devices)), str(ids(devices)))

@@ -18,6 +18,9 @@ MACHINE = [
     {"name": "slow", "items_per_s": 1e6, "memory": "4GiB", "compute": [7, 5], "weight": 0.25},
 ]
 SIM = {"MUSTER_SIM": json.dumps(MACHINE)}
+# GPUs of the machine that the test runs on are not to be picked.
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
+os.environ["OCL_ICD_VENDORS"] = "/nonexistent"
 SIM_IDS = ["sim:0", "sim:1", "sim:2"]
 
 

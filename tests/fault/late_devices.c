@@ -13,7 +13,7 @@
 
 #define ITEMS 256
 #define UNIT 8
-#define PATIENCE_NS (40 * MS)
+#define PATIENCE_NS test_patience(40 * MS)
 
 static const char sim[] = "[{\"items_per_s\": 1e8, \"memory\": \"64MiB\"}]";
 

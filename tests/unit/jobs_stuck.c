@@ -289,6 +289,79 @@ static void what_others_have_done_is_delivered(void)
     account_deinit(&account);
 }
 
+static struct door kernel_door, sink_door;
+
+static muster_status stand_in_kernel(uint64_t begin, uint64_t end, void *const *args)
+{
+    if (*(const uint64_t *)args[0] == 4 * UNIT)
+        door_pass(&kernel_door);
+    return compute(begin, end, args);
+}
+
+static muster_status stand_before_end(struct account *account)
+{
+    (void)account;
+    door_pass(&sink_door);
+    return MUSTER_OK;
+}
+
+/* While the sink stands still it is a thread that waits for the job who notices what hangs. */
+struct waiter {
+    struct muster_job *job;
+    struct muster_report report;
+    struct muster_error error;
+    muster_status status;
+};
+
+static void *wait_aside(void *argument)
+{
+    struct waiter *waiter = argument;
+    waiter->status = muster_job_wait(waiter->job, &waiter->report, &waiter->error);
+    return NULL;
+}
+
+/* The only device hangs, and is back while the sink still keeps the job from ending: it is named. */
+static void a_device_that_hung_is_named_though_it_is_back(void)
+{
+    struct counting counting = COUNTING_INIT;
+    struct muster *m = open_patient(&counting, 1000 * SECOND);
+    struct muster_progress progress = { .size = sizeof progress };
+    struct muster_report report = full_report();
+    struct account account;
+    kernel_door = sink_door = (struct door)DOOR_INIT;
+    account_init(&account, ITEMS);
+    account.special = 0;
+    account.act = stand_before_end;
+    struct muster_job_desc desc = account_desc(&account, kernel_of(m, stand_in_kernel));
+    struct muster_run_options how = { .size = sizeof how, .devices = "sim:0", .unit_items = UNIT };
+    desc.options = &how;
+    how.timeout_ns = test_patience(30 * MS);
+    struct muster_job *job = start(m, &desc);
+    struct waiter waiter = { job, full_report(), { .size = sizeof waiter.error }, MUSTER_OK };
+    pthread_t thread;
+    door_wait_arrived(&sink_door, 1);
+    door_wait_arrived(&kernel_door, 1);
+    CHECK_EQUAL(0, pthread_create(&thread, NULL, wait_aside, &waiter));
+    do
+        MUST(muster_job_report(job, &report, &problem));
+    while (device_in(&report, "sim:0")->health == MUSTER_HEALTH_OK);
+    door_open(&kernel_door);
+    do
+        MUST(muster_job_progress(job, &progress, &problem));
+    while (strstr(progress.waits_for, "sim:0"));
+    door_open(&sink_door);
+    CHECK_EQUAL(0, pthread_join(thread, NULL));
+    CHECK_STATUS(MUSTER_E_DEVICE_HUNG, waiter.status);
+    CHECK_TEXT("sim:0", waiter.error.device);
+    CHECK_CONTAINS("sim:0 does not answer", waiter.error.text);
+    check_account(&account, waiter.report.delivered);
+    muster_job_destroy(job);
+    await_given_back(m, "sim:0");
+    MUST(muster_close(m, &problem));
+    CHECK_EQUAL(0, counting.bytes);
+    account_deinit(&account);
+}
+
 /* Nothing was given up: the memory of a job goes when it is destroyed. */
 static void a_destroyed_job_leaves_nothing(void)
 {
@@ -364,9 +437,8 @@ static void a_unit_that_was_given_up_keeps_its_device_from_others(void)
     struct account account;
     account_init(&account, ITEMS);
     struct muster_job_desc desc = account_desc(&account, kernel_of(m, compute_and_stand));
-    struct muster_run_options how = {
-        .size = sizeof how, .devices = "sim:0", .unit_items = UNIT, .timeout_ns = 100 * MS
-    };
+    struct muster_run_options how = { .size = sizeof how, .devices = "sim:0", .unit_items = UNIT };
+    how.timeout_ns = test_patience(100 * MS);
     desc.options = &how;
     struct muster_job *job = start(m, &desc), *second = NULL;
     CHECK_STATUS(MUSTER_E_DEVICE_HUNG, muster_job_wait(job, NULL, &problem));
@@ -400,6 +472,7 @@ int main(int argc, char **argv)
         TEST(a_destroyed_job_leaves_nothing),
         TEST(a_kernel_stays_loaded_while_it_runs),
         TEST(a_unit_that_was_given_up_keeps_its_device_from_others),
+        TEST(a_device_that_hung_is_named_though_it_is_back),
     };
     return test_main(argc, argv, tests, COUNT_OF(tests));
 }

@@ -199,6 +199,11 @@ static void a_program_begins_with_the_usual_signals(void)
     shell("cat /proc/self/status", NULL, sizeof output);
     signal(SIGPIPE, pipe_before);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!strstr(output, "SigBlk:")) {
+        printf("    not tested: this system does not tell the signals of a program\n");
+        end();
+        return;
+    }
     CHECK_EQUAL(0, number_of("SigBlk:\t"));
     unsigned long long ignored = number_of("SigIgn:\t");
     CHECK_EQUAL(0, ignored >> (SIGPIPE - 1) & 1);

@@ -143,20 +143,37 @@ static void give_up_hung_locked(struct muster_job *job)
     }
 }
 
+/*
+ * The look has failed the job, since a device hangs. It may be back when the job ends, so that it is not
+ * among what is missing then, and so it is named now.
+ */
+static void note_hung_locked(struct muster_job *job)
+{
+    struct muster_error problem;
+    uint32_t hung = job->lane_count;
+    for (uint32_t i = 0; i < job->lane_count; i++) {
+        struct job_lane_report report;
+        job_lane_report(job->core, i, &report);
+        hung = report.is_hung ? i : hung;
+    }
+    muster_error_fill(&problem, MUSTER_E_DEVICE_HUNG, 0, NULL,
+                      job->output == JOB_OUTPUT_SLOTS
+                          ? "no device is left: %s does not answer"
+                          : "%s does not answer: it is the last device, or works in the arrays",
+                      hung < job->lane_count ? job->lane_ids[hung] : "the last");
+    if (hung < job->lane_count)
+        run_error_device(&problem, job->lanes[hung].device);
+    job_note_locked(job, &problem);
+}
+
 void job_look_locked(struct muster_job *job, uint64_t now_ns)
 {
     bool was_running = job_state(job->core) == JOB_RUNNING;
     job_look(job->core, now_ns);
     job->looked_ns = platform_clock_ns();
     give_up_hung_locked(job);
-    if (was_running && job_state(job->core) == JOB_FAILED) {
-        struct muster_error problem;
-        muster_error_fill(&problem, MUSTER_E_DEVICE_HUNG, 0, NULL,
-                          job->output == JOB_OUTPUT_SLOTS
-                              ? "no device is left: the last does not answer"
-                              : "a device does not answer: it is the last, or works in the arrays");
-        job_note_locked(job, &problem);
-    }
+    if (was_running && job_state(job->core) == JOB_FAILED)
+        note_hung_locked(job);
     job_tell_locked(job);
     /* The source leaves its ring to a device that hangs. */
     platform_condition_wake_all(&job->source.changed);
