@@ -117,15 +117,6 @@ static void set_deadlines(struct task_lane *lane, struct group *group, uint64_t 
     }
 }
 
-static void count_in(struct task_lane *lane, struct group *group, uint64_t now_ns)
-{
-    if (!lane_has_work(lane))
-        lane->progress_ns = now_ns;
-    set_deadlines(lane, group, now_ns);
-    /* See park_locked. */
-    atomic_fetch_add_explicit(&lane->outstanding, group->count, memory_order_seq_cst);
-}
-
 static void append(struct task_stream *stream, struct kernel_task *task)
 {
     task->next = NULL;
@@ -185,9 +176,10 @@ static uint32_t fill_launches(struct group *group, struct muster_launch_desc *la
 static muster_status launch(struct run_stream *stream, void *built,
                             const struct muster_launch_desc *launches, uint32_t count)
 {
-    return device_note(
-        stream->device,
-        stream->device->backend->table.launch(stream->state, built, launches, count, NULL), NULL);
+    struct run_device *device = stream->device;
+    muster_status status =
+        device->backend->table.launch(stream->state, built, launches, count, NULL);
+    return status == MUSTER_OK ? status : device_note(device, status, NULL);
 }
 
 /* The tasks are the device's from here on. */
@@ -532,8 +524,7 @@ static void post(struct task_lane *lane, const struct group *group)
             lane->inbox = task;
         lane->inbox_newest = task;
     }
-    /* Sequentially consistent: see lanes_are_parked. */
-    atomic_store_explicit(&lane->has_inbox, true, memory_order_seq_cst);
+    atomic_store_explicit(&lane->has_inbox, true, memory_order_relaxed);
 }
 
 static void take_from_inbox(struct task_lane *lane, struct group *group)
@@ -596,7 +587,10 @@ struct kernel_task *lanes_give(struct task_pool *pool, struct kernel_task *chain
             hand_back(&group, KERNEL_AGAIN, MUSTER_E_DEVICE_HUNG, &left);
             continue;
         }
-        count_in(lane, &group, now_ns);
+        if (!lane_has_work(lane))
+            lane->progress_ns = now_ns;
+        set_deadlines(lane, &group, now_ns);
+        count_in(lane, group.count);
         if (submitter && group.tasks[0]->submitter == submitter) {
             give_group(lane, &group, now_ns, &left);
         } else {

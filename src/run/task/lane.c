@@ -186,6 +186,23 @@ static void check_lanes_locked(struct task_pool *pool)
     platform_mutex_lock(&pool->lock);
 }
 
+/*
+ * For a thread that has just said that it parks. Whoever gives takes the lane's lock, and then looks who
+ * has parked (lanes_are_parked). So either it took that lock before this thread, which sees the work after
+ * this, or it sees that this thread parks, and wakes it with the pool's lock. With that lock, which is
+ * not held meanwhile.
+ */
+static void let_givers_pass_locked(struct task_pool *pool)
+{
+    platform_mutex_unlock(&pool->lock);
+    for (struct task_lane *lane = atomic_load_explicit(&pool->lane_list, memory_order_acquire);
+         lane; lane = lane->next) {
+        platform_mutex_lock(&lane->lock);
+        platform_mutex_unlock(&lane->lock);
+    }
+    platform_mutex_lock(&pool->lock);
+}
+
 /* Calls no driver, and so is always there to find a thread that does not come back from one. */
 static void guard(void *argument)
 {
@@ -195,15 +212,17 @@ static void guard(void *argument)
     platform_mutex_lock(&pool->lock);
     while (!pool->lanes_must_stop) {
         bool is_idle = true;
-        struct task_lane *list = atomic_load_explicit(&pool->lane_list, memory_order_acquire);
         idle = idle < GUARD_IDLE_MAX ? idle + 1 : idle;
-        /* As in park_locked. */
-        atomic_store_explicit(&pool->guard_is_parked, idle == GUARD_IDLE_MAX, memory_order_seq_cst);
-        for (struct task_lane *lane = list; lane; lane = lane->next)
-            is_idle =
-                is_idle && atomic_load_explicit(&lane->outstanding, memory_order_seq_cst) == 0;
+        atomic_store_explicit(&pool->guard_is_parked, idle == GUARD_IDLE_MAX, memory_order_relaxed);
+        if (idle == GUARD_IDLE_MAX)
+            let_givers_pass_locked(pool);
+        for (struct task_lane *lane = atomic_load_explicit(&pool->lane_list, memory_order_acquire);
+             lane; lane = lane->next)
+            is_idle = is_idle && !lane_has_work(lane);
         if (!is_idle)
             idle = 0;
+        if (pool->lanes_must_stop)
+            break;
         uint64_t for_ns = idle == GUARD_IDLE_MAX ? UINT64_MAX : GUARD_NS;
         platform_condition_wait(&pool->guard_wake, &pool->lock, platform_deadline_ns(for_ns));
         atomic_store_explicit(&pool->guard_is_parked, false, memory_order_relaxed);
@@ -238,11 +257,11 @@ void lanes_wake_locked(struct task_pool *pool)
 
 bool lanes_are_parked(struct task_pool *pool)
 {
-    bool is_parked = atomic_load_explicit(&pool->guard_is_parked, memory_order_seq_cst);
+    bool is_parked = atomic_load_explicit(&pool->guard_is_parked, memory_order_relaxed);
     for (struct task_lane *lane = atomic_load_explicit(&pool->lane_list, memory_order_acquire);
          lane; lane = lane->next)
         is_parked |=
-            (atomic_load_explicit(&lane->is_parked, memory_order_seq_cst) && lane_has_work(lane)) ||
+            (atomic_load_explicit(&lane->is_parked, memory_order_relaxed) && lane_has_work(lane)) ||
             atomic_load_explicit(&lane->has_inbox, memory_order_relaxed);
     return is_parked;
 }
@@ -263,14 +282,11 @@ static void sleep_locked(struct task_lane *lane, enum sleep how, uint64_t for_ns
     lane->sleep = SLEEP_NOT;
 }
 
-/*
- * Sequentially consistent, as what keep and then lanes_are_parked do: either whoever gives sees that
- * the thread has parked, or the thread sees what was given.
- */
 static void park_locked(struct task_lane *lane)
 {
-    atomic_store_explicit(&lane->is_parked, true, memory_order_seq_cst);
-    if (atomic_load_explicit(&lane->outstanding, memory_order_seq_cst) == 0 && !has_given_up(lane))
+    atomic_store_explicit(&lane->is_parked, true, memory_order_relaxed);
+    let_givers_pass_locked(lane->pool);
+    if (!lane_has_work(lane) && !has_given_up(lane) && !lane->pool->lanes_must_stop)
         sleep_locked(lane, SLEEP_PARKED, UINT64_MAX);
     atomic_store_explicit(&lane->is_parked, false, memory_order_relaxed);
 }

@@ -78,8 +78,9 @@ struct task_lane {
     _Atomic uint32_t outstanding; /* posted, in hand or on streams; written with the lock */
     _Atomic bool has_inbox;       /* written with the lock */
     _Atomic bool has_given_up;    /* tasks that may still run; written with the lock */
-    _Atomic bool is_parked; /* written with the pool's lock, and read without: see park_locked */
-    bool must_mend;         /* a stream has failed */
+    _Atomic bool
+        is_parked;  /* written with the pool's lock, and read without: see let_givers_pass_locked */
+    bool must_mend; /* a stream has failed */
     uint32_t stream_count;
     struct watch watch;
     const struct muster_kernel *kernel; /* given last, with so many items at most; not followed */
@@ -142,7 +143,13 @@ static inline bool is_claimed(struct task_stream *stream)
     return atomic_load_explicit(&stream->claim, memory_order_acquire) != CLAIM_NONE;
 }
 
-/* Release: a lane's thread that sees nothing left sees `has_given_up` too (park_locked). */
+/* How many tasks the lane has. Release: its thread that sees none left sees `has_given_up` too. */
+static inline void count_in(struct task_lane *lane, uint32_t count)
+{
+    uint32_t outstanding = atomic_load_explicit(&lane->outstanding, memory_order_relaxed);
+    atomic_store_explicit(&lane->outstanding, outstanding + count, memory_order_release);
+}
+
 static inline void count_out(struct task_lane *lane, uint32_t count)
 {
     uint32_t outstanding = atomic_load_explicit(&lane->outstanding, memory_order_relaxed);

@@ -189,11 +189,12 @@ struct task_pool {
     uint64_t submitted;        /* tasks, so far */
     struct kernel_task *spare; /* of the records of kernel tasks */
     uint32_t spare_count;
-    uint32_t kernels_open;        /* submitted and not ended */
-    uint32_t kernels_wanted;      /* of them: somebody hears of their end without waiting */
-    uint32_t kernels_timed;       /* of them: with a time-out */
-    struct kernel_devices known;  /* of the kernel that was asked for last */
-    _Atomic bool guard_is_parked; /* written with the lock, and read without: see park_locked */
+    uint32_t kernels_open;       /* submitted and not ended */
+    uint32_t kernels_wanted;     /* of them: somebody hears of their end without waiting */
+    uint32_t kernels_timed;      /* of them: with a time-out */
+    struct kernel_devices known; /* of the kernel that was asked for last */
+    _Atomic bool
+        guard_is_parked; /* written with the lock, and read without: see let_givers_pass_locked */
     /* Release when it is set and acquire when it is read: the lane is whole for whoever sees it. */
     _Atomic(struct task_lane *) lane_list; /* all lanes, newest first */
 
