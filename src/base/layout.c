@@ -70,8 +70,10 @@ muster_status layout_check_all(const struct layout *layout, const void *given, s
                                struct muster_error *err)
 {
     muster_status status = layout_check_rooms(layout, given, count, err);
-    for (size_t i = 0; i < count && status == MUSTER_OK; i++)
-        status = layout_check(layout, (const char *)given + i * layout_size(given), err);
+    /* Where there is nothing after the fields that are known, none of the others is set. */
+    size_t size = count > 0 ? layout_size(given) : 0;
+    for (size_t i = 0; size > layout->known && i < count && status == MUSTER_OK; i++)
+        status = layout_check(layout, (const char *)given + i * size, err);
     return status;
 }
 

@@ -103,12 +103,14 @@ struct throughput_mark unit_begin_locked(struct run_device *device, uint64_t ite
 }
 
 void unit_end_locked(struct run_device *device, struct throughput_mark mark, uint64_t items,
-                     bool is_done, uint64_t now_ns)
+                     enum load_end how, uint64_t now_ns)
 {
-    throughput_end(&device->items, now_ns, mark, is_done ? items : 0);
+    bool is_done = how == LOAD_DONE || how == LOAD_UNTIMED;
+    throughput_end(&device->items, now_ns, mark, how == LOAD_DONE ? items : 0);
     device->queued_items -= items;
     device->completed += is_done;
-    device->failed += !is_done;
+    device->failed += how == LOAD_FAILED;
+    device->dispatched -= how == LOAD_WITHDRAWN;
     if (is_done && device->health == MUSTER_HEALTH_SUSPECT)
         device->health = MUSTER_HEALTH_OK;
 }
@@ -151,7 +153,8 @@ static void finish_oldest_locked(struct run_stream *stream, muster_status status
     uint64_t now_ns = platform_clock_ns();
     bool is_done = status == MUSTER_OK;
     if (flight->is_unit) {
-        unit_end_locked(device, flight->mark, flight->amount, is_done, now_ns);
+        unit_end_locked(device, flight->mark, flight->amount, is_done ? LOAD_DONE : LOAD_FAILED,
+                        now_ns);
     } else {
         throughput_end(&device->bytes, now_ns, flight->mark, is_done ? flight->amount : 0);
         device->bytes_in_flight -= flight->amount;

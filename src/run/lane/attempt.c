@@ -46,17 +46,7 @@ void attempt_count_locked(struct attempt *attempt, struct run_device *device, ui
 void attempt_uncount_locked(struct attempt *attempt, struct run_device *device, enum load_end how,
                             uint64_t now_ns)
 {
-    if (!attempt->is_counted)
-        return;
+    if (attempt->is_counted)
+        unit_end_locked(device, attempt->mark, attempt->items, how, now_ns);
     attempt->is_counted = false;
-    if (how == LOAD_DONE || how == LOAD_FAILED) {
-        unit_end_locked(device, attempt->mark, attempt->items, how == LOAD_DONE, now_ns);
-        return;
-    }
-    throughput_end(&device->items, now_ns, attempt->mark, 0);
-    device->queued_items -= attempt->items;
-    device->completed += how == LOAD_UNTIMED;
-    device->dispatched -= how == LOAD_WITHDRAWN;
-    if (how == LOAD_UNTIMED && device->health == MUSTER_HEALTH_SUSPECT)
-        device->health = MUSTER_HEALTH_OK;
 }

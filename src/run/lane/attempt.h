@@ -33,13 +33,6 @@ enum job_end attempt_end(const struct attempt *attempt);
 /* What is said of it: MUSTER_OK, or the failure that counts. */
 muster_status attempt_status(const struct attempt *attempt);
 
-enum load_end {
-    LOAD_DONE,
-    LOAD_UNTIMED, /* done, but its end was seen too late to measure anything by */
-    LOAD_FAILED,
-    LOAD_WITHDRAWN /* the device was not given it after all */
-};
-
 /* The next choice of a device sees it at once. With m->lock. */
 void attempt_count_locked(struct attempt *attempt, struct run_device *device, uint64_t items,
                           uint64_t now_ns);

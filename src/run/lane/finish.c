@@ -117,18 +117,6 @@ static void note_section(struct lane_unit *unit)
     unit->sections[unit->section_count++] = (struct muster_range){ section.begin, middle };
 }
 
-/*
- * Where each item has a status: finds out which items made the kernel fail, by doing both halves of
- * what failed again. True if there is a section left to be done.
- */
-static bool isolate_locked(struct lane_unit *unit)
-{
-    if (!is_isolating_locked(unit))
-        return false;
-    note_section(unit);
-    return unit->section_count > 0;
-}
-
 /* The end. */
 
 /* What is to be told of the unit's outputs when they are delivered. */
@@ -215,11 +203,17 @@ static void rerun_locked(struct lane_unit *unit)
     lane->was_refused = true;
 }
 
-/* One that is over for this time: finishes it, unless a section of it is to be done again. */
+/*
+ * One that is over for this time: finishes it, unless a section of it is to be done again. Where each item
+ * has a status, both halves of what made the kernel fail are, to find out which items did.
+ */
 static void see_end_locked(struct lane_unit *unit)
 {
     note_end_locked(unit);
-    unit->must_rerun = isolate_locked(unit);
+    bool is_isolating = is_isolating_locked(unit);
+    if (is_isolating)
+        note_section(unit);
+    unit->must_rerun = is_isolating && unit->section_count > 0;
     if (!unit->must_rerun)
         finish_unit_locked(unit);
 }

@@ -202,11 +202,6 @@ static void wait_locked(struct run_lane *lane)
     platform_condition_wait(&lane->changed, &work->group.m->lock, until_ns);
 }
 
-static bool may_leave_locked(const struct run_lane *lane)
-{
-    return lane->work->must_leave && (lane->running == 0 || lane->work->is_abandoned);
-}
-
 static void carry_out(struct run_lane *lane)
 {
     struct lane_work *work = lane->work;
@@ -227,7 +222,7 @@ static void carry_out(struct run_lane *lane)
             lane->moved_ns = platform_clock_ns();
             continue;
         }
-        if (may_leave_locked(lane))
+        if (work->must_leave && (lane->running == 0 || work->is_abandoned))
             break;
         if (atomic_load_explicit(&lane->changes, memory_order_relaxed) == seen)
             wait_locked(lane);

@@ -230,13 +230,6 @@ static uint64_t find_staged(const struct run_lane *lane)
     return staged;
 }
 
-/* Copies are faster from and to memory that the driver knows; they work without. */
-static void pin(const struct run_lane *lane, struct pages *pages)
-{
-    if (pages)
-        pages_pin(pages, lane->device, NULL);
-}
-
 muster_status lane_start_workers(struct lane_work *work, struct muster_error *err)
 {
     return work->workers ? MUSTER_OK
@@ -267,9 +260,10 @@ static muster_status take_all(struct run_lane *lane, struct muster_error *err)
         account_set_up(lane);
     if (lane->plan->is_timed)
         timing_set_up(lane);
+    /* Copies are faster from and to memory that the driver knows; they work without. */
     if (!lane->uses_host_memory) {
-        pin(lane, lane->memory.results);
-        pin(lane, lane->memory.ring);
+        pages_pin(lane->memory.results, lane->device, NULL);
+        pages_pin(lane->memory.ring, lane->device, NULL);
     }
     return MUSTER_OK;
 }
@@ -323,8 +317,7 @@ static void give_buffers(struct run_lane *lane)
         struct lane_buffer *buffer = &lane->buffers[i];
         if (buffer->block.generation != 0)
             spare_give(m, lane->streams[0].handle, buffer->block);
-        if (buffer->pages)
-            pages_leave(buffer->pages, lane->device);
+        pages_leave(buffer->pages, lane->device);
         pages_give(m, buffer->pages);
         buffer->block = (muster_block){ 0, 0 };
         buffer->host = NULL;
@@ -334,10 +327,8 @@ static void give_buffers(struct run_lane *lane)
 
 static void unpin(struct run_lane *lane)
 {
-    if (lane->memory.results)
-        pages_leave(lane->memory.results, lane->device);
-    if (lane->memory.ring)
-        pages_leave(lane->memory.ring, lane->device);
+    pages_leave(lane->memory.results, lane->device);
+    pages_leave(lane->memory.ring, lane->device);
 }
 
 void lane_give_back(struct run_lane *lane)

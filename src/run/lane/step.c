@@ -240,18 +240,14 @@ static muster_status queue_waits(struct lane_unit *unit, uint32_t step, struct m
     return status;
 }
 
-static const char *buffer_name(const struct lane_unit *unit, uint32_t piece)
-{
-    const struct lane_plan *plan = unit->lane->plan;
-    return plan->declaration->buffers[plan->pieces[piece].buffer].name;
-}
-
 /* One copy of a step, for some parts of the unit; how much it moves, and what of it counts then. */
 static muster_status copy_parts(struct lane_unit *unit, uint32_t step, const struct lane_copy *copy,
                                 uint32_t first_part, uint32_t part_count, struct muster_error *err)
 {
     struct run_lane *lane = unit->lane;
+    const struct pipe_declaration *declaration = lane->plan->declaration;
     const struct lane_piece *piece = &lane->plan->pieces[copy->from];
+    const struct lane_piece *target = &lane->plan->pieces[copy->to];
     struct unit_place from = unit_place(unit, copy->from, first_part, part_count);
     struct unit_place to = unit_place(unit, copy->to, first_part, part_count);
     bool is_set = part_count == 1 && unit_set_bytes(unit, copy->from, first_part) != SIZE_MAX;
@@ -259,8 +255,8 @@ static muster_status copy_parts(struct lane_unit *unit, uint32_t step, const str
     if (bytes > to.capacity)
         return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, "make the buffer larger",
                                  "stage '%s' copies %zu bytes to '%s', which has room for %zu",
-                                 lane->plan->declaration->stages[step - 1].name, bytes,
-                                 buffer_name(unit, copy->to), to.capacity);
+                                 declaration->stages[step - 1].name, bytes,
+                                 declaration->buffers[target->buffer].name, to.capacity);
     if (is_set)
         *unit_bytes(unit, copy->to, first_part) = bytes;
     /* What is changed in the caller's array is there. */

@@ -171,14 +171,15 @@ static muster_status give_launch(struct lane_unit *of, uint32_t step, struct run
     return MUSTER_OK;
 }
 
-/* Data takes the way of all operations: other streams use it too. */
-static muster_status launch_with_data(struct lane_unit *of, uint32_t step, struct launch *launch,
-                                      struct muster_error *err)
+static muster_status launch_any(struct lane_unit *of, uint32_t step, struct launch *launch,
+                                struct muster_error *err)
 {
+    const struct lane_stream *stream = &of->lane->streams[unit_stream(of, step)];
     struct operation_run run;
-    muster_status status =
-        launch_hold(of->lane->work->group.m, of->lane->streams[unit_stream(of, step)].handle,
-                    launch, &run, err);
+    if (!launch->has_data)
+        return give_launch(of, step, stream->stream, launch, err);
+    /* Data takes the way of all operations: other streams use it too. */
+    muster_status status = launch_hold(of->lane->work->group.m, stream->handle, launch, &run, err);
     if (status != MUSTER_OK)
         return status;
     status = give_launch(of, step, run.stream, launch, err);
@@ -188,14 +189,6 @@ static muster_status launch_with_data(struct lane_unit *of, uint32_t step, struc
     }
     /* No flight of its own: the unit counts as what the device was given. */
     return operation_end(&run, false, 0, err);
-}
-
-static muster_status launch_any(struct lane_unit *of, uint32_t step, struct launch *launch,
-                                struct muster_error *err)
-{
-    return launch->has_data ? launch_with_data(of, step, launch, err)
-                            : give_launch(of, step, of->lane->streams[unit_stream(of, step)].stream,
-                                          launch, err);
 }
 
 /* A piece as the kernel is given it: host memory is where the device works on it. */

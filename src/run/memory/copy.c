@@ -26,28 +26,38 @@ static muster_status finish(struct operation_run *run, muster_status status, uin
     return device_note(device, status, err);
 }
 
+/* A copy from the host to a block, or the other way. */
+static muster_status copy_host(struct muster *m, muster_stream stream, muster_block block,
+                               uint64_t offset, void *host, bool is_out, uint64_t bytes,
+                               struct muster_error *err)
+{
+    if (run_is_forked(m))
+        return run_say_forked(err);
+    const struct muster_use use = MUSTER_USE(block, is_out ? MUSTER_READS : MUSTER_WRITES);
+    struct operation_run run;
+    muster_status status = operation_begin(m, stream, &use, 1, HOLDER_OPERATION, &run, err);
+    if (status != MUSTER_OK)
+        return status;
+    status = check_range(&run.memories[0], offset, bytes, err);
+    const struct muster_place there = { .memory = &run.memories[0], .offset = offset };
+    const struct muster_place here = { .host = host };
+    const struct muster_copy_desc copy = { .to = is_out ? here : there,
+                                           .from = is_out ? there : here,
+                                           .bytes = bytes };
+    if (status == MUSTER_OK && bytes > 0)
+        status = run.stream->device->backend->table.copy(run.stream->state, &copy, err);
+    run_count(is_out ? &m->counts.bytes_out : &m->counts.bytes_in, status == MUSTER_OK ? bytes : 0);
+    return finish(&run, status, bytes, err);
+}
+
 muster_status muster_copy_in(struct muster *m, muster_stream stream, muster_block to,
                              uint64_t offset, const void *from, uint64_t bytes,
                              struct muster_error *err)
 {
     if (!m || (!from && bytes > 0))
         return run_bad_argument(err, "muster_copy_in", "an argument is NULL");
-    if (run_is_forked(m))
-        return run_say_forked(err);
-    const struct muster_use use = MUSTER_USE(to, MUSTER_WRITES);
-    struct operation_run run;
-    muster_status status = operation_begin(m, stream, &use, 1, HOLDER_OPERATION, &run, err);
-    if (status != MUSTER_OK)
-        return status;
-    status = check_range(&run.memories[0], offset, bytes, err);
     /* The table's type has no place that is only read. */
-    const struct muster_copy_desc copy = { .to = { .memory = &run.memories[0], .offset = offset },
-                                           .from = { .host = (void *)(uintptr_t)from },
-                                           .bytes = bytes };
-    if (status == MUSTER_OK && bytes > 0)
-        status = run.stream->device->backend->table.copy(run.stream->state, &copy, err);
-    run_count(&m->counts.bytes_in, status == MUSTER_OK ? bytes : 0);
-    return finish(&run, status, bytes, err);
+    return copy_host(m, stream, to, offset, (void *)(uintptr_t)from, false, bytes, err);
 }
 
 muster_status muster_copy_out(struct muster *m, muster_stream stream, void *to, muster_block from,
@@ -55,21 +65,7 @@ muster_status muster_copy_out(struct muster *m, muster_stream stream, void *to, 
 {
     if (!m || (!to && bytes > 0))
         return run_bad_argument(err, "muster_copy_out", "an argument is NULL");
-    if (run_is_forked(m))
-        return run_say_forked(err);
-    const struct muster_use use = MUSTER_USE(from, MUSTER_READS);
-    struct operation_run run;
-    muster_status status = operation_begin(m, stream, &use, 1, HOLDER_OPERATION, &run, err);
-    if (status != MUSTER_OK)
-        return status;
-    status = check_range(&run.memories[0], offset, bytes, err);
-    const struct muster_copy_desc copy = { .to = { .host = to },
-                                           .from = { .memory = &run.memories[0], .offset = offset },
-                                           .bytes = bytes };
-    if (status == MUSTER_OK && bytes > 0)
-        status = run.stream->device->backend->table.copy(run.stream->state, &copy, err);
-    run_count(&m->counts.bytes_out, status == MUSTER_OK ? bytes : 0);
-    return finish(&run, status, bytes, err);
+    return copy_host(m, stream, from, offset, to, true, bytes, err);
 }
 
 /* Two ranges of one block must not overlap: devices copy in an order of their own. */

@@ -208,6 +208,8 @@ muster_status pages_take(struct muster *m, const struct pages_want *want, struct
 muster_status pages_pin(struct pages *pages, struct run_device *device, struct muster_error *err)
 {
     struct muster *m = device->m;
+    if (!pages)
+        return MUSTER_OK;
     run_lock(m);
     bool is_known = is_known_to(pages, device->index);
     run_unlock(m);
@@ -229,6 +231,8 @@ muster_status pages_pin(struct pages *pages, struct run_device *device, struct m
 void pages_leave(struct pages *pages, struct run_device *device)
 {
     struct muster *m = device->m;
+    if (!pages)
+        return;
     run_lock(m);
     bool must_forget = is_known_to(pages, device->index) &&
                        (!pages->may_stay || device->health >= MUSTER_HEALTH_QUARANTINED);

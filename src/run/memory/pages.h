@@ -45,12 +45,12 @@ muster_status pages_take(struct muster *m, const struct pages_want *want, struct
                          struct muster_error *err);
 /*
  * Makes them known to the device's driver, unless they are: copies are faster then. May be refused,
- * as muster_backend.host_register says. At most one thread for each device.
+ * as muster_backend.host_register says. At most one thread for each device. NULL is allowed.
  */
 muster_status pages_pin(struct pages *pages, struct run_device *device, struct muster_error *err);
 /*
  * The device has finished with them: its driver forgets them now, unless they may be kept for it.
- * Called before pages_give, on a thread that may stay in a driver.
+ * Called before pages_give, on a thread that may stay in a driver. NULL is allowed.
  */
 void pages_leave(struct pages *pages, struct run_device *device);
 /* No device that `pages_leave` was not called for uses them any more. NULL is allowed. */

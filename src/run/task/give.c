@@ -8,6 +8,8 @@
 #include "run/lane/launch.h"
 #include "run/task/lane.h"
 
+#include <string.h>
+
 /* Streams and their lists. With the lane's lock. */
 
 static bool can_take(struct task_stream *stream)
@@ -117,15 +119,6 @@ static void set_deadlines(struct task_lane *lane, struct group *group, uint64_t 
     }
 }
 
-static void count_in(struct task_lane *lane, struct group *group, uint64_t now_ns)
-{
-    if (!lane_has_work(lane))
-        lane->progress_ns = now_ns;
-    set_deadlines(lane, group, now_ns);
-    /* See park_locked. */
-    atomic_fetch_add_explicit(&lane->outstanding, group->count, memory_order_seq_cst);
-}
-
 static void append(struct task_stream *stream, struct kernel_task *task)
 {
     task->next = NULL;
@@ -185,9 +178,10 @@ static uint32_t fill_launches(struct group *group, struct muster_launch_desc *la
 static muster_status launch(struct run_stream *stream, void *built,
                             const struct muster_launch_desc *launches, uint32_t count)
 {
-    return device_note(
-        stream->device,
-        stream->device->backend->table.launch(stream->state, built, launches, count, NULL), NULL);
+    struct run_device *device = stream->device;
+    muster_status status =
+        device->backend->table.launch(stream->state, built, launches, count, NULL);
+    return status == MUSTER_OK ? status : device_note(device, status, NULL);
 }
 
 /* The tasks are the device's from here on. */
@@ -197,19 +191,6 @@ static void append_group(struct task_stream *stream, struct group *group, muster
         group->tasks[i]->attempt.given = accepted;
         append(stream, group->tasks[i]);
     }
-}
-
-/* What was seen to end while tasks were given goes with those that come back. No lock is held. */
-static void pass_ended(struct task_lane *lane, struct kernel_task *ended, struct kernel_task **left)
-{
-    struct kernel_task **tail = &ended;
-    if (!ended)
-        return;
-    task_lane_count_ended(lane, ended);
-    while (*tail)
-        tail = &(*tail)->next;
-    *tail = *left;
-    *left = ended;
 }
 
 /*
@@ -270,8 +251,12 @@ static void end_launch(struct task_lane *lane, struct task_stream *stream, struc
         visit_leave(lane, &visit);
         platform_mutex_unlock(&lane->lock);
     }
+    /* What was seen to end meanwhile goes with those that come back. */
     *tail = NULL;
-    pass_ended(lane, ended, left);
+    if (ended)
+        task_lane_count_ended(lane, ended);
+    *tail = *left;
+    *left = ended;
     if (!is_kept)
         hand_back(group, KERNEL_AGAIN, status, left);
 }
@@ -364,27 +349,11 @@ static muster_status check_fits(struct muster *m, const struct kernel_task *task
     return status == MUSTER_E_TOO_LARGE ? status : MUSTER_OK;
 }
 
-/* Has what the visit's stream needs for tasks with arrays made. False if it was disowned meanwhile. */
-static bool get_alone(struct task_lane *lane, struct visit *visit, muster_status *status)
-{
-    struct alone *made = NULL;
-    if (!visit->stream->alone) {
-        platform_mutex_unlock(&lane->lock);
-        *status = alone_create(lane->device, &made);
-        platform_mutex_lock(&lane->lock);
-        visit->stream->alone = made;
-    }
-    visit->alone = visit->stream->alone;
-    if (visit->alone)
-        alone_set_given_up(visit->alone, visit->is_disowned);
-    return !visit->is_disowned;
-}
-
 /* One task, as a unit by itself: its arrays are copied there and back. */
 static void give_with_copies(struct task_lane *lane, struct visit *visit, struct kernel_task **left)
 {
     struct kernel_task *task = visit->group->tasks[0];
-    muster_status status = MUSTER_OK;
+    bool is_kept = false;
     for (uint32_t i = 0; i < task->arg_count; i++) {
         task->given[i].halo = 0;
         if (task->kinds[i] == MUSTER_ARG_VALUE)
@@ -398,12 +367,11 @@ static void give_with_copies(struct task_lane *lane, struct visit *visit, struct
                                       .unit_items = task->items,
                                       .part_items = task->items };
     task->attempt.result = MUSTER_OK;
-    bool is_kept = false, is_mine = get_alone(lane, visit, &status);
+    alone_set_given_up(visit->stream->alone, false);
     platform_mutex_unlock(&lane->lock);
-    if (status == MUSTER_OK && is_mine)
-        status = check_fits(lane->pool->m, task);
-    if (status == MUSTER_OK && is_mine)
-        status = alone_give(visit->alone, &visit->stream->of, &work, task->built,
+    muster_status status = check_fits(lane->pool->m, task);
+    if (status == MUSTER_OK)
+        status = alone_give(visit->stream->alone, &visit->stream->of, &work, task->built,
                             &task->attempt.result, &is_kept);
     if (visit_return(lane, visit))
         end_giving(lane, visit, is_kept, status, left);
@@ -425,15 +393,10 @@ static bool has_same_data(const struct kernel_task *a, const struct kernel_task 
         return false;
     for (uint32_t i = 0; i < a->arg_count; i++) {
         const struct muster_arg *one = &a->given[i], *other = &b->given[i];
-        bool is_block = is_on_device(a, i);
-        if (is_block != is_on_device(b, i) ||
-            (is_block && (one->block.index != other->block.index ||
-                          one->block.generation != other->block.generation)))
-            return false;
-        bool is_data = a->kinds[i] == MUSTER_ARG_ALL;
-        if (is_data != (b->kinds[i] == MUSTER_ARG_ALL) ||
-            (is_data && (a->given[i].data.index != b->given[i].data.index ||
-                         a->given[i].data.generation != b->given[i].data.generation)))
+        bool is_block = is_on_device(a, i), is_data = a->kinds[i] == MUSTER_ARG_ALL;
+        if (is_block != is_on_device(b, i) || is_data != (b->kinds[i] == MUSTER_ARG_ALL) ||
+            (is_block && memcmp(&one->block, &other->block, sizeof one->block) != 0) ||
+            (is_data && memcmp(&one->data, &other->data, sizeof one->data) != 0))
             return false;
     }
     return true;
@@ -532,8 +495,7 @@ static void post(struct task_lane *lane, const struct group *group)
             lane->inbox = task;
         lane->inbox_newest = task;
     }
-    /* Sequentially consistent: see lanes_are_parked. */
-    atomic_store_explicit(&lane->has_inbox, true, memory_order_seq_cst);
+    atomic_store_explicit(&lane->has_inbox, true, memory_order_relaxed);
 }
 
 static void take_from_inbox(struct task_lane *lane, struct group *group)
@@ -596,7 +558,13 @@ struct kernel_task *lanes_give(struct task_pool *pool, struct kernel_task *chain
             hand_back(&group, KERNEL_AGAIN, MUSTER_E_DEVICE_HUNG, &left);
             continue;
         }
-        count_in(lane, &group, now_ns);
+        if (!lane_has_work(lane))
+            lane->progress_ns = now_ns;
+        set_deadlines(lane, &group, now_ns);
+        atomic_store_explicit(&lane->outstanding,
+                              atomic_load_explicit(&lane->outstanding, memory_order_relaxed) +
+                                  group.count,
+                              memory_order_relaxed);
         if (submitter && group.tasks[0]->submitter == submitter) {
             give_group(lane, &group, now_ns, &left);
         } else {

@@ -7,8 +7,6 @@
 #include "base/allocator.h"
 #include "base/invariant.h"
 
-#include <string.h>
-
 /* How often a lane's thread looks when somebody is in a hurry, and when all it waits for was given up. */
 #define SHORT_NAP_NS 20000u
 #define LONG_NAP_NS 20000000u
@@ -34,7 +32,8 @@ static void close_streams(struct task_lane *lane, struct task_stream *streams, u
     for (; *count > 0; --*count) {
         struct task_stream *stream = &streams[*count - 1];
         run_lock(m);
-        event_unreference_locked(lane->device, stream->event);
+        if (stream->event)
+            event_unreference_locked(lane->device, stream->event);
         run_unlock(m);
         streams_give(&stream->of, 1);
         alone_destroy(stream->alone);
@@ -49,11 +48,12 @@ static muster_status open_streams(struct task_lane *lane, struct task_stream *st
     struct lane_stream taken[LANE_STREAMS];
     uint32_t taken_count;
     muster_status status = streams_take_some(lane->device, LANE_STREAMS, taken, &taken_count, NULL);
-    *count = 0;
-    while (status == MUSTER_OK && *count < taken_count) {
+    bool copies = !(lane->device->info.capabilities & MUSTER_CAN_USE_HOST_MEMORY);
+    for (*count = 0; status == MUSTER_OK && *count < taken_count; ++*count) {
         streams[*count].of = taken[*count];
         status = event_take(lane->device, &streams[*count].event, NULL);
-        *count += status == MUSTER_OK;
+        if (status == MUSTER_OK && copies)
+            status = alone_create(lane->device, &streams[*count].alone);
     }
     if (status != MUSTER_OK && taken_count > 0) {
         streams_give(&taken[*count], taken_count - *count);
@@ -65,13 +65,12 @@ static muster_status open_streams(struct task_lane *lane, struct task_stream *st
 /* Opens the lane's streams, which stay if the visit is disowned meanwhile. As task_lane_mend. */
 static bool open_first_streams(struct task_lane *lane, struct visit *visit, muster_status *status)
 {
-    struct task_stream fresh[LANE_STREAMS] = { { .given = 0 } };
     uint32_t count;
     lane->is_opening = true;
     platform_mutex_unlock(&lane->lock);
-    *status = open_streams(lane, fresh, &count);
+    /* Nobody looks at streams that are not counted. */
+    *status = open_streams(lane, lane->streams, &count);
     platform_mutex_lock(&lane->lock);
-    memcpy(lane->streams, fresh, sizeof fresh);
     lane->stream_count = count;
     lane->is_opening = false;
     platform_mutex_unlock(&lane->lock);
@@ -88,9 +87,7 @@ static bool renew_stream(struct task_lane *lane, struct visit *visit, struct tas
         return false;
     visit_unclaim(visit);
     if (is_fresh)
-        *stream = (struct task_stream){
-            .of = stream->of, .event = stream->event, .alone = stream->alone, .given = stream->given
-        };
+        stream->has_failed = stream->is_recorded = false;
     return true;
 }
 
@@ -180,9 +177,24 @@ static void check_lanes_locked(struct task_pool *pool)
 {
     uint64_t idle_before_ns = idle_before_locked(pool);
     platform_mutex_unlock(&pool->lock);
-    for (struct task_lane *lane = atomic_load_explicit(&pool->lane_list, memory_order_acquire);
-         lane; lane = lane->next)
+    for (struct task_lane *lane = first_lane(pool); lane; lane = lane->next)
         task_lane_check(lane, idle_before_ns);
+    platform_mutex_lock(&pool->lock);
+}
+
+/*
+ * For a thread that has just said that it parks. Whoever gives takes the lane's lock, and then looks who
+ * has parked (lanes_are_parked). So either it took that lock before this thread, which sees the work after
+ * this, or it sees that this thread parks, and wakes it with the pool's lock. With that lock, which is
+ * not held meanwhile.
+ */
+static void let_givers_pass_locked(struct task_pool *pool)
+{
+    platform_mutex_unlock(&pool->lock);
+    for (struct task_lane *lane = first_lane(pool); lane; lane = lane->next) {
+        platform_mutex_lock(&lane->lock);
+        platform_mutex_unlock(&lane->lock);
+    }
     platform_mutex_lock(&pool->lock);
 }
 
@@ -195,15 +207,16 @@ static void guard(void *argument)
     platform_mutex_lock(&pool->lock);
     while (!pool->lanes_must_stop) {
         bool is_idle = true;
-        struct task_lane *list = atomic_load_explicit(&pool->lane_list, memory_order_acquire);
         idle = idle < GUARD_IDLE_MAX ? idle + 1 : idle;
-        /* As in park_locked. */
-        atomic_store_explicit(&pool->guard_is_parked, idle == GUARD_IDLE_MAX, memory_order_seq_cst);
-        for (struct task_lane *lane = list; lane; lane = lane->next)
-            is_idle =
-                is_idle && atomic_load_explicit(&lane->outstanding, memory_order_seq_cst) == 0;
+        atomic_store_explicit(&pool->guard_is_parked, idle == GUARD_IDLE_MAX, memory_order_relaxed);
+        if (idle == GUARD_IDLE_MAX)
+            let_givers_pass_locked(pool);
+        for (struct task_lane *lane = first_lane(pool); lane; lane = lane->next)
+            is_idle = is_idle && !lane_has_work(lane);
         if (!is_idle)
             idle = 0;
+        if (pool->lanes_must_stop)
+            break;
         uint64_t for_ns = idle == GUARD_IDLE_MAX ? UINT64_MAX : GUARD_NS;
         platform_condition_wait(&pool->guard_wake, &pool->lock, platform_deadline_ns(for_ns));
         atomic_store_explicit(&pool->guard_is_parked, false, memory_order_relaxed);
@@ -226,8 +239,7 @@ void lanes_wake_locked(struct task_pool *pool)
         platform_condition_wake_one(&pool->guard_wake);
     if (pool->lanes_asleep == 0)
         return;
-    for (struct task_lane *lane = atomic_load_explicit(&pool->lane_list, memory_order_acquire);
-         lane; lane = lane->next) {
+    for (struct task_lane *lane = first_lane(pool); lane; lane = lane->next) {
         bool has_reason = lane_has_work(lane) || pool->tasks.aside.count > 0;
         bool has_inbox = atomic_load_explicit(&lane->has_inbox, memory_order_relaxed);
         if (has_reason &&
@@ -238,11 +250,10 @@ void lanes_wake_locked(struct task_pool *pool)
 
 bool lanes_are_parked(struct task_pool *pool)
 {
-    bool is_parked = atomic_load_explicit(&pool->guard_is_parked, memory_order_seq_cst);
-    for (struct task_lane *lane = atomic_load_explicit(&pool->lane_list, memory_order_acquire);
-         lane; lane = lane->next)
+    bool is_parked = atomic_load_explicit(&pool->guard_is_parked, memory_order_relaxed);
+    for (struct task_lane *lane = first_lane(pool); lane; lane = lane->next)
         is_parked |=
-            (atomic_load_explicit(&lane->is_parked, memory_order_seq_cst) && lane_has_work(lane)) ||
+            (atomic_load_explicit(&lane->is_parked, memory_order_relaxed) && lane_has_work(lane)) ||
             atomic_load_explicit(&lane->has_inbox, memory_order_relaxed);
     return is_parked;
 }
@@ -263,14 +274,11 @@ static void sleep_locked(struct task_lane *lane, enum sleep how, uint64_t for_ns
     lane->sleep = SLEEP_NOT;
 }
 
-/*
- * Sequentially consistent, as what keep and then lanes_are_parked do: either whoever gives sees that
- * the thread has parked, or the thread sees what was given.
- */
 static void park_locked(struct task_lane *lane)
 {
-    atomic_store_explicit(&lane->is_parked, true, memory_order_seq_cst);
-    if (atomic_load_explicit(&lane->outstanding, memory_order_seq_cst) == 0 && !has_given_up(lane))
+    atomic_store_explicit(&lane->is_parked, true, memory_order_relaxed);
+    let_givers_pass_locked(lane->pool);
+    if (!lane_has_work(lane) && !has_given_up(lane) && !lane->pool->lanes_must_stop)
         sleep_locked(lane, SLEEP_PARKED, UINT64_MAX);
     atomic_store_explicit(&lane->is_parked, false, memory_order_relaxed);
 }
@@ -302,7 +310,7 @@ static void run_lane(void *argument)
                 park_locked(lane);
             continue;
         }
-        task_give_ready_locked(pool);
+        pool_give_ready_locked(pool, NULL);
         platform_mutex_unlock(&pool->lock);
         bool has_ended = task_lane_give_inbox(lane);
         has_ended = task_lane_look(lane, is_hurried ? 0 : FRESH_NS) || has_ended;
@@ -375,7 +383,7 @@ static bool stop_lane(struct task_lane *lane, uint64_t deadline_ns)
     struct kernel_task *none = NULL, **tail = &none;
     bool is_empty = has_left && !task_lane_is_inside(lane);
     if (!is_empty)
-        task_lane_give_up_all(lane, &tail);
+        task_lane_give_up(lane, true, platform_clock_ns(), &tail);
     else
         close_streams(lane, lane->streams, &lane->stream_count);
     platform_mutex_unlock(&lane->lock);
@@ -385,7 +393,7 @@ static bool stop_lane(struct task_lane *lane, uint64_t deadline_ns)
 
 uint32_t lanes_stop(struct task_pool *pool, uint64_t deadline_ns, struct muster_error *what)
 {
-    struct task_lane *list = atomic_load_explicit(&pool->lane_list, memory_order_acquire);
+    struct task_lane *list = first_lane(pool);
     uint32_t stuck = 0;
     platform_mutex_lock(&pool->lock);
     pool->lanes_must_stop = true;
@@ -411,7 +419,7 @@ uint32_t lanes_stop(struct task_pool *pool, uint64_t deadline_ns, struct muster_
 
 void lanes_free(struct task_pool *pool)
 {
-    struct task_lane *lane = atomic_load_explicit(&pool->lane_list, memory_order_acquire);
+    struct task_lane *lane = first_lane(pool);
     while (lane) {
         struct task_lane *next = lane->next;
         INVARIANT(!lane_has_work(lane));

@@ -47,10 +47,10 @@ struct task_stream {
     bool is_recorded; /* and not seen to be complete */
     /* Set with the lock. A launch that went well lets go without: release, for whoever is next. */
     _Atomic enum claim claim;
-    uint64_t launch_ns;                  /* when that launch began */
-    uint64_t launch_first;               /* sequence of its first task */
-    bool has_failed;                     /* to be replaced when it is empty */
-    struct alone *alone;                 /* owns: for tasks with arrays; NULL: there was none yet */
+    uint64_t launch_ns;    /* when that launch began */
+    uint64_t launch_first; /* sequence of its first task */
+    bool has_failed;       /* to be replaced when it is empty */
+    struct alone *alone;   /* owns: for tasks with arrays; NULL: none are copied on this device */
     struct kernel_task *oldest, *newest; /* given and not seen to be over */
     struct kernel_task *given_up;        /* of those: taken from it; by `also_next` */
     uint64_t given;                      /* sequence of the newest that was ever given */
@@ -78,8 +78,9 @@ struct task_lane {
     _Atomic uint32_t outstanding; /* posted, in hand or on streams; written with the lock */
     _Atomic bool has_inbox;       /* written with the lock */
     _Atomic bool has_given_up;    /* tasks that may still run; written with the lock */
-    _Atomic bool is_parked; /* written with the pool's lock, and read without: see park_locked */
-    bool must_mend;         /* a stream has failed */
+    _Atomic bool
+        is_parked;  /* written with the pool's lock, and read without: see let_givers_pass_locked */
+    bool must_mend; /* a stream has failed */
     uint32_t stream_count;
     struct watch watch;
     const struct muster_kernel *kernel; /* given last, with so many items at most; not followed */
@@ -116,13 +117,17 @@ struct group {
 struct visit {
     struct visit *next;
     struct task_stream *stream;   /* claimed; NULL: none */
-    struct alone *alone;          /* the stream's, for a task with arrays; else NULL */
     struct group *group;          /* the tasks in hand; NULL: it only looks */
     struct kernel_task *given_up; /* of those; by `also_next` */
     uint64_t begin_ns;
     bool is_building; /* a compiler may take long */
     bool is_disowned;
 };
+
+static inline struct task_lane *first_lane(struct task_pool *pool)
+{
+    return atomic_load_explicit(&pool->lane_list, memory_order_acquire);
+}
 
 static inline bool lane_has_work(struct task_lane *lane)
 {
@@ -142,7 +147,7 @@ static inline bool is_claimed(struct task_stream *stream)
     return atomic_load_explicit(&stream->claim, memory_order_acquire) != CLAIM_NONE;
 }
 
-/* Release: a lane's thread that sees nothing left sees `has_given_up` too (park_locked). */
+/* Release: a lane's thread that sees nothing left sees `has_given_up` too. */
 static inline void count_out(struct task_lane *lane, uint32_t count)
 {
     uint32_t outstanding = atomic_load_explicit(&lane->outstanding, memory_order_relaxed);
@@ -191,7 +196,12 @@ void task_lane_count_ended(struct task_lane *lane, struct kernel_task *chain);
 bool task_lane_look(struct task_lane *lane, uint64_t fresh_ns);
 /* Gives up what is due, or all if nothing has ended in it since then. No lock is held, no driver called. */
 void task_lane_check(struct task_lane *lane, uint64_t idle_before_ns);
-/* Takes all tasks from the lane, and disowns whoever is inside. */
-void task_lane_give_up_all(struct task_lane *lane, struct kernel_task ***tail);
+/*
+ * Tasks that are overdue are taken from the device, which is hung from then on; so are those that can
+ * run elsewhere, and after a while, or with `is_all`, all. Disowns whoever is inside. True if it begins to
+ * hang.
+ */
+bool task_lane_give_up(struct task_lane *lane, bool is_all, uint64_t now_ns,
+                       struct kernel_task ***tail);
 
 #endif

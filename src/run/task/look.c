@@ -87,11 +87,6 @@ static void tidy(struct task_lane *lane)
     kernel_tasks_return(lane->pool, answered);
 }
 
-static bool must_tidy(const struct task_lane *lane)
-{
-    return lane->answered || lane->is_back;
-}
-
 bool visit_return(struct task_lane *lane, struct visit *visit)
 {
     uint32_t ended = 0;
@@ -298,12 +293,6 @@ static bool is_silent(const struct task_lane *lane, uint64_t now_ns)
     return watch_is_hung(&lane->watch) && now_ns - lane->hung_ns > lane->pool->m->options.close_ns;
 }
 
-/* A task that is not overdue moves only where that costs nothing but a second run. */
-static bool can_move_locked(const struct task_lane *lane, const struct kernel_task *task)
-{
-    return !task->has_arrays && kernel_task_can_move_locked(lane->pool->m, task);
-}
-
 /*
  * Takes one task from the device. Its record is not used again until the device has finished with it,
  * and the kernel stays as long.
@@ -332,11 +321,11 @@ static void give_up_visit_locked(struct giving_up *up, struct visit *visit)
     if (visit->is_disowned || !(up->is_all || is_stuck_visit(visit, up->now_ns)))
         return;
     visit->is_disowned = true;
-    if (visit->alone)
-        alone_set_given_up(visit->alone, true);
     up->calls++;
     if (!visit->group)
         return;
+    if (visit->stream && visit->group->is_heavy)
+        alone_set_given_up(visit->stream->alone, true);
     for (uint32_t i = 0; i < visit->group->count; i++)
         take_from_hung_locked(up, visit->group->tasks[i], &visit->given_up);
     count_out(up->lane, visit->group->count);
@@ -364,7 +353,10 @@ static void give_up_stream_locked(struct giving_up *up, struct task_stream *stre
         struct kernel_task *task = *at;
         bool is_due = takes_all || task->deadline_ns <= late_ns ||
                       (is_disowned && task->sequence >= stream->launch_first);
-        if (task->sequence >= in_hand || (!is_due && !can_move_locked(up->lane, task))) {
+        /* One that is not overdue moves only where that costs nothing but a second run. */
+        bool stays =
+            !is_due && (task->has_arrays || !kernel_task_can_move_locked(up->lane->pool->m, task));
+        if (task->sequence >= in_hand || stays) {
             before = task;
             at = &task->next;
             continue;
@@ -412,12 +404,8 @@ static bool has_stuck_call(struct task_lane *lane, uint64_t now_ns)
     return is_stuck;
 }
 
-/*
- * Tasks that are overdue are taken from the device, which is hung from then on; so are those that can
- * run elsewhere, and after a while all. True if it begins to hang.
- */
-static bool give_up(struct task_lane *lane, bool is_all, uint64_t now_ns,
-                    struct kernel_task ***tail)
+bool task_lane_give_up(struct task_lane *lane, bool is_all, uint64_t now_ns,
+                       struct kernel_task ***tail)
 {
     struct muster *m = lane->pool->m;
     struct giving_up up = { .lane = lane,
@@ -440,11 +428,6 @@ static bool give_up(struct task_lane *lane, bool is_all, uint64_t now_ns,
     *up.tail = NULL;
     *tail = up.tail;
     return begins;
-}
-
-void task_lane_give_up_all(struct task_lane *lane, struct kernel_task ***tail)
-{
-    give_up(lane, true, platform_clock_ns(), tail);
 }
 
 static void see_deadlines(const struct kernel_task *task, uint64_t *first_ns)
@@ -517,8 +500,8 @@ bool task_lane_look(struct task_lane *lane, uint64_t fresh_ns)
     if (is_here) {
         visit_leave(lane, &visit);
         if (lane_has_work(lane) && is_overdue(lane, now_ns))
-            begins = give_up(lane, false, now_ns, &tail);
-        is_untidy = must_tidy(lane);
+            begins = task_lane_give_up(lane, false, now_ns, &tail);
+        is_untidy = lane->answered || lane->is_back;
         platform_mutex_unlock(&lane->lock);
     }
     *tail = NULL;
@@ -533,8 +516,7 @@ bool task_lane_look(struct task_lane *lane, uint64_t fresh_ns)
 bool lanes_look(struct task_pool *pool, struct task_lane *only)
 {
     bool has_ended = false;
-    for (struct task_lane *lane = atomic_load_explicit(&pool->lane_list, memory_order_acquire);
-         lane; lane = lane->next)
+    for (struct task_lane *lane = first_lane(pool); lane; lane = lane->next)
         if (!only || lane == only)
             has_ended = task_lane_look(lane, 0) || has_ended;
     return has_ended;
@@ -548,7 +530,7 @@ void task_lane_check(struct task_lane *lane, uint64_t idle_before_ns)
     uint64_t now_ns = platform_clock_ns();
     bool is_idle = lane->progress_ns < idle_before_ns;
     if (lane_has_work(lane) && (is_idle || is_overdue(lane, now_ns)))
-        begins = give_up(lane, is_idle, now_ns, &tail);
+        begins = task_lane_give_up(lane, is_idle, now_ns, &tail);
     platform_mutex_unlock(&lane->lock);
     if (begins)
         watch_tell(&lane->watch, true);

@@ -116,7 +116,7 @@ void pool_run_aside_locked(struct task_pool *pool, struct running *task)
     platform_frame_leave(&frame.head);
     platform_mutex_lock(&pool->lock);
     end_locked(pool, task);
-    task_give_ready_locked(pool);
+    pool_give_ready_locked(pool, NULL);
 }
 
 /* Batches. */
@@ -272,7 +272,7 @@ static void run_batch_locked(struct worker *worker)
         if (is_wanted || has_followers) {
             platform_mutex_lock(&pool->lock);
             hand_in_locked(worker, atomic_load_explicit(&worker->place, memory_order_relaxed));
-            task_give_ready_locked(pool);
+            pool_give_ready_locked(pool, NULL);
             platform_mutex_unlock(&pool->lock);
         }
         worker->frame.task = worker->batch[at].handle;
@@ -281,7 +281,7 @@ static void run_batch_locked(struct worker *worker)
     }
     platform_mutex_lock(&pool->lock);
     hand_in_locked(worker, atomic_load_explicit(&worker->place, memory_order_relaxed));
-    task_give_ready_locked(pool);
+    pool_give_ready_locked(pool, NULL);
 }
 
 /* Looks around a little, then parks until there may be something to do. With the lock. */

@@ -95,7 +95,7 @@ bool pool_tell_end_locked(struct task_pool *pool)
     pool->untold = task->next;
     task->next = NULL;
     settle_locked(pool, task);
-    task_give_ready_locked(pool);
+    pool_give_ready_locked(pool, NULL);
     return true;
 }
 
@@ -104,7 +104,7 @@ void task_settle(struct task_pool *pool, struct kernel_task *chain)
     platform_mutex_lock(&pool->lock);
     /* What waits for room is given again when something has ended, not at once. */
     if (!settle_locked(pool, chain))
-        task_give_ready_locked(pool);
+        pool_give_ready_locked(pool, NULL);
     platform_mutex_unlock(&pool->lock);
 }
 
@@ -143,11 +143,6 @@ void pool_give_ready_locked(struct task_pool *pool, const void *submitter)
     }
     if (has_given)
         lanes_wake_locked(pool);
-}
-
-void task_give_ready_locked(struct task_pool *pool)
-{
-    pool_give_ready_locked(pool, NULL);
 }
 
 /* A task's thread may be one that others need: it leaves the driver to the lanes'. */

@@ -16,7 +16,6 @@
 #include "run/memory/memory.h"
 #include "run/place/place.h"
 #include "run/task/tasks.h"
-#include "run/task/trace.h"
 
 #include <muster/task.h>
 
@@ -189,11 +188,12 @@ struct task_pool {
     uint64_t submitted;        /* tasks, so far */
     struct kernel_task *spare; /* of the records of kernel tasks */
     uint32_t spare_count;
-    uint32_t kernels_open;        /* submitted and not ended */
-    uint32_t kernels_wanted;      /* of them: somebody hears of their end without waiting */
-    uint32_t kernels_timed;       /* of them: with a time-out */
-    struct kernel_devices known;  /* of the kernel that was asked for last */
-    _Atomic bool guard_is_parked; /* written with the lock, and read without: see park_locked */
+    uint32_t kernels_open;       /* submitted and not ended */
+    uint32_t kernels_wanted;     /* of them: somebody hears of their end without waiting */
+    uint32_t kernels_timed;      /* of them: with a time-out */
+    struct kernel_devices known; /* of the kernel that was asked for last */
+    _Atomic bool
+        guard_is_parked; /* written with the lock, and read without: see let_givers_pass_locked */
     /* Release when it is set and acquire when it is read: the lane is whole for whoever sees it. */
     _Atomic(struct task_lane *) lane_list; /* all lanes, newest first */
 
@@ -266,9 +266,10 @@ void task_settle(struct task_pool *pool, struct kernel_task *chain);
 void pool_only_watch(void);
 /* Calls one `done` that such a thread has left; false if there is none. With the lock, as above. */
 bool pool_tell_end_locked(struct task_pool *pool);
-/* Gives kernel tasks that are ready to devices. With the lock, which is not held all the time. */
-void task_give_ready_locked(struct task_pool *pool);
-/* The same; what `submitter` submitted is given by this thread, unless it is NULL. */
+/*
+ * Gives kernel tasks that are ready to devices; what `submitter` submitted this thread gives itself, unless
+ * it is NULL. With the lock, which is not held all the time.
+ */
 void pool_give_ready_locked(struct task_pool *pool, const void *submitter);
 /* The same for one who is done then: left without the lock. */
 void pool_give_ready_and_unlock(struct task_pool *pool);
@@ -283,6 +284,13 @@ bool pool_await_end_locked(struct task_pool *pool, bool is_for_all, uint64_t dea
  * was not held.
  */
 void pool_await_any_locked(struct task_pool *pool, bool is_for_all);
+
+/* trace.c */
+/* A task began at `begin_ns`, of trace_clock and not 0, and ended just now. */
+void trace_task(struct muster *m, uint64_t begin_ns, muster_status status);
+/* One run of a task with a kernel: given to the device at `begin_ns`, seen to be over at `end_ns`. */
+void trace_kernel_task_locked(const struct run_device *device, uint64_t begin_ns, uint64_t end_ns,
+                              uint64_t items, muster_status status, bool is_retry);
 
 /* pool.c */
 /* The runtime's pool, made by the first who submits. No lock is held. */

@@ -1,9 +1,7 @@
 /*
  * What tasks tell a trace.
  */
-#include "run/task/trace.h"
-
-#include "run/device/device.h"
+#include "run/task/task_pool.h"
 
 void trace_task(struct muster *m, uint64_t begin_ns, muster_status status)
 {

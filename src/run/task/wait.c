@@ -38,7 +38,7 @@ static bool rely_locked(struct task_pool *pool, bool is_for_all, uint64_t deadli
 
 void pool_await_any_locked(struct task_pool *pool, bool is_for_all)
 {
-    task_give_ready_locked(pool);
+    pool_give_ready_locked(pool, NULL);
     rely_locked(pool, is_for_all, platform_clock_ns() + PAUSE_MAX_NS);
 }
 
