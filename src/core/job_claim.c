@@ -134,10 +134,10 @@ static struct job_choice find_retry(struct job *job, uint32_t lane, uint64_t now
             size = 0;
         }
         if (size > 0)
-            return (struct job_choice){ JOB_CHOICE_RETRY, i, before, size };
+            return (struct job_choice){ JOB_CHOICE_RETRY, i, before, size, false };
         ahead += items_of(unit);
     }
-    return (struct job_choice){ JOB_CHOICE_NONE, JOB_NONE, JOB_NONE, 0 };
+    return (struct job_choice){ JOB_CHOICE_NONE, JOB_NONE, JOB_NONE, 0, false };
 }
 
 bool job_lane_must_drain(struct job *job, const struct lane *lane)
@@ -166,21 +166,13 @@ bool job_lane_rests(struct job *job, const struct lane *lane, uint64_t now_ns)
     return true;
 }
 
-/* All that is there is claimed, or nothing new can be until the oldest unit has been delivered. */
-static bool nothing_to_claim(const struct job *job, const struct lane *lane)
-{
-    const struct job_options *options = &job->options;
-    return job_size_claimable(job) == 0 || !has_units(job, lane, 1, false) ||
-           (options->window > 0 && job->undelivered == options->window);
-}
-
 /*
  * There is nothing for the lane. If that is because a faster one, which is busy, should take it, the
  * next look is when that one is clearly late.
  */
 static void look_when_fastest_is_late(struct job *job, const struct lane *lane, uint64_t now_ns)
 {
-    if (nothing_to_claim(job, lane) || job->options.place || job->options.unit != JOB_UNIT_ADAPTIVE)
+    if (job->options.place || job->options.unit != JOB_UNIT_ADAPTIVE)
         return;
     double wait_ns =
         job_size_left_to_fastest_ns(job, lane, job->options.items - job->next_claim, now_ns);
@@ -191,7 +183,7 @@ static void look_when_fastest_is_late(struct job *job, const struct lane *lane, 
 struct job_choice job_choose(struct job *job, uint32_t lane_index, uint64_t now_ns)
 {
     const struct lane *lane = &job->lanes[lane_index];
-    struct job_choice choice = { JOB_CHOICE_REFUSED, JOB_NONE, JOB_NONE, 0 };
+    struct job_choice choice = { JOB_CHOICE_REFUSED, JOB_NONE, JOB_NONE, 0, false };
     if (lane->given > 0) {
         choice.kind = JOB_CHOICE_GIVEN;
         return choice;
@@ -208,12 +200,25 @@ struct job_choice job_choose(struct job *job, uint32_t lane_index, uint64_t now_
     if (!job->options.place || job_place(job, now_ns) == lane_index)
         choice.size = job_size_next(job, lane, now_ns);
     if (choice.size > 0) {
+        struct job_choice head = job_head_find(job, lane_index, choice.size, now_ns);
+        if (head.kind == JOB_CHOICE_TAIL)
+            return head;
+        /* The rest of that unit is for the next lane that asks. */
+        job_stop_for(job, &head);
+        double refused_ns =
+            job->options.place ? 0 : job_head_refused_ns(job, lane, choice.size, now_ns);
+        if (refused_ns > 0) {
+            look_by(job, after_ns(now_ns, refused_ns));
+            choice.size = 0;
+            return choice;
+        }
         choice.kind = JOB_CHOICE_NEW;
+        choice.is_trial = refused_ns < 0;
         return choice;
     }
-    if (nothing_to_claim(job, lane))
+    if (job_size_has_none(job, lane))
         choice = job_tail_find(job, lane_index, now_ns);
-    if (choice.kind == JOB_CHOICE_NONE && lane->held == 0)
+    else if (lane->held == 0)
         look_when_fastest_is_late(job, lane, now_ns);
     return choice;
 }
@@ -232,6 +237,8 @@ static bool take(struct job *job, uint32_t lane, struct job_choice *choice)
     case JOB_CHOICE_NEW:
     default:
         job->turn = (lane + 1) % job->options.lane_count;
+        if (choice->is_trial)
+            rate_doubt(&job->lanes[lane].rate);
         choice->unit = job_unit_make(job, choice->size);
         return false;
     }

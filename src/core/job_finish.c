@@ -37,19 +37,35 @@ static void note_slowest(struct job *job, const struct attempt *attempt, uint64_
         job->slowest_ns = ns;
 }
 
-static void learn(struct job *job, const struct attempt *attempt, uint64_t now_ns)
+/* How fast the lane was at so many items of the attempt. One that was run anew says nothing of that. */
+static void learn(struct job *job, const struct attempt *attempt, uint64_t items, uint64_t now_ns)
 {
     struct lane *lane = &job->lanes[attempt->lane];
-    uint64_t items = items_of(&job->units[attempt->unit]);
     uint64_t begin_ns =
         attempt->kicked_ns > lane->last_finish_ns ? attempt->kicked_ns : lane->last_finish_ns;
+    if (attempt->is_restarted)
+        return;
     rate_sample(&lane->rate, items, now_ns > begin_ns ? now_ns - begin_ns : 0);
     note_slowest(job, attempt, now_ns);
     if (items > lane->largest)
         lane->largest = items;
     lane->sure_per_ns = (double)items / (double)(since_ns(attempt->kicked_ns, now_ns) + 1);
-    lane->last_finish_ns = now_ns;
     job_lane_count_rate(job, lane);
+}
+
+/*
+ * Another attempt was first. That does not make this lane's speed unknown: were it not to count, a lane
+ * that has become slow would be given units of the old size, and each would be run elsewhere too. One
+ * that was stopped would have taken longer still.
+ */
+static void learn_late(struct job *job, const struct attempt *attempt, enum job_end end,
+                       uint64_t now_ns)
+{
+    const struct lane *lane = &job->lanes[attempt->lane];
+    double expected_ns = rate_predict_ns(&lane->rate, (double)attempt->items);
+    if (end == JOB_END_OK ||
+        (end == JOB_END_STOPPED && job_attempt_elapsed_ns(job, attempt, now_ns) > expected_ns))
+        learn(job, attempt, attempt->items, now_ns);
 }
 
 /*
@@ -221,8 +237,7 @@ enum job_verdict job_finish_at(struct job *job, struct job_ticket ticket, enum j
         return end_with_device(job, attempt, done, now_ns);
     job_look_soon(job, now_ns);
     if (!attempt->is_active) {
-        if (end == JOB_END_OK)
-            note_slowest(job, attempt, now_ns);
+        learn_late(job, attempt, end, now_ns);
         job_attempt_end(job, attempt);
         lane->last_finish_ns = now_ns;
         lane->report.copies_lost++;
@@ -235,8 +250,10 @@ enum job_verdict job_finish_at(struct job *job, struct job_ticket ticket, enum j
         job_attempt_cancel(job, attempt);
         return JOB_LATE;
     }
-    if (end == JOB_END_OK && !attempt->is_restarted)
-        learn(job, attempt, now_ns);
+    if (end == JOB_END_OK)
+        learn(job, attempt, attempt->items, now_ns);
+    else if (end == JOB_END_STOPPED && done > 0 && done != JOB_DONE_UNKNOWN)
+        learn(job, attempt, done, now_ns);
     lane->last_finish_ns = now_ns;
     bool is_direct = attempt->is_direct;
     job_attempt_end(job, attempt);

@@ -40,6 +40,13 @@ double job_attempt_elapsed_ns(const struct job *job, const struct attempt *attem
     return lane->is_held_up ? 0 : since_ns(begin_ns, now_ns);
 }
 
+double job_attempt_rest_ns(const struct job *job, const struct attempt *attempt, uint64_t now_ns)
+{
+    double elapsed = job_attempt_elapsed_ns(job, attempt, now_ns);
+    double expected_ns = rate_predict_ns(&job->lanes[attempt->lane].rate, (double)attempt->items);
+    return expected_ns > elapsed ? expected_ns - elapsed : elapsed;
+}
+
 double job_doubt_ns(const struct job *job)
 {
     return job->options.timeout_ns > 0 ? (double)job->options.timeout_ns : OVERDUE_UNKNOWN_NS;

@@ -7,8 +7,6 @@
 #define SHARE_PARTS 8.0
 /* A unit is never so small that its fixed cost exceeds this part of it. */
 #define OVERHEAD_MAX 0.02
-/* A lane's next unit is at most this much larger than the largest it has finished. */
-#define GROWTH_MAX 4
 /* A unit that should take no longer than this part of `unit_ns` may be larger: each costs a round. */
 #define TRIAL_PARTS 32.0
 /* The window is meant to hold units of all lanes several times over. */
@@ -43,7 +41,7 @@ uint64_t job_size_adaptive(const struct job *job, const struct lane *lane, uint6
     double sum = job->rate_sum > rate ? job->rate_sum : rate;
     double own_ns = job_end_after_ns(job, lane) - job_lane_backlog_ns(lane);
     double size = has_many_parts(job) ? own_ns * rate / SHARE_PARTS : (double)left;
-    double most = (double)(lane->largest > 0 ? lane->largest : 1) * GROWTH_MAX;
+    double most = (double)(lane->largest > 0 ? lane->largest : 1) * JOB_SIZE_GROWTH_MAX;
     /* Where units may be of any size: how many items the lane does in the time that one may take. */
     double in_time = lane->sure_per_ns * (double)job->options.unit_ns;
     if (most < in_time / TRIAL_PARTS)
@@ -58,6 +56,9 @@ uint64_t job_size_adaptive(const struct job *job, const struct lane *lane, uint6
     double window_part = rate * (double)job->options.window / (WINDOW_PARTS * sum);
     if (job->options.window > 0 && size > window_part)
         size = window_part;
+    double head_part = rate * (job_head_ns(job) - lane->rate.overhead_ns);
+    if (lane->held == 0 && size > head_part)
+        size = head_part;
     if (size < 1)
         return 1;
     return size < (double)left ? (uint64_t)size : left;
@@ -87,6 +88,14 @@ uint64_t job_size_up_to_grains(const struct job *job, uint64_t items)
                                                                       : items;
 }
 
+/* No larger than a slot, and than the window. */
+static uint64_t size_within(const struct job *job, uint64_t size)
+{
+    if (job->options.unit_max > 0 && size > job->options.unit_max)
+        size = job->options.unit_max;
+    return job->options.window > 0 && size > job->options.window ? job->options.window : size;
+}
+
 uint64_t job_size_claimable(const struct job *job)
 {
     uint64_t left = job->supply - job->next_claim;
@@ -108,37 +117,46 @@ uint64_t job_size_ready(const struct job *job)
     return size > 0 ? left / size + (left % size > 0) : left;
 }
 
+/* The size of a unit that was asked for, as far as the window holds it; 0: there is none. */
+static uint64_t size_given(const struct job *job)
+{
+    const struct job_options *options = &job->options;
+    uint64_t size = options->unit == JOB_UNIT_FIXED ? options->unit_items
+                    : options->unit == JOB_UNIT_QUARTER
+                        ? muster_partition_unit(options->items, options->lane_count)
+                        : 0;
+    return size_within(job, job_size_up_to_grains(job, size));
+}
+
+/* What the window has room for. */
+static uint64_t window_left(const struct job *job)
+{
+    return job->options.window > 0 ? job->options.window - job->undelivered : UINT64_MAX;
+}
+
+bool job_size_has_none(const struct job *job, const struct lane *lane)
+{
+    uint64_t left = job_size_claimable(job), size = size_given(job), least = size > 0 ? size : 1;
+    /* The last unit may be smaller; before, one of a size that was asked for waits until it is there. */
+    if (left < least && job->supply == job->options.items)
+        least = left;
+    /* A unit that does not fit into the window now waits; cut, it would be too small for ever. */
+    return left == 0 || left < least || window_left(job) < least || !has_units(job, lane, 1, false);
+}
+
 uint64_t job_size_next(const struct job *job, const struct lane *lane, uint64_t now_ns)
 {
     const struct job_options *options = &job->options;
-    uint64_t left = job_size_claimable(job), size = 0;
-    if (left == 0 || !has_units(job, lane, 1, false))
+    uint64_t left = job_size_claimable(job), size = size_given(job), ahead;
+    if (job_size_has_none(job, lane))
         return 0;
-    switch (options->unit) {
-    case JOB_UNIT_ADAPTIVE:
-        if (job_size_left_to_fastest_ns(job, lane, options->items - job->next_claim, now_ns) > 0)
+    if (options->unit == JOB_UNIT_ADAPTIVE) {
+        ahead = options->items - job->next_claim;
+        if (job_size_left_to_fastest_ns(job, lane, ahead, now_ns) > 0)
             return 0;
-        size = job_size_adaptive(job, lane, options->items - job->next_claim);
-        break;
-    case JOB_UNIT_QUARTER:
-        size = muster_partition_unit(options->items, options->lane_count);
-        break;
-    case JOB_UNIT_FIXED:
-        size = options->unit_items;
-        break;
+        size = size_within(job, job_size_up_to_grains(job, job_size_adaptive(job, lane, ahead)));
+        if (size > window_left(job))
+            size = window_left(job);
     }
-    size = job_size_up_to_grains(job, size);
-    if (options->unit_max > 0 && size > options->unit_max)
-        size = options->unit_max;
-    if (options->window > 0) {
-        if (size > options->window)
-            size = options->window;
-        /* A unit that does not fit into the window now waits; cut, it would be too small for ever. */
-        if (size > options->window - job->undelivered)
-            size = options->unit == JOB_UNIT_ADAPTIVE ? options->window - job->undelivered : 0;
-    }
-    /* A unit of a size that was asked for waits until that much has arrived. */
-    if (size > left && options->unit != JOB_UNIT_ADAPTIVE && job->supply < options->items)
-        return 0;
     return size < left ? size : left;
 }

@@ -11,6 +11,8 @@
 #define PATIENCE_MAX 16.0
 /* A unit that has run alone on so many failure domains that were then lost has failed itself. */
 #define DOMAINS_TAKEN_MAX 2
+/* Longer than virtual time lasts, and more items than there are. */
+#define JOB_UNLIMITED 1e300
 
 enum unit_state {
     UNIT_FREE,
@@ -72,6 +74,7 @@ struct job_choice {
     uint32_t
         before;    /* a waiting one: the unit before it in the list, JOB_NONE if it is the first */
     uint64_t size; /* but in the tail: of how many items */
+    bool is_trial; /* a new one, though the lane was too slow when it was last measured */
 };
 
 struct lane {
@@ -324,6 +327,8 @@ void job_look_soon(struct job *job, uint64_t now_ns);
  */
 double job_attempt_elapsed_ns(const struct job *job, const struct attempt *attempt,
                               uint64_t now_ns);
+/* How long the run may still need. One that is overdue is taken to need as long again as it took. */
+double job_attempt_rest_ns(const struct job *job, const struct attempt *attempt, uint64_t now_ns);
 /* How long a unit may wait, or be at its last run, before any idle lane runs it. */
 double job_rerun_ns(const struct job *job);
 /* When the lane should have done all it holds. One that is late is taken to need as long again. */
@@ -332,6 +337,9 @@ double job_lane_rest_ns(const struct job *job, uint32_t lane_index, uint64_t now
 uint64_t job_overdue_ns(const struct job *job, uint32_t lane);
 
 /* Sizes: job_size.c. */
+
+/* A lane's next unit is at most this much larger than the largest it has finished. */
+#define JOB_SIZE_GROWTH_MAX 4
 
 /* When all that there is would be done, if every lane kept to its speed and none was idle. */
 double job_end_after_ns(const struct job *job, const struct lane *lane);
@@ -356,6 +364,29 @@ uint64_t job_size_ready(const struct job *job);
 /* How many items the lane should be given next, 0 for none. */
 uint64_t job_size_next(const struct job *job, const struct lane *lane, uint64_t now_ns);
 
+/* Whether nobody could claim a new unit now, since there is none, or no room for it. */
+bool job_size_has_none(const struct job *job, const struct lane *lane);
+
+/* The head of the line: job_head.c. */
+
+/*
+ * Within what time a lane should have done all that it holds, so that the others are never stopped by
+ * it and find room themselves; JOB_UNLIMITED if nothing stops them.
+ */
+double job_head_ns(const struct job *job);
+/*
+ * 0 if the lane may be given so many new items, else in how many nanoseconds it is tried whatever comes
+ * of it; JOB_UNLIMITED: not before it has finished something. Less than 0: it is to be tried now.
+ */
+double job_head_refused_ns(const struct job *job, const struct lane *lane, uint64_t items,
+                           uint64_t now_ns);
+/*
+ * The unit that is going to stop all lanes, if it is time that this lane runs it too, instead of a new
+ * one of so many items; or, where it must be cut, that it is stopped.
+ */
+struct job_choice job_head_find(const struct job *job, uint32_t lane_index, uint64_t next_items,
+                                uint64_t now_ns);
+
 /* The tail: job_tail.c. */
 
 /*
@@ -363,6 +394,8 @@ uint64_t job_size_next(const struct job *job, const struct lane *lane, uint64_t 
  * it. If there is none yet, the next look is when there may be.
  */
 struct job_choice job_tail_find(struct job *job, uint32_t lane_index, uint64_t now_ns);
+/* Where a unit is cut, the lane cannot run what another is at, but can have the rest of it. */
+bool job_unit_must_be_cut(const struct job *job, const struct lane *lane, const struct unit *unit);
 /* Takes a unit that was not started from its lane; true if it was, and is now without an attempt. */
 bool job_tail_take_back(struct job *job, uint32_t unit);
 
@@ -391,6 +424,8 @@ bool job_can_be_placed(struct job *job, uint64_t now_ns);
 /* The lane has asked and got nothing. */
 void job_lane_asks(struct job *job, uint32_t lane, const struct job_choice *choice,
                    uint64_t now_ns);
+/* If the choice is that another lane's attempt is to be stopped, that lane is told. */
+void job_stop_for(struct job *job, const struct job_choice *choice);
 void job_lane_asks_no_more(struct job *job, uint32_t lane);
 /* The lane has something to do, whether it asks or not. */
 void job_lane_wake(struct job *job, uint32_t lane);

@@ -29,8 +29,7 @@ void job_lane_asks_no_more(struct job *job, uint32_t index)
     *after = lane->ask_previous;
 }
 
-/* What the lane waits for is the rest of a unit that another lane is at. */
-static void stop_for_it(struct job *job, const struct job_choice *choice)
+void job_stop_for(struct job *job, const struct job_choice *choice)
 {
     if (choice->kind != JOB_CHOICE_STOP)
         return;
@@ -43,7 +42,7 @@ void job_lane_asks(struct job *job, uint32_t index, const struct job_choice *cho
                    uint64_t now_ns)
 {
     struct lane *lane = &job->lanes[index];
-    stop_for_it(job, choice);
+    job_stop_for(job, choice);
     if (choice->kind != JOB_CHOICE_REFUSED && lane->held == 0) {
         /* A first unit of another lane may be overdue earlier now. */
         if (!lane->is_idle)
@@ -103,7 +102,7 @@ static void wake_those_who_would_get(struct job *job, bool are_idle, uint64_t no
             continue;
         struct job_choice choice = job_choose(job, i, now_ns);
         enum job_choice_kind kind = choice.kind;
-        stop_for_it(job, &choice);
+        job_stop_for(job, &choice);
         if (!is_chosen(kind) || job->woken[kind] >= room_for(job, kind))
             continue;
         lane->woken_for = kind;

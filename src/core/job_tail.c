@@ -13,16 +13,6 @@
 #define STRAGGLERS_WALKED 256
 /* A copy must be expected to finish in this part of the time that the first run still needs. */
 #define COPY_GAIN 0.8
-/* Longer than virtual time lasts. */
-#define NEVER_NS 1e300
-
-/* How long the run may still need. One that is overdue is taken to need as long again as it took. */
-static double run_rest_ns(const struct job *job, const struct attempt *attempt, uint64_t now_ns)
-{
-    double elapsed = job_attempt_elapsed_ns(job, attempt, now_ns);
-    double expected_ns = rate_predict_ns(&job->lanes[attempt->lane].rate, (double)attempt->items);
-    return expected_ns > elapsed ? expected_ns - elapsed : elapsed;
-}
 
 /*
  * In how many nanoseconds it would be worth it that the lane, which is idle, runs a unit whose last
@@ -35,12 +25,12 @@ static double copy_after_ns(const struct job *job, const struct lane *lane,
     double own_ns = rate_predict_ns(&lane->rate, (double)attempt->items),
            elapsed = job_attempt_elapsed_ns(job, attempt, now_ns),
            expected_ns = rate_predict_ns(&job->lanes[attempt->lane].rate, (double)attempt->items),
-           rest_ns = run_rest_ns(job, attempt, now_ns);
+           rest_ns = job_attempt_rest_ns(job, attempt, now_ns);
     double rerun_after = job_rerun_ns(job) > elapsed ? job_rerun_ns(job) - elapsed : 0;
     if (!job->options.speculate)
-        return NEVER_NS;
+        return JOB_UNLIMITED;
     for (uint32_t i = attempt->older_run; i != JOB_NONE; i = job->attempts[i].older_run) {
-        double ns = run_rest_ns(job, &job->attempts[i], now_ns);
+        double ns = job_attempt_rest_ns(job, &job->attempts[i], now_ns);
         rest_ns = ns < rest_ns ? ns : rest_ns;
     }
     *gain_ns = rest_ns - own_ns;
@@ -52,7 +42,7 @@ static double copy_after_ns(const struct job *job, const struct lane *lane,
         return rerun_after;
     /* The user's own code holds the run up, and its clock stands still: it is looked at again after that. */
     if (job->lanes[attempt->lane].is_held_up)
-        return NEVER_NS;
+        return JOB_UNLIMITED;
     double worth_ns = own_ns / COPY_GAIN;
     double worth_after = (expected_ns > worth_ns ? expected_ns : worth_ns) - elapsed + 1;
     return worth_after < rerun_after ? worth_after : rerun_after;
@@ -79,15 +69,14 @@ static double take_back_after_ns(const struct job *job, const struct lane *lane,
     if (is_known ? own_ns < rest_ns : is_behind)
         return 0;
     if (!is_known || !is_behind)
-        return NEVER_NS;
+        return JOB_UNLIMITED;
     /* If it is started here and a faster lane comes by, that one can run it too. */
     bool is_early = job->options.speculate && job_rerun_ns(job) < own_ns;
     double after = is_early ? job_rerun_ns(job) : own_ns;
     return after >= elapsed ? after - elapsed + 1 : 0;
 }
 
-/* Where a unit is cut, a lane cannot run what another is at, but can have the rest of it. */
-static bool must_cut(const struct job *job, const struct lane *lane, const struct unit *unit)
+bool job_unit_must_be_cut(const struct job *job, const struct lane *lane, const struct unit *unit)
 {
     return job->options.output == JOB_OUTPUT_CUTS && (lane->is_direct || unit->direct != JOB_NONE);
 }
@@ -100,25 +89,25 @@ static double cut_after_ns(const struct job *job, const struct lane *lane,
                            const struct attempt *attempt, uint64_t now_ns, double *gain_ns)
 {
     double elapsed = job_attempt_elapsed_ns(job, attempt, now_ns),
-           rest_ns = run_rest_ns(job, attempt, now_ns),
+           rest_ns = job_attempt_rest_ns(job, attempt, now_ns),
            rest_items = (double)attempt->items * rest_ns / (elapsed + rest_ns + 1),
            own_ns = rate_predict_ns(&lane->rate, rest_items);
     if (!attempt->is_direct || attempt->is_unloved || lane->rate.samples == 0 ||
         !is_usable(&job->lanes[attempt->lane]))
-        return NEVER_NS;
+        return JOB_UNLIMITED;
     *gain_ns = rest_ns - own_ns;
     if (own_ns < COPY_GAIN * rest_ns)
         return 0;
     double worth_ns = own_ns / COPY_GAIN;
-    return worth_ns > elapsed ? worth_ns - elapsed + 1 : NEVER_NS;
+    return worth_ns > elapsed ? worth_ns - elapsed + 1 : JOB_UNLIMITED;
 }
 
 struct job_choice job_tail_find(struct job *job, uint32_t lane_index, uint64_t now_ns)
 {
     const struct lane *lane = &job->lanes[lane_index];
-    struct job_choice choice = { JOB_CHOICE_NONE, JOB_NONE, JOB_NONE, 0 };
+    struct job_choice choice = { JOB_CHOICE_NONE, JOB_NONE, JOB_NONE, 0, false };
     uint32_t seen = 0;
-    double best_ns = 0, soonest_ns = NEVER_NS;
+    double best_ns = 0, soonest_ns = JOB_UNLIMITED;
     if (lane->held > 0 || job->options.place)
         return choice;
     for (uint32_t i = job->oldest, walked = 0;
@@ -131,7 +120,7 @@ struct job_choice job_tail_find(struct job *job, uint32_t lane_index, uint64_t n
         double gain_ns = 0, elapsed = job_attempt_elapsed_ns(job, attempt, now_ns), after;
         seen += attempt->older_run == JOB_NONE;
         bool is_begun = attempt->is_kicked || attempt->older_run != JOB_NONE;
-        bool cuts = is_begun && must_cut(job, lane, unit);
+        bool cuts = is_begun && job_unit_must_be_cut(job, lane, unit);
         if (!cuts && !has_units(job, lane, 0, i == job->oldest))
             continue;
         if (!job_unit_may_run(job, lane_index, unit, elapsed))

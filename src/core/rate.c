@@ -6,6 +6,8 @@
 #define RATE_ALPHA 0.4
 /* Units this much larger than the smallest tell the fixed cost apart from the items. */
 #define RATE_SPREAD 4
+/* Of so many units at first, the fastest counts. */
+#define RATE_FRESH 4
 
 static void learn_overhead(struct rate *rate, uint64_t items, double elapsed_ns)
 {
@@ -32,11 +34,17 @@ void rate_sample(struct rate *rate, uint64_t items, uint64_t elapsed_ns)
     /* A unit that is nearly all fixed cost says little of the items. */
     double least_ns = elapsed / 8;
     double item_ns = (work_ns > least_ns ? work_ns : least_ns) / (double)items;
-    if (rate->samples == 0 || (rate->samples < 4 && item_ns < rate->item_ns))
+    if (rate->samples == 0 || (rate->samples < RATE_FRESH && item_ns < rate->item_ns))
         rate->item_ns = item_ns;
     else
         rate->item_ns += RATE_ALPHA * (item_ns - rate->item_ns);
     rate->samples++;
+}
+
+void rate_doubt(struct rate *rate)
+{
+    if (rate->samples > 1)
+        rate->samples = 1;
 }
 
 double rate_predict_ns(const struct rate *rate, double items)

@@ -30,12 +30,15 @@ static const struct kind {
     const char *name;
     int fault; /* -1: none */
     double limit;
+    bool has_window; /* in order, a small one, and lanes of up to 8 units */
 } kinds[] = {
-    { "none", -1, 1.1 },
-    { "slow", MODEL_FAULT_SLOW, 1.2 },
-    { "loss", MODEL_FAULT_LOST, 1.2 },
-    { "hang", MODEL_FAULT_HANG, 1.3 },
-    { "unit_error", MODEL_FAULT_UNIT_ERROR, 1.5 },
+    { "none", -1, 1.1, false },
+    { "slow", MODEL_FAULT_SLOW, 1.2, false },
+    { "loss", MODEL_FAULT_LOST, 1.2, false },
+    { "hang", MODEL_FAULT_HANG, 1.3, false },
+    { "unit_error", MODEL_FAULT_UNIT_ERROR, 1.5, false },
+    { "window", -1, 1.1, true },
+    { "slow, window", MODEL_FAULT_SLOW, 1.2, true },
 };
 #define KIND_COUNT (sizeof kinds / sizeof *kinds)
 
@@ -127,6 +130,12 @@ static void make_machine(struct storm *storm, const struct kind *kind, uint64_t 
                                         .speculate = true,
                                         .depth = (uint32_t)(1 + random_below(&random, 3)),
                                         .tries = 10 };
+    if (kind->has_window) {
+        double parts = 20 * spread(&random, 30);
+        storm->job.window = 20 + (uint64_t)((double)items / parts);
+        storm->job.depth = (uint32_t)(1 + random_below(&random, 8));
+        storm->job.ordered = true;
+    }
     size_t struck = (size_t)random_below(&random, storm->device_count);
     if (kind->fault >= 0) {
         storm->devices[struck].fault_count = 1;
@@ -186,7 +195,7 @@ static bool measure(const struct kind *kind)
     double p99 = ratios[last * 99 / 100];
     bool has_limit = kind->limit > 0 && options.spread <= SPREAD_SANE;
     bool is_good = failed == 0 && (!has_limit || p99 <= kind->limit);
-    printf("%-10s %9" PRIu64 " %8.4f %8.4f %8.4f %8.4f %7" PRIu64 " %7" PRIu64 "%s\n", kind->name,
+    printf("%-12s %9" PRIu64 " %8.4f %8.4f %8.4f %8.4f %7" PRIu64 " %7" PRIu64 "%s\n", kind->name,
            options.count, ratios[last / 2], ratios[last * 9 / 10], p99, ratios[last], above, failed,
            is_good ? "" : "  FAILED");
     free(ratios);
@@ -237,7 +246,7 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0);
     printf("makespan / bound of machines with a spread of at most %.0f, from seed %" PRIu64 "\n",
            options.spread, options.seed);
-    printf("%-10s %9s %8s %8s %8s %8s %7s %7s\n", "fault", "machines", "median", "p90", "p99",
+    printf("%-12s %9s %8s %8s %8s %8s %7s %7s\n", "fault", "machines", "median", "p90", "p99",
            "worst", "> 1.2", "failed");
     for (size_t i = 0; i < KIND_COUNT; i++)
         if (!options.kind || strcmp(options.kind, kinds[i].name) == 0)

@@ -98,6 +98,62 @@ static void a_slow_down_costs_little(void)
                       1.02, 1.08);
 }
 
+/*
+ * Results leave in order, and a device becomes slow. Units of 1,000 items in windows that are no
+ * multiple of them, with second runs and without: what the slow device has must stop nobody for long.
+ */
+static void a_slow_down_does_not_stop_a_window_of_fixed_units(void)
+{
+    static const int windows[] = { 4000, 4500, 5500, 8500, 16500 };
+    for (int i = 0; i < 5; i++) {
+        char text[1024];
+        snprintf(text, sizeof text,
+                 "{\"devices\":[" DEVICE("1e6") ",\"count\":2}," DEVICE(
+                     "1e6") ",\"faults\":[{\"kind\":\"slow\",\"at_ms\":130,\"factor\":0.05}]}],"
+                            "\"job\":{\"items\":1000000,\"unit\":1000,\"window\":%d}}",
+                 windows[i]);
+        struct outcome outcome = outcome_of(text);
+        printf("    window %d: ratio at most %.4f\n", windows[i], outcome.ratio_max);
+        CHECK(outcome.ratio_max <= 1.05);
+    }
+}
+
+/* What a slow device has in its queue, and what it is given when it is slow, ends before the window is full. */
+static void a_deep_queue_of_a_slow_device_does_not_stop_the_others(void)
+{
+    for (int depth = 1; depth <= 8; depth *= 2) {
+        char text[1024];
+        snprintf(text, sizeof text,
+                 "{\"devices\":[" DEVICE("1e6") "}," DEVICE(
+                     "1e5") "}],"
+                            "\"job\":{\"items\":1000000,\"window\":18000,\"depth\":%d}}",
+                 depth);
+        struct outcome outcome = outcome_of(text);
+        printf("    depth %d: ratio at most %.4f, busy at least %.3f\n", depth, outcome.ratio_max,
+               outcome.busy_least);
+        CHECK(outcome.ratio_max <= 1.02);
+        CHECK(outcome.busy_least >= 0.95);
+    }
+}
+
+/* One that was slow for a while is used again, though it was left out meanwhile. */
+static void a_device_that_was_left_out_of_a_window_comes_back(void)
+{
+    static const char *const units[] = { "1000", "\"adaptive\"" };
+    for (int i = 0; i < 2; i++) {
+        char text[1024];
+        snprintf(text, sizeof text,
+                 "{\"devices\":[" DEVICE("1e6") "}," DEVICE(
+                     "1e6") ",\"faults\":[{\"kind\":\"slow\",\"at_ms\":130,\"for_ms\":100,"
+                            "\"factor\":0.03}]}],"
+                            "\"job\":{\"items\":4000000,\"unit\":%s,\"window\":9500}}",
+                 units[i]);
+        struct outcome outcome = outcome_of(text);
+        printf("    unit %s: ratio at most %.4f\n", units[i], outcome.ratio_max);
+        CHECK(outcome.ratio_max <= 1.15);
+    }
+}
+
 static void a_loss_costs_little(void)
 {
     expect_near_bound(
@@ -256,6 +312,9 @@ int main(int argc, char **argv)
         TEST(unequal_devices_end_together),
         TEST(unequal_costs_are_evened_out),
         TEST(a_slow_down_costs_little),
+        TEST(a_slow_down_does_not_stop_a_window_of_fixed_units),
+        TEST(a_deep_queue_of_a_slow_device_does_not_stop_the_others),
+        TEST(a_device_that_was_left_out_of_a_window_comes_back),
         TEST(a_loss_costs_little),
         TEST(a_loss_beside_very_slow_devices_costs_little),
         TEST(a_slow_first_launch_costs_nothing_later),
