@@ -124,7 +124,7 @@ static void run_again(char **argv, const struct test *tests, size_t count, char 
 
 int test_main(int argc, char **argv, const struct test *tests, size_t count)
 {
-    unsigned time_limit_s = 300;
+    unsigned time_limit_s = 600;
     volatile size_t passed = 0, failed = 0;
     int first_name = 1;
     const char *from_environment = getenv("MUSTER_TEST_SEED");
