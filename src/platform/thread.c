@@ -123,10 +123,18 @@ bool platform_condition_wait(struct platform_condition *condition, struct platfo
     return pthread_cond_timedwait(&condition->condition, &mutex->mutex, &until) != ETIMEDOUT;
 }
 
+/*
+ * A driver may give the thread an alternate signal stack of its own: LLVM does, in PoCL. The thread ends
+ * with the one that it began with, because AddressSanitizer unmaps whatever is there then.
+ */
 static void *run_thread(void *argument)
 {
     struct platform_thread *thread = argument;
+    stack_t own;
+    bool is_known = sigaltstack(NULL, &own) == 0;
     thread->run(thread->argument);
+    if (is_known)
+        sigaltstack(&own, NULL);
     return NULL;
 }
 

@@ -401,6 +401,38 @@ static void threads_run_take_no_signals_and_can_be_joined(void)
     platform_thread_detach(&thread);
 }
 
+/* What a driver may do on a thread of ours, and what is there when the thread ends. */
+static char drivers_stack[1 << 16];
+static pthread_key_t at_end;
+static void *stack_at_end;
+
+static void note_stack(void *unused)
+{
+    (void)unused;
+    stack_t stack;
+    CHECK_EQUAL(0, sigaltstack(NULL, &stack));
+    stack_at_end = stack.ss_sp;
+}
+
+static void set_stack(void *argument)
+{
+    const stack_t stack = { .ss_sp = drivers_stack, .ss_size = sizeof drivers_stack };
+    pthread_setspecific(at_end, argument);
+    *(bool *)argument = sigaltstack(&stack, NULL) == 0;
+}
+
+static void a_thread_ends_with_the_signal_stack_it_began_with(void)
+{
+    struct platform_thread thread = { .started = false };
+    bool was_set = false;
+    stack_at_end = drivers_stack;
+    CHECK_EQUAL(0, pthread_key_create(&at_end, note_stack));
+    MUST(platform_thread_start(&thread, set_stack, &was_set, "driver", NULL, &problem));
+    platform_thread_join(&thread);
+    CHECK(was_set && stack_at_end != drivers_stack);
+    pthread_key_delete(at_end);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {
@@ -418,6 +450,7 @@ int main(int argc, char **argv)
         TEST(deadlines_saturate),
         TEST(parking_ends_at_the_deadline),
         TEST(threads_run_take_no_signals_and_can_be_joined),
+        TEST(a_thread_ends_with_the_signal_stack_it_began_with),
     };
     return test_main(argc, argv, tests, COUNT_OF(tests));
 }
