@@ -37,6 +37,7 @@ static struct scene {
     struct muster *m;
     struct muster_kernel *marking, *copying;
     _Atomic unsigned marks[MARKS];
+    _Atomic unsigned twices; /* how often arrays were worked on */
     uint32_t in[ITEMS];
     uint32_t *out; /* for this run alone: a device that hung may still write to an earlier one's */
     pthread_mutex_t lock;
@@ -57,6 +58,7 @@ static muster_status twice(uint64_t begin, uint64_t end, void *const *args)
 {
     const uint32_t *in = *(const uint32_t *const *)args[0];
     uint32_t *out = *(uint32_t *const *)args[1];
+    atomic_fetch_add(&scene.twices, 1);
     for (uint64_t i = begin; i < end; i++)
         out[i] = 2 * in[i];
     return MUSTER_OK;
@@ -88,6 +90,7 @@ static void open_scene(const struct faulty_plan *plan)
         atomic_store(&scene.marks[i], 0);
     scene.out = outputs[runs++ % RUNS_MAX];
     scene.heard = 0;
+    atomic_store(&scene.twices, 0);
     scene.marking = kernel_of(mark);
     scene.copying = kernel_of(twice);
 }
@@ -374,6 +377,9 @@ static void check_timeout(const struct blocked *blocked)
     MUST(muster_close(scene.m, &problem));
     await_lanes_gone();
     CHECK_EQUAL(1, request.heard);
+    /* What was given up before its launch is not launched when the call returns. */
+    if (blocked->call == FAULTY_copy || blocked->call == FAULTY_memory_allocate)
+        CHECK_EQUAL(0, atomic_load(&scene.twices));
     CHECK(strcmp("", faulty_mistake()) == 0);
     for (int kind = 0; kind < FAULTY_OBJECT_COUNT; kind++)
         CHECK_EQUAL(0, faulty_live((enum faulty_object)kind));
