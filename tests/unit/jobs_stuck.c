@@ -421,42 +421,48 @@ static void a_kernel_stays_loaded_while_it_runs(void)
 
 /*
  * A device that still runs a unit which was given up refuses new work of every kind, and takes it again
- * when the unit has ended. Its neighbour never notices.
+ * when the unit has ended. The other slice of the same device never notices.
  */
 static void a_unit_that_was_given_up_keeps_its_device_from_others(void)
 {
     struct counting counting = COUNTING_INIT;
     struct muster_options options = MUSTER_OPTIONS_INIT;
     options.devices = "sim";
-    options.sim = "[{\"items_per_s\": 1e7}, {\"items_per_s\": 1e7}]";
+    options.sim = "[{\"items_per_s\": 1e7, \"cores\": 2, \"slices\": true}]";
     options.allocator = counting_allocator(&counting);
     struct muster *m = open_with(options);
-    muster_device device = find(m, "sim:0");
+    const uint32_t sizes[] = { 1, 1 };
+    muster_device slices[2];
+    MUST(muster_device_slice(m, find(m, "sim:0"), sizes, 2, slices, &problem));
+    muster_device device = slices[0];
     struct door door;
     stand_once(&door);
     struct account account;
     account_init(&account, ITEMS);
     struct muster_job_desc desc = account_desc(&account, kernel_of(m, compute_and_stand));
-    struct muster_run_options how = { .size = sizeof how, .devices = "sim:0", .unit_items = UNIT };
+    struct muster_run_options how = { .size = sizeof how,
+                                      .devices = "sim:0/0",
+                                      .unit_items = UNIT };
     how.timeout_ns = test_patience(100 * MS);
     desc.options = &how;
     struct muster_job *job = start(m, &desc), *second = NULL;
     CHECK_STATUS(MUSTER_E_DEVICE_HUNG, muster_job_wait(job, NULL, &problem));
     CHECK_EQUAL(MUSTER_HEALTH_SUSPECT, load_of(m, device).health);
     CHECK_STATUS(MUSTER_E_NO_DEVICE, muster_start(m, &desc, &second, &problem));
-    CHECK_CONTAINS("sim:0", problem.text);
-    const struct muster_hints hints = { .size = sizeof hints, .devices = "sim:0" };
+    CHECK_CONTAINS("sim:0/0", problem.text);
+    const struct muster_hints hints = { .size = sizeof hints, .devices = "sim:0/0" };
     const struct muster_task_desc task = {
         .size = sizeof task, .kernel = kernel_of(m, see_source), .items = 0, .hints = &hints
     };
     CHECK_STATUS(MUSTER_E_NO_DEVICE, muster_submit(m, &task, 1, NULL, &problem));
     muster_stream stream;
     CHECK_STATUS(MUSTER_E_DEVICE_HUNG, muster_stream_acquire(m, device, 0, &stream, &problem));
-    run_well(m, "sim:1");
+    CHECK_EQUAL(MUSTER_HEALTH_OK, load_of(m, slices[1]).health);
+    run_well(m, "sim:0/1");
     door_open(&door);
     while (load_of(m, device).health != MUSTER_HEALTH_OK)
         sched_yield();
-    run_well(m, "sim:0");
+    run_well(m, "sim:0/0");
     muster_job_destroy(job);
     account_deinit(&account);
     MUST(muster_close(m, &problem));
