@@ -355,6 +355,7 @@ bool backends_open_aside(struct muster *m, struct run_backend *backend, uint32_t
         backend->probe = PROBE_RUNNING;
     is_opening = !backend->has_answered;
     run_unlock(m);
+    platform_exit_watch();
     /* Without a thread it is opened here. */
     if (is_first && crew_run(m, open_aside, backend, "muster-open", NULL, NULL) != MUSTER_OK) {
         run_probe(m, backend, NULL);
