@@ -364,6 +364,29 @@ static void devices_that_nobody_expected_are_for_the_next_job(void)
     }
 }
 
+/* Its devices, if any, are probably others' under another name. */
+static void a_driver_of_which_nothing_is_expected_is_opened_by_the_second_job(void)
+{
+    struct counting counting = COUNTING_INIT;
+    struct muster *m = open_late(NULL, &counting, NULL, sim, 0);
+    struct account account;
+    size_t count = 0;
+    muster_device devices[8];
+    expected = 0;
+    struct muster_job *first = start_kernel(m, &account, compute);
+    CHECK(!end_job(first, &account, "faulty:0"));
+    pthread_mutex_lock(&gate.mutex);
+    unsigned arrived = gate.arrived;
+    pthread_mutex_unlock(&gate.mutex);
+    CHECK_EQUAL(0, arrived);
+    CHECK(!end_job(start_kernel(m, &account, compute), &account, "faulty:0"));
+    door_wait_arrived(&gate, 1);
+    door_open(&gate);
+    MUST(muster_device_list(m, devices, COUNT_OF(devices), &count, &problem));
+    CHECK_EQUAL(3, count);
+    close_and_check(m, &counting);
+}
+
 /* Somebody who waits for the driver, on a thread of his own. */
 struct waiter {
     struct muster *m;
@@ -616,6 +639,7 @@ int main(int argc, char **argv)
         TEST(a_joiner_that_cannot_take_part_is_left_out_and_reported),
         TEST(a_driver_that_finds_nothing_changes_nothing),
         TEST(devices_that_nobody_expected_are_for_the_next_job),
+        TEST(a_driver_of_which_nothing_is_expected_is_opened_by_the_second_job),
         TEST(those_who_name_devices_wait),
         TEST(those_who_list_devices_wait_also_while_a_job_runs),
         TEST(closing_has_an_end),
