@@ -288,7 +288,8 @@ struct muster_backend {
      * Optional: whether `open` and device_open may take longer than a job should wait for them. Called
      * before `open`, from any thread; answers at once, without the driver. If so, sets how many devices
      * there will probably be. A job that names no devices then starts without them, with room for that
-     * many, and they join it when they are open. Without this, everybody waits for `open`.
+     * many, and they join it when they are open; where it expects none, the second job opens it. Without
+     * this, everybody waits for `open`.
      */
     int (*is_slow)(uint32_t *device_count);
 };

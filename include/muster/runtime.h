@@ -98,10 +98,13 @@ struct muster_options {
 /*
  * Opens a runtime; `options` may be NULL and is copied. No device is touched yet: a backend is
  * probed when a device of its kind is first wanted or listed, one whose driver is slow on a thread
- * of its own where nobody needs its devices at once (muster_start). exit() waits for such a thread, 5
- * seconds at most, since drivers do not bear to be taken down while they open. What the caller asked for by name and
- * cannot be had (a malformed `sim` or `slices`, a backend file that does not load) is an error here.
- * Any number of runtimes may be open at once.
+ * of its own where nobody needs its devices at once (muster_start). What the caller asked for by name
+ * and cannot be had (a malformed `sim` or `slices`, a backend file that does not load) is an error
+ * here. Any number of runtimes may be open at once.
+ *
+ * Drivers do not bear exit() while they open. A process that does not close its runtime waits there for
+ * them, 5 seconds at most, if this or muster_start was called on its first thread and exit() is too. On
+ * another thread exit() may come too late for a driver that has registered a clean-up: close first.
  *
  * A runtime belongs to the process that opened it. After fork() every call of the child on that
  * runtime, or on an object of it, fails at once with MUSTER_E_FORKED and changes nothing; a call

@@ -4,6 +4,7 @@
 #include "platform/thread.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 static struct platform_once prepared = PLATFORM_ONCE_INIT;
 static struct platform_mutex lock;
@@ -25,6 +26,17 @@ static void wait_until_released(void)
     platform_mutex_unlock(&lock);
 }
 
+/* The C library's, as C++ compilers use it for thread_local; not in every one. */
+extern int __cxa_thread_atexit_impl(void (*function)(void *), void *argument, void *object)
+    __attribute__((weak));
+extern void *__dso_handle;
+
+static void wait_first(void *argument)
+{
+    (void)argument;
+    wait_until_released();
+}
+
 static void prepare(void)
 {
     forks = platform_forks();
@@ -32,6 +44,15 @@ static void prepare(void)
         return;
     is_ready =
         platform_condition_init(&released, NULL) == MUSTER_OK && atexit(wait_until_released) == 0;
+}
+
+void platform_exit_watch(void)
+{
+    static _Thread_local bool is_watching;
+    if (is_watching || gettid() != getpid() || !__cxa_thread_atexit_impl)
+        return;
+    platform_once_run(&prepared, prepare);
+    is_watching = is_ready && __cxa_thread_atexit_impl(wait_first, NULL, &__dso_handle) == 0;
 }
 
 void platform_exit_hold(void)

@@ -10,6 +10,7 @@
 #include "base/allocator.h"
 #include "base/invariant.h"
 #include "core/plan.h"
+#include "platform/exit.h"
 #include "platform/machine.h"
 #include "run/memory/pages.h"
 #include "run/memory/spare.h"
@@ -186,6 +187,7 @@ muster_status muster_open(struct muster **out, const struct muster_options *give
         status = platform_forks_watch(err);
     if (status != MUSTER_OK)
         return status;
+    platform_exit_watch();
     struct muster *m = allocator_take(&allocator, 1, sizeof *m);
     if (!m)
         return run_no_memory(err, "the runtime");

@@ -364,6 +364,29 @@ static void devices_that_nobody_expected_are_for_the_next_job(void)
     }
 }
 
+/* Its devices, if any, are probably others' under another name. */
+static void a_driver_of_which_nothing_is_expected_is_opened_by_the_second_job(void)
+{
+    struct counting counting = COUNTING_INIT;
+    struct muster *m = open_late(NULL, &counting, NULL, sim, 0);
+    struct account account;
+    size_t count = 0;
+    muster_device devices[8];
+    expected = 0;
+    struct muster_job *first = start_kernel(m, &account, compute);
+    CHECK(!end_job(first, &account, "faulty:0"));
+    pthread_mutex_lock(&gate.mutex);
+    unsigned arrived = gate.arrived;
+    pthread_mutex_unlock(&gate.mutex);
+    CHECK_EQUAL(0, arrived);
+    CHECK(!end_job(start_kernel(m, &account, compute), &account, "faulty:0"));
+    door_wait_arrived(&gate, 1);
+    door_open(&gate);
+    MUST(muster_device_list(m, devices, COUNT_OF(devices), &count, &problem));
+    CHECK_EQUAL(3, count);
+    close_and_check(m, &counting);
+}
+
 /* Somebody who waits for the driver, on a thread of his own. */
 struct waiter {
     struct muster *m;
@@ -537,7 +560,13 @@ static void closing_has_an_end_when_a_joiner_is_stuck(void)
     CHECK_EQUAL(0, counting_late(&counting));
 }
 
-/* exit() while the driver opens waits until it has: its clean-up would run under its feet. */
+/*
+ * exit() while the driver opens waits until it has. What the driver itself has registered for the process's
+ * end, in the middle of its opening, would else run under its feet.
+ */
+extern int __cxa_thread_atexit_impl(void (*function)(void *), void *argument, void *object);
+extern void *__dso_handle;
+
 static void see_that_it_has_opened(void)
 {
     _exit(atomic_load(&has_opened) ? 0 : 3);
@@ -548,29 +577,51 @@ static void let_it_open(void)
     door_open(&gate);
 }
 
-static void exit_in_the_middle(void)
+static void let_it_open_first(void *argument)
+{
+    (void)argument;
+    let_it_open();
+}
+
+static void *leave(void *argument)
+{
+    (void)argument;
+    exit(1);
+}
+
+static void exit_in_the_middle(bool is_first_thread)
 {
     static struct counting counting = COUNTING_INIT;
-    struct muster *m = open_late(NULL, &counting, NULL, sim, 0);
     struct account account;
-    /* The last that exit() calls, and below the first. */
+    pthread_t thread;
+    /* The last that exit() calls; of what is registered below, the last comes first. */
     atexit(see_that_it_has_opened);
+    struct muster *m = open_late(NULL, &counting, NULL, sim, 0);
     CHECK(!end_job(start_kernel(m, &account, compute), &account, "faulty:0"));
     door_wait_arrived(&gate, 1);
+    if (is_first_thread) {
+        /* As the driver would: it must not be called before the driver is open. */
+        atexit(see_that_it_has_opened);
+        __cxa_thread_atexit_impl(let_it_open_first, NULL, &__dso_handle);
+        exit(1);
+    }
     atexit(let_it_open);
-    exit(1);
+    pthread_create(&thread, NULL, leave, NULL);
+    pthread_join(thread, NULL);
 }
 
 static void exit_waits_for_a_driver_that_opens(void)
 {
-    int how = 0;
-    pid_t child = fork();
-    CHECK(child >= 0);
-    if (child == 0)
-        exit_in_the_middle();
-    CHECK_EQUAL(child, waitpid(child, &how, 0));
-    CHECK(WIFEXITED(how));
-    CHECK_EQUAL(0, WEXITSTATUS(how));
+    for (int i = 0; i < 2; i++) {
+        int how = 0;
+        pid_t child = fork();
+        CHECK(child >= 0);
+        if (child == 0)
+            exit_in_the_middle(i == 0);
+        CHECK_EQUAL(child, waitpid(child, &how, 0));
+        CHECK(WIFEXITED(how));
+        CHECK_EQUAL(0, WEXITSTATUS(how));
+    }
 }
 
 int main(int argc, char **argv)
@@ -588,10 +639,13 @@ int main(int argc, char **argv)
         TEST(a_joiner_that_cannot_take_part_is_left_out_and_reported),
         TEST(a_driver_that_finds_nothing_changes_nothing),
         TEST(devices_that_nobody_expected_are_for_the_next_job),
+        TEST(a_driver_of_which_nothing_is_expected_is_opened_by_the_second_job),
         TEST(those_who_name_devices_wait),
         TEST(those_who_list_devices_wait_also_while_a_job_runs),
         TEST(closing_has_an_end),
         TEST(closing_has_an_end_when_a_joiner_is_stuck),
     };
+    /* Where tests are run by hand: one slow driver is enough. */
+    setenv("OCL_ICD_VENDORS", "/nonexistent", 1);
     return test_main(argc, argv, tests, COUNT_OF(tests));
 }

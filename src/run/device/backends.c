@@ -349,12 +349,19 @@ bool backends_open_aside(struct muster *m, struct run_backend *backend, uint32_t
     run_unlock(m);
     if (!is_opening || !backend->table.is_slow(expected))
         return false;
+    /*
+     * Where no devices are expected, those that others have too will be hidden: a process that has one job
+     * does without them, and the second job opens them.
+     */
+    bool is_worth_it =
+        *expected > 0 || atomic_load_explicit(&m->counts.jobs_started, memory_order_relaxed) > 0;
     run_lock(m);
-    bool is_first = backend->probe == PROBE_NOT_YET;
+    bool is_first = backend->probe == PROBE_NOT_YET && is_worth_it;
     if (is_first)
         backend->probe = PROBE_RUNNING;
     is_opening = !backend->has_answered;
     run_unlock(m);
+    platform_exit_watch();
     /* Without a thread it is opened here. */
     if (is_first && crew_run(m, open_aside, backend, "muster-open", NULL, NULL) != MUSTER_OK) {
         run_probe(m, backend, NULL);

@@ -372,21 +372,23 @@ static muster_status say_missing_locked(struct muster *m, const char *name, size
     return status;
 }
 
-muster_status device_probe_quick(struct muster *m, uint32_t *opening, uint32_t *expected,
+muster_status device_probe_quick(struct muster *m, struct device_late *late,
                                  struct muster_error *err)
 {
     _Static_assert(BACKENDS_MAX <= 32, "there is a bit for each");
-    *opening = *expected = 0;
+    *late = (struct device_late){ 0, 0, 0 };
     /* The slow ones first: they open while the others do. */
     for (uint32_t i = 0; i < m->backend_count; i++) {
         uint32_t devices;
         if (!backends_open_aside(m, m->backends[i], &devices))
             continue;
-        *opening |= (uint32_t)1 << i;
-        *expected += devices < DEVICES_MAX - *expected ? devices : DEVICES_MAX - *expected;
+        late->all |= (uint32_t)1 << i;
+        late->awaited |= (uint32_t)(devices > 0) << i;
+        late->expected +=
+            devices < DEVICES_MAX - late->expected ? devices : DEVICES_MAX - late->expected;
     }
     for (uint32_t i = 0; i < m->backend_count; i++)
-        if (!(*opening >> i & 1) && backends_probe(m, m->backends[i], err) == MUSTER_E_NO_MEMORY)
+        if (!(late->all >> i & 1) && backends_probe(m, m->backends[i], err) == MUSTER_E_NO_MEMORY)
             return MUSTER_E_NO_MEMORY;
     return MUSTER_OK;
 }

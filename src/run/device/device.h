@@ -88,7 +88,8 @@ muster_status backends_probe(struct muster *m, struct run_backend *backend,
                              struct muster_error *err);
 /*
  * The same for those that want its devices, but not at any price: a backend that is slow is opened on a
- * thread of its own. True if it has not answered yet; then `expected` is how many devices it may have.
+ * thread of its own, from the second job on if it expects no devices. True if it has not answered yet; then
+ * `expected` is how many devices it may have.
  */
 bool backends_open_aside(struct muster *m, struct run_backend *backend, uint32_t *expected);
 /* How many are being opened. */
@@ -108,11 +109,13 @@ struct run_backend *backends_find(struct muster *m, const char *name, size_t len
 void device_find_double(struct run_device *device);
 /* Probes all backends, and checks that each name asked for in the options exists now. */
 muster_status device_probe_all(struct muster *m, struct muster_error *err);
-/*
- * The same without waiting for backends that are slow. `opening` has a bit for each that has not answered;
- * `expected` is how many devices those may have.
- */
-muster_status device_probe_quick(struct muster *m, uint32_t *opening, uint32_t *expected,
+/* Backends that have not answered, a bit for each, and of them those of which devices are expected. */
+struct device_late {
+    uint32_t all, awaited;
+    uint32_t expected; /* devices */
+};
+/* The same without waiting for backends that are slow. */
+muster_status device_probe_quick(struct muster *m, struct device_late *late,
                                  struct muster_error *err);
 /* Opens a device that nobody knows of until it is added. */
 muster_status device_create(struct muster *m, struct run_backend *backend, uint32_t index,

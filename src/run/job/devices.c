@@ -122,20 +122,22 @@ static muster_status open_devices(struct muster_job *job, bool may_start_early,
     struct run_joining *joining = &job->joining;
     muster_status status = MUSTER_OK;
     if (may_start_early && may_have_joiners(job)) {
-        status = device_probe_quick(m, &joining->opening, &joining->expected, err);
+        struct device_late late;
+        status = device_probe_quick(m, &late, err);
         if (status != MUSTER_OK)
             return status;
         job_find_compilers(job);
-        if (joining->opening == 0)
+        if (late.all == 0)
             return MUSTER_OK;
         run_lock(m);
         bool can_start = find_heaviest_locked(job) != NULL;
         run_unlock(m);
-        /* Those that nobody expects are for the next job. */
-        if (!can_start || joining->expected == 0)
-            joining->expected = joining->opening = 0;
-        if (can_start)
+        if (can_start) {
+            /* Those that nobody expects are for a later job. */
+            joining->opening = late.awaited;
+            joining->expected = late.expected;
             return MUSTER_OK;
+        }
     }
     status = device_probe_all(m, err);
     job_find_compilers(job);

@@ -231,8 +231,12 @@ muster_status asker_start(struct muster_job *job, struct muster_error *err);
 void asker_free(struct muster_job *job);
 
 /* sizes.c */
-/* Whether a GPU takes part, or may join: sizes suit it then. */
+/*
+ * Whether a GPU takes part from the start: then units are as large as suit it. And whether one takes part
+ * or may join: then lanes are as deep as suits it. Units stay small where none may come before the end.
+ */
 bool job_has_gpu(const struct muster_job *job);
+bool job_may_have_gpu(const struct muster_job *job);
 /*
  * How many of the caller's units, whose items have so many bytes on the way to the device or back, share
  * copies and launches; 1: each goes alone.

@@ -13,7 +13,7 @@
 
 static uint32_t slots_of(const struct muster_job *job)
 {
-    uint32_t slots = job_has_gpu(job) ? SLOTS_GPU : SLOTS;
+    uint32_t slots = job_may_have_gpu(job) ? SLOTS_GPU : SLOTS;
     uint32_t depth = job->options.depth;
     return depth > 0 && depth < slots ? depth : slots;
 }
@@ -86,7 +86,7 @@ size_t kernel_job_item_bytes(const struct muster_job *job)
 uint32_t kernel_job_depth(const struct muster_job *job)
 {
     uint32_t asked = job->options.depth;
-    if (asked > 0 || !job_has_gpu(job))
+    if (asked > 0 || !job_may_have_gpu(job))
         return asked > 0 ? asked : JOB_DEPTH_DEFAULT;
     /* From this size on a unit more than there are slots keeps the device busy. */
     size_t item_bytes = kernel_job_item_bytes(job);

@@ -34,7 +34,12 @@ bool job_has_gpu(const struct muster_job *job)
     uint32_t i = 0;
     while (i < job->lane_count && job->lanes[i].device->info.kind != MUSTER_KIND_GPU)
         i++;
-    return i < job->lane_count || job->joining.expected > 0;
+    return i < job->lane_count;
+}
+
+bool job_may_have_gpu(const struct muster_job *job)
+{
+    return job->joining.expected > 0 || job_has_gpu(job);
 }
 
 static uint64_t find_nodes(const struct muster_job *job)
@@ -238,8 +243,10 @@ void job_set_core_options(struct muster_job *job)
     bool is_merged = job->parts_max > 1 && (!job->pipeline || job->pipeline->every == 1);
     bool is_fixed = !is_merged && (options->unit_items > 0 || job->has_fixed_units);
     uint32_t slots = job->lane_room * depth;
-    bool is_deep = job->pipeline || job_has_gpu(job);
-    uint32_t units = is_deep ? slots + UNITS_WAITING * job->lane_room : UNITS_PER_SLOT * slots;
+    bool is_deep = job->pipeline || job_may_have_gpu(job);
+    /* Lanes that may come have slots too: a job that ends before touches no more memory than it must. */
+    uint32_t waiting = job->joining.expected > 0 ? 1 : UNITS_WAITING;
+    uint32_t units = is_deep ? slots + waiting * job->lane_room : UNITS_PER_SLOT * slots;
     /* Each that is out may be cut in two. */
     if (is_deep && job->output == JOB_OUTPUT_CUTS)
         units += slots;
