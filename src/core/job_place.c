@@ -20,6 +20,15 @@ static uint32_t next_of_sticky(const struct job *job, uint32_t least_loaded)
     return home;
 }
 
+/*
+ * Whether a lane that is full is passed over, not waited for. What was measured says which of those with
+ * room is best. To wait for a fast one would leave all slow ones idle: it comes out best again and again.
+ */
+static bool passes_full_lanes(enum job_policy policy)
+{
+    return policy == JOB_ADAPTIVE || policy == JOB_EARLIEST_FINISH;
+}
+
 static uint32_t next_of_policy(const struct job *job, uint64_t now_ns)
 {
     const struct job_options *options = &job->options;
@@ -33,7 +42,8 @@ static uint32_t next_of_policy(const struct job *job, uint64_t now_ns)
             options->policy == JOB_ROUND_ROBIN ? (job->turn + step) % options->lane_count : step;
         const struct lane *lane = &job->lanes[i];
         bool is_in_turn = !is_quarantined(lane) || now_ns >= lane->rests_until_ns;
-        if (!may_take(lane) || !is_in_turn)
+        bool is_full = lane->held == options->depth && passes_full_lanes(options->policy);
+        if (!may_take(lane) || !is_in_turn || is_full)
             continue;
         /* A lane that nobody has measured yet counts as the best, so that it is tried. */
         double rate = lane->counted > 0 ? lane->counted : best_rate > 0 ? best_rate : 1;
@@ -53,6 +63,9 @@ static uint32_t next_of_policy(const struct job *job, uint64_t now_ns)
             break;
         case JOB_EARLIEST_FINISH: {
             double next = (double)job_size_next(job, lane, now_ns);
+            /* The end is left to faster lanes. */
+            if (next <= 0)
+                continue;
             score = -((double)lane->held_items + next) / rate;
             break;
         }
@@ -81,7 +94,7 @@ uint32_t job_place(struct job *job, uint64_t now_ns)
     uint32_t index = next_of_policy(job, now_ns);
     if (index == JOB_NONE)
         return JOB_NONE;
-    /* A policy's choice is kept to: a full lane is waited for, not passed over. */
+    /* A policy's choice is kept to. */
     return can_be_given(job, &job->lanes[index], now_ns) ? index : JOB_NONE;
 }
 

@@ -31,14 +31,17 @@ static const struct kind {
     int fault; /* -1: none */
     double limit;
     bool has_window; /* in order, a small one, and lanes of up to 8 units */
+    int policy;      /* that places units; -1: lanes claim them */
 } kinds[] = {
-    { "none", -1, 1.1, false },
-    { "slow", MODEL_FAULT_SLOW, 1.2, false },
-    { "loss", MODEL_FAULT_LOST, 1.2, false },
-    { "hang", MODEL_FAULT_HANG, 1.3, false },
-    { "unit_error", MODEL_FAULT_UNIT_ERROR, 1.5, false },
-    { "window", -1, 1.1, true },
-    { "slow, window", MODEL_FAULT_SLOW, 1.2, true },
+    { "none", -1, 1.1, false, -1 },
+    { "slow", MODEL_FAULT_SLOW, 1.2, false, -1 },
+    { "loss", MODEL_FAULT_LOST, 1.2, false, -1 },
+    { "hang", MODEL_FAULT_HANG, 1.3, false, -1 },
+    { "unit_error", MODEL_FAULT_UNIT_ERROR, 1.5, false, -1 },
+    { "window", -1, 1.1, true, -1 },
+    { "slow, window", MODEL_FAULT_SLOW, 1.2, true, -1 },
+    { "adaptive", -1, 1.1, false, SCENARIO_ADAPTIVE },
+    { "earliest", -1, 1.1, false, SCENARIO_EARLIEST_FINISH },
 };
 #define KIND_COUNT (sizeof kinds / sizeof *kinds)
 
@@ -130,6 +133,9 @@ static void make_machine(struct storm *storm, const struct kind *kind, uint64_t 
                                         .speculate = true,
                                         .depth = (uint32_t)(1 + random_below(&random, 3)),
                                         .tries = 10 };
+    storm->job.place = kind->policy >= 0;
+    if (storm->job.place)
+        storm->job.policy = (enum scenario_policy)kind->policy;
     if (kind->has_window) {
         double parts = 20 * spread(&random, 30);
         storm->job.window = 20 + (uint64_t)((double)items / parts);

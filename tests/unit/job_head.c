@@ -318,6 +318,30 @@ static void one_that_is_stopped_early_is_not(void)
     start(1);
 }
 
+/* Place mode. */
+
+static void measured_policies_pass_over_a_lane_that_is_full(void)
+{
+    static const enum job_policy policies[] = { JOB_ADAPTIVE, JOB_EARLIEST_FINISH };
+    for (uint32_t i = 0; i < 2; i++) {
+        struct job_options options = plain(100, 2);
+        options.depth = 1;
+        options.place = true;
+        options.policy = policies[i];
+        begin(options);
+        struct job_claim fast = start(0), slow = start(1);
+        now_ns += 100;
+        CHECK_EQUAL(JOB_ACCEPTED, finish(fast, JOB_END_OK));
+        now_ns += 900;
+        CHECK_EQUAL(JOB_ACCEPTED, finish(slow, JOB_END_OK));
+        CHECK_EQUAL(0, job_place(job, now_ns));
+        start(0);
+        CHECK_EQUAL(1, job_place(job, now_ns));
+        start(1);
+        CHECK_EQUAL(JOB_NONE, job_place(job, now_ns));
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {
@@ -341,6 +365,7 @@ int main(int argc, char **argv)
         TEST(a_lane_whose_units_are_late_is_known_to_be_slow),
         TEST(one_whose_late_units_are_stopped_is_too),
         TEST(one_that_is_stopped_early_is_not),
+        TEST(measured_policies_pass_over_a_lane_that_is_full),
     };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }
