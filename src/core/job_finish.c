@@ -51,6 +51,7 @@ static void learn(struct job *job, const struct attempt *attempt, uint64_t items
         lane->largest = items;
     lane->sure_per_ns = (double)items / (double)(since_ns(attempt->kicked_ns, now_ns) + 1);
     job_lane_count_rate(job, lane);
+    job_part_finished(job, attempt->lane, items, now_ns);
 }
 
 /*
