@@ -64,6 +64,7 @@ void job_lane_expect(struct job *job, uint32_t lane)
     job->lanes[lane].is_absent = true;
     job->usable--;
     job->expected++;
+    job_part_check_lane(job, lane);
 }
 
 void job_lane_join(struct job *job, uint32_t lane_index, uint64_t now_ns)
@@ -75,12 +76,14 @@ void job_lane_join(struct job *job, uint32_t lane_index, uint64_t now_ns)
     job->expected--;
     job->usable++;
     job->changes++;
+    job_part_check_lane(job, lane_index);
 }
 
 void job_lane_give_up(struct job *job, uint32_t lane)
 {
     INVARIANT(job->lanes[lane].is_absent && job->expected > 0);
     job->expected--;
+    job_part_check_lane(job, lane);
     job_fail_without_lanes(job);
 }
 

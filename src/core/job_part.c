@@ -59,7 +59,8 @@ void job_part_check_lane(struct job *job, uint32_t index)
     const struct lane *lane = &job->lanes[index];
     if (!job->has_part)
         return;
-    take_part_gone(&job->part, index, !may_take(lane) || is_quarantined(lane), !is_usable(lane));
+    take_part_gone(&job->part, index, !may_take(lane) || is_quarantined(lane),
+                   lane->is_lost || lane->is_hung);
     follow(job);
 }
 

@@ -367,7 +367,9 @@ static void judge(struct take_part *part, bool is_full, uint64_t now_ns)
         end_trial(part, true, gain, now_ns);
         return;
     }
-    bool is_worse = above < 0 && above * above > SURE_BELOW * noise;
+    /* In doubt the lane takes part, and sooner than after a long trial. */
+    bool is_doubtful = is_full && (part->step >= 2 || above * above > noise);
+    bool is_worse = above < 0 && (is_doubtful || above * above > SURE_BELOW * noise);
     bool is_last = is_full && (part->step + 1 >= STEPS_MAX || budget_ns(part, now_ns) <= 0);
     if (is_worse || is_last || is_late(part, now_ns)) {
         end_trial(part, false, gain, now_ns);
