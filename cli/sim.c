@@ -23,10 +23,11 @@
 #define DEFAULT_SEED 1
 /* More devices than these are told of kind by kind. */
 #define DEVICES_ONE_BY_ONE 64
+#define RUNS_MAX 1000
 /* Of the failed ranges that a person is shown. */
 #define RANGES_SHOWN 8
 
-enum { SEED, JSON, TRACE, TIMELINE };
+enum { SEED, JSON, TRACE, TIMELINE, EVERYONE, RUNS };
 
 static const struct option options[] = {
     [SEED] = { .name = "seed",
@@ -42,6 +43,13 @@ static const struct option options[] = {
                    .kind = OPTION_TEXT,
                    .value = "FILE.svg",
                    .help = "draw who did what when; runs the scenario a second time" },
+    [EVERYONE] = { .name = "everyone",
+                   .kind = OPTION_FLAG,
+                   .help = "no device is left out because it costs more than it brings" },
+    [RUNS] = { .name = "runs",
+               .kind = OPTION_NUMBER,
+               .value = "N",
+               .help = "run the job N times, each with what was learned before; tell of the last" },
 };
 
 /* What is run, and where from. */
@@ -141,6 +149,7 @@ static void print_json(const struct muster_simulation *simulation, struct output
         json_number(&json, "units", device->units);
         json_number(&json, "busy_ns", device->busy_ns);
         json_text(&json, "health", device->health);
+        json_real(&json, "faster_without", device->faster_without);
         json_end_object(&json);
     }
     json_end_array(&json);
@@ -272,6 +281,23 @@ static void print_head(const struct muster_simulation *simulation, struct output
     print_line(out, "window", figure, "items claimed and not delivered at most");
 }
 
+/* Who was left out, and why. */
+static void print_left_out(const struct muster_simulation *simulation, struct output *out)
+{
+    bool is_first = true;
+    for (size_t i = 0; i < simulation->device_count; i++) {
+        const struct muster_simulation_device *device = simulation->devices[i];
+        char words[160];
+        if (!(device->faster_without > 0))
+            continue;
+        snprintf(words, sizeof words,
+                 "%s%s (%s) left out: the job is %.2f times faster without it\n",
+                 is_first ? "\n" : "", device->id, device->name, device->faster_without);
+        output_text(out, words);
+        is_first = false;
+    }
+}
+
 static bool print_text(const struct muster_simulation *simulation, struct output *out)
 {
     struct kinds kinds;
@@ -280,6 +306,7 @@ static bool print_text(const struct muster_simulation *simulation, struct output
     print_head(simulation, out);
     output_text(out, "\n");
     print_table(&kinds, out);
+    print_left_out(simulation, out);
     free(kinds.rows);
     return true;
 }
@@ -518,11 +545,17 @@ static enum exit_code run(const struct option_value *values, const char *argumen
         .path = argument,
         .name = strcmp(argument, "-") == 0 ? "standard input" : argument,
         .options = { .size = sizeof scenario.options,
-                     .seed = values[SEED].given ? values[SEED].number : DEFAULT_SEED },
+                     .seed = values[SEED].given ? values[SEED].number : DEFAULT_SEED,
+                     .everyone = values[EVERYONE].given,
+                     .runs = (uint32_t)values[RUNS].number },
     };
     static struct files files;
     if (!check_paths(values, argument))
         return EXIT_USAGE;
+    if (values[RUNS].given && (values[RUNS].number == 0 || values[RUNS].number > RUNS_MAX)) {
+        message_usage("sim", "--runs must be from 1 to %d", RUNS_MAX);
+        return EXIT_USAGE;
+    }
     enum exit_code code = EXIT_USAGE;
     if (read_scenario(&scenario)) {
         code = EXIT_FAILED;
@@ -552,9 +585,10 @@ const struct command command_sim = {
         "JSON: {\"seed\",\"status\":\"ok\"|\"failed\",\"makespan_ns\",\"bound_ns\",\"ratio\","
         "\"units\",\n"
         "\"items_delivered\",\"lost\",\"duplicated\",\"out_of_order\",\"retries\",\"window_max\",\n"
-        "\"devices\":[{\"id\",\"name\",\"items\",\"units\",\"busy_ns\",\"health\"},...]}, and with "
-        "status failed\n"
-        "\"failed\":[[begin,end],...].\n",
+        "\"devices\":[{\"id\",\"name\",\"items\",\"units\",\"busy_ns\",\"health\",\n"
+        "\"faster_without\"},...]}, and with status failed \"failed\":[[begin,end],...]. "
+        "faster_without is above\n"
+        "0 for a device that was left out: so many times faster is the job without it.\n",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .run = run,

@@ -64,10 +64,10 @@ _muster()
             ;;
         sim)
             case ${COMP_WORDS[COMP_CWORD - 1]} in
-            --seed) return ;;
+            --seed | --runs) return ;;
             --trace | --timeline) word_is_file=yes ;;
             esac
-            choices='--seed --json --trace --timeline --help'
+            choices='--seed --json --trace --timeline --everyone --runs --help'
             [[ $word == -* ]] || word_is_file=yes
             ;;
         kernel)

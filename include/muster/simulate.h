@@ -24,7 +24,13 @@ struct muster_simulation_options {
      */
     void (*event)(void *user, const struct muster_trace_event *event);
     void *event_user;
-    int check; /* not 0: check every invariant after every step, which is slow */
+    int check;    /* not 0: check every invariant after every step, which is slow */
+    int everyone; /* not 0: no device is left out because it costs the job more than it brings */
+    /*
+     * The job is run so many times, each time with what was learned before of who should take part;
+     * told of is the last. 0: once.
+     */
+    uint32_t runs;
 };
 
 /* Muster sets `size`, here and below: a program looks there before it reads a field of a later version. */
@@ -34,6 +40,8 @@ struct muster_simulation_device {
     const char *refused; /* the hint that keeps it out, NULL if it takes part */
     uint64_t items, units, retries, busy_ns;
     const char *health; /* "ok", "quarantined", "hung", "lost" */
+    double
+        faster_without; /* above 0: it was left out, and the job is faster without it by this factor */
 };
 
 #define MUSTER_SIMULATION_FAILED_MAX 64

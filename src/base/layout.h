@@ -48,7 +48,7 @@
     X(muster_task_desc, is_awaited)                                                                \
     X(muster_file_options, no_sync)                                                                \
     X(muster_file_report, memory_fixed)                                                            \
-    X(muster_simulation_options, check)                                                            \
+    X(muster_simulation_options, runs)                                                             \
     X(muster_simulation_device, health)                                                            \
     X(muster_simulation, broken)                                                                   \
     X(muster_trace_event, name)                                                                    \

@@ -29,7 +29,7 @@ size_t job_bytes(const struct job_options *options)
     return aligned(sizeof(struct job)) + aligned(options->units_max * sizeof(struct unit)) +
            aligned((size_t)attempts * sizeof(struct attempt)) +
            aligned(options->lane_count * sizeof(struct lane)) +
-           aligned(options->lane_count * sizeof(struct domain));
+           aligned(options->lane_count * sizeof(struct domain)) + job_part_bytes(options);
 }
 
 struct job *job_init(void *memory, const struct job_options *options, uint64_t now_ns)
@@ -41,7 +41,8 @@ struct job *job_init(void *memory, const struct job_options *options, uint64_t n
     job->units = (struct unit *)(at += aligned(sizeof *job));
     job->attempts = (struct attempt *)(at += aligned(options->units_max * sizeof(struct unit)));
     job->lanes = (struct lane *)(at += aligned(attempts * sizeof(struct attempt)));
-    job->domains = (struct domain *)(at + aligned(options->lane_count * sizeof(struct lane)));
+    job->domains = (struct domain *)(at += aligned(options->lane_count * sizeof(struct lane)));
+    at += aligned(options->lane_count * sizeof(struct domain));
     job->options = *options;
     job->oldest = job->newest = job->retry_first = JOB_NONE;
     job->done_first = job->done_last = job->draining = job->fastest = JOB_NONE;
@@ -62,6 +63,7 @@ struct job *job_init(void *memory, const struct job_options *options, uint64_t n
                                        .free_slot = i * options->depth };
     for (uint32_t i = 0; i < attempts; i++)
         job->attempts[i].next_free = (i + 1) % options->depth > 0 ? i + 1 : JOB_NONE;
+    job_part_init(job, at, now_ns);
     return job;
 }
 
@@ -212,6 +214,7 @@ uint64_t job_retries(const struct job *job)
 void job_lane_report(const struct job *job, uint32_t lane, struct job_lane_report *out)
 {
     *out = job->lanes[lane].report;
+    out->faster_without = job->has_part ? take_part_faster_without(&job->part, lane) : 0;
 }
 
 static size_t add_range(struct muster_range *out, size_t count, size_t capacity,

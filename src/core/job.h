@@ -12,6 +12,7 @@
 #define CORE_JOB_H
 
 #include "core/rate.h"
+#include "core/take_part.h"
 
 #include <muster/job.h>
 #include <muster/status.h>
@@ -80,6 +81,13 @@ struct job_options {
     enum job_output
         output;          /* not SLOTS: not `tolerant`; CUTS: over twice as many units as attempts */
     uint64_t timeout_ns; /* an attempt that takes longer makes its lane hung; 0: by expectation */
+    /*
+     * Lanes that cost the job more than they bring are left out: core/take_part.h. Of no effect with
+     * `place`, with one lane, or with more than TAKE_PART_LANES_MAX.
+     */
+    bool leaves_out;
+    const struct take_part_lesson
+        *lesson; /* of earlier jobs of its kind; borrowed for job_init; NULL */
 };
 
 enum job_state { JOB_RUNNING, JOB_DONE, JOB_FAILED, JOB_CANCELLED };
@@ -178,6 +186,8 @@ struct job_lane_report {
     uint64_t copies_lost;           /* attempts that finished late */
     bool is_lost, is_hung;
     bool is_quarantined; /* its last units failed and others' do not; tried again now and then */
+    double
+        faster_without; /* above 0: it is left out, and the job is faster without it by this factor */
 };
 
 struct job;
@@ -344,6 +354,11 @@ uint64_t job_window_used(const struct job *job);
 uint64_t job_units_made(const struct job *job);
 uint64_t job_retries(const struct job *job);
 void job_lane_report(const struct job *job, uint32_t lane, struct job_lane_report *out);
+/*
+ * What the job has learned of who should take part, for the next of its kind; all zero where nobody
+ * can be left out. For a job that is over.
+ */
+void job_learn(const struct job *job, struct take_part_lesson *out, uint64_t now_ns);
 /* The ranges that were not delivered because units failed or no lane was left, merged. */
 size_t job_failed_ranges(const struct job *job, struct muster_range *out, size_t capacity);
 

@@ -216,6 +216,25 @@ static const char *check_asking(const struct job *job)
     return asking > 0 || called > 0 || last != job->ask_last ? "a lane is not in its list" : NULL;
 }
 
+/* Somebody takes part, of those that can. */
+static const char *check_part(const struct job *job)
+{
+    bool can_any = false, is_any = false;
+    for (uint32_t i = 0; i < job->options.lane_count; i++) {
+        const struct lane *lane = &job->lanes[i];
+        bool can = may_take(lane) && !is_quarantined(lane);
+        can_any = can_any || can;
+        is_any = is_any || (can && !lane->is_left_out);
+        if (job->has_part && lane->is_left_out == take_part_is_in(&job->part, i))
+            return "a lane does not know whether it takes part";
+        if (job->has_part && job->part_lanes[i].held != lane->held)
+            return "the units of a lane are miscounted where it is decided who takes part";
+        if (!job->has_part && lane->is_left_out)
+            return "a lane is left out where nobody can be";
+    }
+    return can_any && !is_any ? "everybody is left out" : NULL;
+}
+
 const char *job_check(const struct job *job)
 {
     uint32_t usable = 0, idle = 0, out = 0, suspects = 0, in_domains = 0;
@@ -241,7 +260,9 @@ const char *job_check(const struct job *job)
     if ((job->delivered_items == job->options.items) != (job->state == JOB_DONE) &&
         job->state != JOB_CANCELLED)
         return "the job is over with items undelivered, or runs without any";
-    const char *broken = check_rates(job);
+    const char *broken = check_part(job);
+    if (!broken)
+        broken = check_rates(job);
     if (!broken)
         broken = check_asking(job);
     return broken ? broken : check_units(job);

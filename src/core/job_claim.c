@@ -192,6 +192,10 @@ struct job_choice job_choose(struct job *job, uint32_t lane_index, uint64_t now_
         job->domains[lane->domain].is_alone || job_lane_rests(job, lane, now_ns))
         return choice;
     struct job_choice retry = find_retry(job, lane_index, now_ns);
+    bool has_failed =
+        retry.kind == JOB_CHOICE_RETRY && job->units[retry.unit].last_lane != JOB_NONE;
+    if (lane->is_left_out && !has_failed)
+        return choice;
     if (retry.kind == JOB_CHOICE_RETRY)
         return retry;
     if (job_lane_must_drain(job, lane))

@@ -46,7 +46,6 @@ static void learn(struct job *job, const struct attempt *attempt, uint64_t items
     if (attempt->is_restarted)
         return;
     rate_sample(&lane->rate, items, now_ns > begin_ns ? now_ns - begin_ns : 0);
-    note_slowest(job, attempt, now_ns);
     if (items > lane->largest)
         lane->largest = items;
     lane->sure_per_ns = (double)items / (double)(since_ns(attempt->kicked_ns, now_ns) + 1);
@@ -66,6 +65,9 @@ static void learn_late(struct job *job, const struct attempt *attempt, enum job_
     if (end == JOB_END_OK ||
         (end == JOB_END_STOPPED && job_attempt_elapsed_ns(job, attempt, now_ns) > expected_ns))
         learn(job, attempt, attempt->items, now_ns);
+    /* How long one took that was stopped is for how long it was let run: that would make each next one wait longer. */
+    if (end == JOB_END_OK && !attempt->is_restarted)
+        note_slowest(job, attempt, now_ns);
 }
 
 /*
@@ -250,10 +252,15 @@ enum job_verdict job_finish_at(struct job *job, struct job_ticket ticket, enum j
         job_attempt_cancel(job, attempt);
         return JOB_LATE;
     }
-    if (end == JOB_END_OK)
-        learn(job, attempt, attempt->items, now_ns);
-    else if (end == JOB_END_STOPPED && done > 0 && done != JOB_DONE_UNKNOWN)
-        learn(job, attempt, done, now_ns);
+    uint64_t counted = end == JOB_END_OK                                    ? attempt->items
+                       : end == JOB_END_STOPPED && done != JOB_DONE_UNKNOWN ? done
+                                                                            : 0;
+    if (counted > 0) {
+        learn(job, attempt, counted, now_ns);
+        if (!attempt->is_restarted)
+            note_slowest(job, attempt, now_ns);
+        job_part_finished(job, lane_index, counted, now_ns);
+    }
     lane->last_finish_ns = now_ns;
     bool is_direct = attempt->is_direct;
     job_attempt_end(job, attempt);

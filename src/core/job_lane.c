@@ -32,6 +32,7 @@ void job_lane_count_rate(struct job *job, struct lane *lane)
 {
     double rate = lane_rate(lane);
     uint32_t index = (uint32_t)(lane - job->lanes);
+    job_part_check_lane(job, index);
     job->rate_sum += rate - lane->counted;
     lane->counted = rate;
     if (job->fastest == index) {
@@ -63,6 +64,7 @@ void job_lane_expect(struct job *job, uint32_t lane)
     job->lanes[lane].is_absent = true;
     job->usable--;
     job->expected++;
+    job_part_check_lane(job, lane);
 }
 
 void job_lane_join(struct job *job, uint32_t lane_index, uint64_t now_ns)
@@ -74,12 +76,14 @@ void job_lane_join(struct job *job, uint32_t lane_index, uint64_t now_ns)
     job->expected--;
     job->usable++;
     job->changes++;
+    job_part_check_lane(job, lane_index);
 }
 
 void job_lane_give_up(struct job *job, uint32_t lane)
 {
     INVARIANT(job->lanes[lane].is_absent && job->expected > 0);
     job->expected--;
+    job_part_check_lane(job, lane);
     job_fail_without_lanes(job);
 }
 
@@ -113,6 +117,8 @@ struct job_ticket job_attempt_begin(struct job *job, uint32_t lane_index, uint32
     job_lane_asks_no_more(job, lane_index);
     lane->held++;
     lane->held_items += attempt->items;
+    if (job->has_part)
+        take_part_begun(&job->part, lane_index);
     job->domains[lane->domain].held++;
     job->domains[lane->domain].is_alone = unit->is_suspect;
     job->suspects += unit->is_suspect;
@@ -154,6 +160,8 @@ void job_attempt_end(struct job *job, struct attempt *attempt)
     attempt->next_free = lane->free_slot;
     lane->free_slot = (uint32_t)(attempt - job->attempts);
     lane->held--;
+    if (job->has_part)
+        take_part_ended(&job->part, attempt->lane);
     job->direct_out -= attempt->is_direct;
     if (attempt->is_direct)
         job_unit_let_go(job, attempt->unit);

@@ -159,6 +159,7 @@ uint64_t job_look(struct job *job, uint64_t now_ns)
             at_ns = lane->doubted_until_ns;
         next_ns = at_ns < next_ns ? at_ns : next_ns;
     }
+    job_part_look(job, now_ns);
     job->look_ns = job->look_told_ns = next_ns;
     /* A lane that was woken and has not asked may be stuck: others are not to wait for it. */
     job_wake_again(job);

@@ -19,9 +19,9 @@ double job_end_after_ns(const struct job *job, const struct lane *lane)
 }
 
 /* The least that is worth a measured lane's fixed cost, at most what there is. */
-static double least_size(const struct lane *lane, uint64_t left)
+static double least_size(const struct lane *lane, uint64_t left, double overhead_max)
 {
-    double least = lane->rate.overhead_ns / OVERHEAD_MAX * rate_per_ns(&lane->rate);
+    double least = lane->rate.overhead_ns / overhead_max * rate_per_ns(&lane->rate);
     if (least < 1)
         least = 1;
     return least < (double)left ? least : (double)left;
@@ -46,7 +46,7 @@ uint64_t job_size_adaptive(const struct job *job, const struct lane *lane, uint6
     double in_time = lane->sure_per_ns * (double)job->options.unit_ns;
     if (most < in_time / TRIAL_PARTS)
         most = in_time / TRIAL_PARTS;
-    double least = least_size(lane, left);
+    double least = least_size(lane, left, OVERHEAD_MAX);
     if (size < least)
         size = least;
     if (size > most)
@@ -69,7 +69,7 @@ double job_size_left_to_fastest_ns(const struct job *job, const struct lane *lan
 {
     if (lane->rate.samples == 0 || job->out == 0)
         return 0;
-    double least = least_size(lane, left), end_ns = job_end_after_ns(job, lane);
+    double least = least_size(lane, left, OVERHEAD_MAX), end_ns = job_end_after_ns(job, lane);
     double backlog = job_lane_backlog_ns(lane);
     double here_ns = backlog + rate_predict_ns(&lane->rate, least);
     if (here_ns <= end_ns || (end_ns - backlog) * rate_per_ns(&lane->rate) >= SHARE_PARTS * least)
@@ -117,6 +117,19 @@ uint64_t job_size_ready(const struct job *job)
     return size > 0 ? left / size + (left % size > 0) : left;
 }
 
+/* While it is found out who should take part, new units are short. */
+static uint64_t size_while_measuring(const struct job *job, const struct lane *lane, uint64_t left)
+{
+    uint64_t size = job_size_adaptive(job, lane, left);
+    struct take_part_size part = job_part_size(job);
+    double most = rate_per_ns(&lane->rate) * part.most_ns;
+    if (part.most_ns <= 0 || lane->rate.samples == 0)
+        return size;
+    double least = least_size(lane, size, part.overhead_max > 0 ? part.overhead_max : OVERHEAD_MAX);
+    most = most > least ? most : least;
+    return (double)size > most ? (uint64_t)most : size;
+}
+
 /* The size of a unit that was asked for, as far as the window holds it; 0: there is none. */
 static uint64_t size_given(const struct job *job)
 {
@@ -154,7 +167,7 @@ uint64_t job_size_next(const struct job *job, const struct lane *lane, uint64_t 
         ahead = options->items - job->next_claim;
         if (job_size_left_to_fastest_ns(job, lane, ahead, now_ns) > 0)
             return 0;
-        size = size_within(job, job_size_up_to_grains(job, job_size_adaptive(job, lane, ahead)));
+        size = size_within(job, job_size_up_to_grains(job, size_while_measuring(job, lane, ahead)));
         if (size > window_left(job))
             size = window_left(job);
     }

@@ -99,6 +99,7 @@ struct lane {
     uint64_t last_finish_ns;
     bool is_held_up;   /* by the user's own code: nothing it has is overdue */
     bool is_short;     /* of memory or streams: it is given nothing */
+    bool is_left_out;  /* costs more than it brings: it is given only what failed elsewhere */
     uint32_t failures; /* units in a row that failed on it */
     uint32_t rests;    /* how often it was quarantined since it last did one well */
     uint64_t
@@ -163,6 +164,10 @@ struct job {
     struct attempt *attempts; /* lane i has [i x depth, (i + 1) x depth) */
     struct lane *lanes;
     struct domain *domains;
+    bool has_part; /* lanes may be left out */
+    struct take_part part;
+    struct take_part_lane *part_lanes;
+    uint32_t part_version; /* that the lanes know of */
 };
 
 static inline uint64_t items_of(const struct unit *unit)
@@ -200,7 +205,8 @@ static inline bool may_take(const struct lane *lane)
 /* What the lane adds to the job's rate, in items per nanosecond. */
 static inline double lane_rate(const struct lane *lane)
 {
-    return may_take(lane) && !is_quarantined(lane) ? rate_per_ns(&lane->rate) : 0;
+    return may_take(lane) && !is_quarantined(lane) && !lane->is_left_out ? rate_per_ns(&lane->rate)
+                                                                         : 0;
 }
 
 static inline bool has_runs(const struct unit *unit)
@@ -413,6 +419,19 @@ struct job_choice job_choose(struct job *job, uint32_t lane, uint64_t now_ns);
 bool job_lane_rests(struct job *job, const struct lane *lane, uint64_t now_ns);
 /* Whether the lane must take nothing new, because it is to run empty for a suspect. */
 bool job_lane_must_drain(struct job *job, const struct lane *lane);
+
+/* Who takes part: job_part.c. */
+
+/* How many bytes of the job's memory that takes. */
+size_t job_part_bytes(const struct job_options *options);
+void job_part_init(struct job *job, void *memory, uint64_t now_ns);
+/* The lane has finished a unit that counts. */
+void job_part_finished(struct job *job, uint32_t lane, uint64_t items, uint64_t now_ns);
+/* Whether the lane can be given something may have changed. */
+void job_part_check_lane(struct job *job, uint32_t lane);
+/* Lanes that are left out take part again if nothing gets on without them. */
+void job_part_look(struct job *job, uint64_t now_ns);
+struct take_part_size job_part_size(const struct job *job);
 
 /* Places: job_place.c. */
 

@@ -18,6 +18,11 @@ enum device_key {
     DEVICE_CORES,
     DEVICE_SLICES,
     DEVICE_FAULTS,
+    DEVICE_USES, /* from here on: in virtual time alone */
+    DEVICE_FEEDS,
+    DEVICE_SENSITIVE,
+    DEVICE_OPENS_MS,
+    DEVICE_STOPPABLE,
     DEVICE_KEYS
 };
 
@@ -35,11 +40,15 @@ static const char *const device_keys[] = {
     [DEVICE_CORES] = "cores",
     [DEVICE_SLICES] = "slices",
     [DEVICE_FAULTS] = "faults",
+    [DEVICE_USES] = "uses",
+    [DEVICE_FEEDS] = "feeds",
+    [DEVICE_SENSITIVE] = "sensitive",
+    [DEVICE_OPENS_MS] = "opens_ms",
+    [DEVICE_STOPPABLE] = "stoppable",
 };
 #define DEVICE_FIX                                                                                 \
-    "keys: name count items_per_s launch_ns memory compute h2d_bytes_per_s d2h_bytes_per_s "       \
-    "weight jitter cores "                                                                         \
-    "slices faults"
+    "docs/simulation.md has all keys; among them: name count items_per_s launch_ns jitter faults " \
+    "uses feeds opens_ms"
 _Static_assert(sizeof DEVICE_FIX <= sizeof((struct muster_error *)0)->fix,
                "the fix is shown whole");
 
@@ -58,6 +67,13 @@ static const char *const fault_keys[] = {
     [FAULT_AT_LAUNCH] = "at_launch", [FAULT_FACTOR] = "factor", [FAULT_PROBABILITY] = "probability",
 };
 #define FAULT_FIX "keys: kind at_ms for_ms at_launch factor probability"
+
+static const struct field_range field_amount = { .least = 0,
+                                                 .most = 1e15,
+                                                 .words = "a number from 0 to 1e15" },
+                                field_sensitive = { .least = 0,
+                                                    .most = 100,
+                                                    .words = "a number from 0 to 100" };
 
 static const char *const kind_names[] = {
     [MODEL_FAULT_SLOW] = "slow",
@@ -166,12 +182,51 @@ static muster_status read_faults(struct json *json, struct model_device *device,
     return json->problem ? field_json_error(json, err) : MUSTER_OK;
 }
 
-static muster_status read_device_key(struct json *json, uint32_t key, struct model_device *device,
-                                     uint32_t *copies, struct muster_error *err)
+/* Which of the resources the key names; their number if it is none of them. */
+static uint32_t find_resource(const struct json *json, const struct json_value *key,
+                              const struct model_resources *resources)
+{
+    uint32_t i = 0;
+    while (i < resources->count && !json_equals(json, key, resources->list[i].name))
+        i++;
+    return i;
+}
+
+/* How much of each resource: {"cores": 16}. */
+static muster_status read_amounts(struct json *json, const char *name,
+                                  const struct model_resources *resources, double *amounts,
+                                  struct muster_error *err)
+{
+    struct json_value key;
+    bool given[MODEL_RESOURCES_MAX] = { false };
+    muster_status status = field_enter(json, name, JSON_OBJECT, err);
+    while (!status && json_next_key(json, &key)) {
+        uint32_t i = find_resource(json, &key, resources);
+        if (i == resources->count || given[i])
+            return field_error(
+                json, key.begin, err, "give each of the scenario's \"resources\" at most once",
+                "\"%s\" has a key that is %s", name,
+                i == resources->count ? "no resource of the scenario's" : "given twice");
+        given[i] = true;
+        status = field_double(json, resources->list[i].name, &field_amount, &amounts[i], err);
+    }
+    if (status)
+        return status;
+    return json->problem ? field_json_error(json, err) : MUSTER_OK;
+}
+
+static muster_status read_device_key(struct json *json, uint32_t key,
+                                     const struct model_resources *resources,
+                                     struct model_device *device, uint32_t *copies,
+                                     struct muster_error *err)
 {
     const char *name = device_keys[key];
     uint64_t number = 0;
+    bool is_true = false;
     muster_status status;
+    if (key >= DEVICE_USES && !resources)
+        return field_error(json, json->at, err, "leave the key out, or use `muster sim`",
+                           "\"%s\" belongs to scenarios in virtual time", name);
     switch ((enum device_key)key) {
     case DEVICE_NAME:
         return field_text(json, name, device->name, sizeof device->name, err);
@@ -203,13 +258,26 @@ static muster_status read_device_key(struct json *json, uint32_t key, struct mod
         return field_bool(json, name, &device->can_slice, err);
     case DEVICE_FAULTS:
         return read_faults(json, device, err);
+    case DEVICE_USES:
+        return read_amounts(json, name, resources, device->uses, err);
+    case DEVICE_FEEDS:
+        return read_amounts(json, name, resources, device->feeds, err);
+    case DEVICE_SENSITIVE:
+        return field_double(json, name, &field_sensitive, &device->sensitive, err);
+    case DEVICE_OPENS_MS:
+        return field_ms(json, name, 0, &device->opens_ns, err);
+    case DEVICE_STOPPABLE:
+        status = field_bool(json, name, &is_true, err);
+        device->is_unstoppable = !is_true;
+        return status;
     case DEVICE_KEYS:
         break;
     }
     return MUSTER_E_INTERNAL;
 }
 
-muster_status model_read_device(struct json *json, struct model_device *out, uint32_t *copies,
+muster_status model_read_device(struct json *json, const struct model_resources *resources,
+                                struct model_device *out, uint32_t *copies,
                                 struct muster_error *err)
 {
     struct fields fields = {
@@ -220,6 +288,7 @@ muster_status model_read_device(struct json *json, struct model_device *out, uin
         .memory_bytes = MODEL_DEFAULT_MEMORY_BYTES,
         .weight = MODEL_DEFAULT_WEIGHT,
         .cores = MODEL_DEFAULT_CORES,
+        .sensitive = MODEL_DEFAULT_SENSITIVE,
     };
     uint32_t count = 1;
     struct json_value object;
@@ -230,7 +299,7 @@ muster_status model_read_device(struct json *json, struct model_device *out, uin
                            "a device must be an object, not %s", json_type_name(object.type));
     uint32_t key;
     while (fields_next(json, &fields, &key, err))
-        fields.status = read_device_key(json, key, &device, &count, err);
+        fields.status = read_device_key(json, key, resources, &device, &count, err);
     if (fields.status)
         return fields.status;
     if (!fields_given(&fields, DEVICE_ITEMS_PER_S))
@@ -242,15 +311,17 @@ muster_status model_read_device(struct json *json, struct model_device *out, uin
 }
 
 /* The elements of an array that has been entered at `at`. */
-static muster_status read_elements(struct json *json, size_t at, struct model_device *out,
-                                   size_t capacity, size_t *count, struct muster_error *err)
+static muster_status read_elements(struct json *json, size_t at,
+                                   const struct model_resources *resources,
+                                   struct model_device *out, size_t capacity, size_t *count,
+                                   struct muster_error *err)
 {
     size_t found = 0;
     while (json_next_element(json)) {
         struct model_device device;
         uint32_t copies = 0;
         size_t element_at = json->at;
-        muster_status status = model_read_device(json, &device, &copies, err);
+        muster_status status = model_read_device(json, resources, &device, &copies, err);
         if (status)
             return status;
         if (copies > MODEL_DEVICES_MAX - found)
@@ -268,15 +339,16 @@ static muster_status read_elements(struct json *json, size_t at, struct model_de
     return MUSTER_OK;
 }
 
-muster_status model_read_devices(struct json *json, struct model_device *out, size_t capacity,
-                                 size_t *count, struct muster_error *err)
+muster_status model_read_devices(struct json *json, const struct model_resources *resources,
+                                 struct model_device *out, size_t capacity, size_t *count,
+                                 struct muster_error *err)
 {
     struct json_value array;
     if (!json_read(json, &array))
         return field_json_error(json, err);
     if (array.type != JSON_ARRAY)
         return field_wrong(json, &array, "devices", "an array of objects", err);
-    return read_elements(json, array.begin, out, capacity, count, err);
+    return read_elements(json, array.begin, resources, out, capacity, count, err);
 }
 
 static muster_status read_text(struct json *json, struct model_device *out, size_t capacity,
@@ -291,11 +363,11 @@ static muster_status read_text(struct json *json, struct model_device *out, size
     if (!json_read(json, &top))
         return field_json_error(json, err);
     if (top.type == JSON_ARRAY) {
-        status = read_elements(json, top.begin, out, capacity, count, err);
+        status = read_elements(json, top.begin, NULL, out, capacity, count, err);
     } else if (top.type == JSON_OBJECT) {
         uint32_t key;
         while (fields_next(json, &fields, &key, err))
-            fields.status = model_read_devices(json, out, capacity, count, err);
+            fields.status = model_read_devices(json, NULL, out, capacity, count, err);
         status = fields.status;
         if (!status && !fields_given(&fields, 0))
             return field_error(json, top.begin, err, "write {\"devices\": [...]}",

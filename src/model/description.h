@@ -24,6 +24,7 @@
 #define MODEL_DEFAULT_MEMORY_BYTES (UINT64_C(16) << 30)
 #define MODEL_DEFAULT_WEIGHT 1.0
 #define MODEL_DEFAULT_CORES 1
+#define MODEL_DEFAULT_SENSITIVE 1.0
 
 /*
  * Reads a whole text: an array of devices, or an object with the single key "devices". `*count` is
@@ -36,13 +37,17 @@ muster_status model_describe(const char *text, size_t bytes, struct model_device
 
 /*
  * For readers of larger texts: reads the array of devices that comes next in `json`. Writes those
- * that fit into `capacity` and sets `*count` to how many there are, which may be more.
+ * that fit into `capacity` and sets `*count` to how many there are, which may be more. `resources` is
+ * what devices may share; NULL: they run in real time, where the keys `uses`, `feeds`, `sensitive`,
+ * `opens_ms` and `stoppable` mean nothing and are refused.
  */
-muster_status model_read_devices(struct json *json, struct model_device *out, size_t capacity,
-                                 size_t *count, struct muster_error *err);
+muster_status model_read_devices(struct json *json, const struct model_resources *resources,
+                                 struct model_device *out, size_t capacity, size_t *count,
+                                 struct muster_error *err);
 
 /* Reads the one device object that comes next in `json`; `*copies` is its "count". */
-muster_status model_read_device(struct json *json, struct model_device *out, uint32_t *copies,
+muster_status model_read_device(struct json *json, const struct model_resources *resources,
+                                struct model_device *out, uint32_t *copies,
                                 struct muster_error *err);
 
 #endif

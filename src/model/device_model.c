@@ -6,6 +6,7 @@
 #include "model/device_model.h"
 
 #include "base/invariant.h"
+#include "model/power.h"
 
 #include <float.h>
 
@@ -18,6 +19,9 @@ _Static_assert(DBL_MANT_DIG == 53, "results must not depend on the format of dou
 /* Jitter is applied in fixed point: 1.0 is 2^31, so that a product with 32 bits fits 64. */
 #define JITTER_BITS 31
 #define JITTER_ONE (UINT64_C(1) << JITTER_BITS)
+
+/* Nobody is slowed down by more than this: times stay within what 64 bits can say. */
+#define MODEL_SHARE_LEAST 1e-9
 
 static uint64_t add_saturating(uint64_t a, uint64_t b)
 {
@@ -43,6 +47,25 @@ static uint64_t time_at_rate(double amount, double per_s)
     if (!(amount > 0))
         return 0;
     return per_s > 0 ? round_up(amount * NS_PER_S / per_s) : UINT64_MAX;
+}
+
+bool model_is_sharing(const struct model_device *device)
+{
+    bool is_sharing = false;
+    for (uint32_t i = 0; i < MODEL_RESOURCES_MAX; i++)
+        is_sharing = is_sharing || device->uses[i] > 0 || device->feeds[i] > 0;
+    return is_sharing;
+}
+
+double model_share(const struct model_device *device, const struct model_resources *resources,
+                   const double *demand)
+{
+    double share = 1;
+    for (uint32_t i = 0; i < resources->count; i++)
+        if ((device->uses[i] > 0 || device->feeds[i] > 0) &&
+            demand[i] > resources->list[i].capacity)
+            share *= power_of(resources->list[i].capacity / demand[i], device->sensitive);
+    return share > MODEL_SHARE_LEAST ? share : MODEL_SHARE_LEAST;
 }
 
 void model_state_init(struct model_state *state, uint64_t seed, uint32_t device_index)
@@ -126,30 +149,43 @@ static uint64_t progress_at_speed(uint64_t elapsed_ns, double speed)
 }
 
 /*
- * When something that takes nominal_ns on a healthy device is done, begun at now_ns. Knows no loss.
+ * Goes on, from now_ns to until_ns at the latest, with something that has *left_ns to go on a healthy
+ * device that has all of its rate. Gives when it is done, or until_ns; *left_ns is then what is left.
+ * Knows no loss.
  */
 static uint64_t pass(const struct model_device *device, const struct model_state *state,
-                     enum activity activity, uint64_t now_ns, uint64_t nominal_ns)
+                     enum activity activity, double share, uint64_t now_ns, uint64_t until_ns,
+                     uint64_t *left_ns)
 {
-    if (nominal_ns == UINT64_MAX)
-        return MODEL_NEVER;
-    for (;;) {
+    while (now_ns < until_ns) {
         struct pace pace = pace_at(device, state, activity, now_ns);
-        uint64_t done_ns = pace.speed > 0
-                               ? add_saturating(now_ns, time_at_speed(nominal_ns, pace.speed))
-                               : MODEL_NEVER;
-        if (done_ns < pace.until_ns || pace.until_ns == MODEL_NEVER)
+        double speed = activity == COMPUTING ? pace.speed * share : pace.speed;
+        uint64_t end_ns = pace.until_ns < until_ns ? pace.until_ns : until_ns;
+        uint64_t done_ns =
+            speed > 0 ? add_saturating(now_ns, time_at_speed(*left_ns, speed)) : MODEL_NEVER;
+        if (done_ns < end_ns || end_ns == MODEL_NEVER) {
+            *left_ns = 0;
             return done_ns;
+        }
         /*
          * What is done just as a hang begins is seen only after it: nothing finishes on a hung
          * device.
          */
-        uint64_t progress_ns = done_ns == pace.until_ns
-                                   ? nominal_ns
-                                   : progress_at_speed(pace.until_ns - now_ns, pace.speed);
-        nominal_ns -= progress_ns < nominal_ns ? progress_ns : nominal_ns;
-        now_ns = pace.until_ns;
+        uint64_t progress_ns =
+            done_ns == end_ns ? *left_ns : progress_at_speed(end_ns - now_ns, speed);
+        *left_ns -= progress_ns < *left_ns ? progress_ns : *left_ns;
+        now_ns = end_ns;
     }
+    return until_ns;
+}
+
+/* When something that takes nominal_ns on a healthy device is done, begun at now_ns. Knows no loss. */
+static uint64_t end_of(const struct model_device *device, const struct model_state *state,
+                       enum activity activity, double share, uint64_t now_ns, uint64_t nominal_ns)
+{
+    if (nominal_ns == UINT64_MAX)
+        return MODEL_NEVER;
+    return pass(device, state, activity, share, now_ns, MODEL_NEVER, &nominal_ns);
 }
 
 static uint64_t lost_at_ns(const struct model_device *device, const struct model_state *state)
@@ -205,7 +241,7 @@ static double success_chance(const struct model_device *device, const struct mod
     return chance;
 }
 
-struct model_run model_launch(const struct model_device *device, struct model_state *state,
+struct model_work model_begin(const struct model_device *device, struct model_state *state,
                               uint64_t start_ns, double work)
 {
     INVARIANT(device->fault_count <= MODEL_FAULTS_MAX);
@@ -217,15 +253,38 @@ struct model_run model_launch(const struct model_device *device, struct model_st
     uint64_t factor = jitter_factor(device->jitter, random_next(&state->random));
     double luck = random_unit(&state->random);
 
-    uint64_t launch_ns = apply_jitter(device->launch_ns, factor);
-    uint64_t work_ns = apply_jitter(time_at_rate(work, device->items_per_s), factor);
-    uint64_t begun_ns = pass(device, state, LAUNCHING, start_ns, launch_ns);
-    uint64_t finish_ns =
-        begun_ns == MODEL_NEVER ? MODEL_NEVER : pass(device, state, COMPUTING, begun_ns, work_ns);
-    if (finish_ns >= lost_at_ns(device, state))
-        finish_ns = MODEL_NEVER;
-    bool fails = luck >= success_chance(device, state, start_ns);
-    return (struct model_run){ finish_ns, finish_ns != MODEL_NEVER && fails };
+    return (struct model_work){
+        .launch_ns = apply_jitter(device->launch_ns, factor),
+        .work_ns = apply_jitter(time_at_rate(work, device->items_per_s), factor),
+        .fails = luck >= success_chance(device, state, start_ns),
+    };
+}
+
+uint64_t model_finish_ns(const struct model_device *device, const struct model_state *state,
+                         const struct model_work *work, uint64_t now_ns, double share)
+{
+    uint64_t begun_ns = end_of(device, state, LAUNCHING, 1, now_ns, work->launch_ns);
+    uint64_t finish_ns = begun_ns == MODEL_NEVER
+                             ? MODEL_NEVER
+                             : end_of(device, state, COMPUTING, share, begun_ns, work->work_ns);
+    return finish_ns < lost_at_ns(device, state) ? finish_ns : MODEL_NEVER;
+}
+
+void model_pass(const struct model_device *device, const struct model_state *state,
+                struct model_work *work, uint64_t begin_ns, uint64_t end_ns, double share)
+{
+    if (work->launch_ns > 0 && work->launch_ns != UINT64_MAX)
+        begin_ns = pass(device, state, LAUNCHING, 1, begin_ns, end_ns, &work->launch_ns);
+    if (work->launch_ns == 0 && work->work_ns != UINT64_MAX)
+        pass(device, state, COMPUTING, share, begin_ns, end_ns, &work->work_ns);
+}
+
+struct model_run model_launch(const struct model_device *device, struct model_state *state,
+                              uint64_t start_ns, double work)
+{
+    struct model_work begun = model_begin(device, state, start_ns, work);
+    uint64_t finish_ns = model_finish_ns(device, state, &begun, start_ns, 1);
+    return (struct model_run){ finish_ns, finish_ns != MODEL_NEVER && begun.fails };
 }
 
 uint64_t model_copy_finish_ns(const struct model_device *device, const struct model_state *state,
@@ -233,7 +292,7 @@ uint64_t model_copy_finish_ns(const struct model_device *device, const struct mo
 {
     double bytes_per_s = link == MODEL_LINK_H2D ? device->h2d_bytes_per_s : device->d2h_bytes_per_s;
     uint64_t copy_ns = bytes_per_s > 0 ? time_at_rate((double)bytes, bytes_per_s) : 0;
-    uint64_t finish_ns = pass(device, state, COPYING, start_ns, copy_ns);
+    uint64_t finish_ns = end_of(device, state, COPYING, 1, start_ns, copy_ns);
     return finish_ns < lost_at_ns(device, state) ? finish_ns : MODEL_NEVER;
 }
 

@@ -21,6 +21,18 @@
 #define MODEL_NAME_MAX 64 /* with the terminator */
 #define MODEL_FAULTS_MAX 16
 #define MODEL_NEVER UINT64_MAX
+#define MODEL_RESOURCES_MAX 8
+
+/* Something that devices share: cores that compute and also feed other devices, a bus, one link. */
+struct model_resource {
+    char name[MODEL_NAME_MAX];
+    double capacity; /* above 0, in any unit */
+};
+
+struct model_resources {
+    struct model_resource list[MODEL_RESOURCES_MAX];
+    uint32_t count;
+};
 
 enum model_fault_kind {
     MODEL_FAULT_SLOW, /* computes at `factor` of its rate; launch cost and copies keep theirs */
@@ -57,9 +69,25 @@ struct model_device {
                       0 to below 1 */
     uint32_t cores; /* what slices are cut from */
     bool can_slice;
+    /* What it takes of each resource: `uses` while it computes, `feeds` while it has work at all. */
+    double uses[MODEL_RESOURCES_MAX], feeds[MODEL_RESOURCES_MAX];
+    double sensitive;    /* how much a shortage slows it down: see model_share */
+    uint64_t opens_ns;   /* it takes part from then on */
+    bool is_unstoppable; /* a run that nobody wants any more goes on to its end */
     struct model_fault faults[MODEL_FAULTS_MAX];
     uint32_t fault_count;
 };
+
+/* Whether it uses or feeds anything. */
+bool model_is_sharing(const struct model_device *device);
+
+/*
+ * What others leave it of its rate, above 0 to 1, when the demand of all devices for each resource is
+ * `demand`. A resource that it takes something of, and of which more is wanted than there is,
+ * multiplies the rate by (capacity / demand) to the power `sensitive`.
+ */
+double model_share(const struct model_device *device, const struct model_resources *resources,
+                   const double *demand);
 
 /* One per running device. A slice is a device of its own. */
 struct model_state {
@@ -88,6 +116,22 @@ struct model_run {
  */
 struct model_run model_launch(const struct model_device *device, struct model_state *state,
                               uint64_t start_ns, double work);
+
+/* The same in steps, for devices whose rate depends on others: a launch that has begun. */
+struct model_work {
+    uint64_t launch_ns, work_ns; /* what is left of it, at the device's full rate */
+    bool fails;
+};
+
+/* Counts the launch, lets it trigger faults, draws jitter and failure. */
+struct model_work model_begin(const struct model_device *device, struct model_state *state,
+                              uint64_t start_ns, double work);
+/* When the rest is done, if the device has `share` of its rate from now_ns on; MODEL_NEVER as above. */
+uint64_t model_finish_ns(const struct model_device *device, const struct model_state *state,
+                         const struct model_work *work, uint64_t now_ns, double share);
+/* Takes off what was done from begin_ns to end_ns. */
+void model_pass(const struct model_device *device, const struct model_state *state,
+                struct model_work *work, uint64_t begin_ns, uint64_t end_ns, double share);
 
 enum model_link { MODEL_LINK_H2D, MODEL_LINK_D2H };
 

@@ -3,6 +3,7 @@
 #include "model/fields.h"
 
 #include <muster/backend.h>
+#include <string.h>
 
 enum job_key {
     JOB_ITEMS,
@@ -210,30 +211,103 @@ static muster_status read_job(struct json *json, struct scenario_job *out, struc
     return MUSTER_OK;
 }
 
+static muster_status read_resource(struct json *json, struct model_resources *resources,
+                                   struct muster_error *err)
+{
+    enum { NAME, CAPACITY, KEYS };
+    static const char *const names[] = { "name", "capacity" };
+    static const struct field_range capacity = { .least = 1e-9,
+                                                 .most = 1e15,
+                                                 .words = "a number from 1e-9 to 1e15" };
+    struct fields fields = {
+        .names = names, .count = KEYS, .of = "a resource", .fix = "keys: name capacity"
+    };
+    struct model_resource *resource = &resources->list[resources->count];
+    size_t at = 0;
+    uint32_t key;
+    muster_status status = enter_object(json, "resources", &at, err);
+    if (status)
+        return status;
+    if (resources->count == MODEL_RESOURCES_MAX)
+        return field_error(json, at, err, "describe fewer resources",
+                           "there are more than %d resources", MODEL_RESOURCES_MAX);
+    while (fields_next(json, &fields, &key, err))
+        fields.status =
+            key == NAME ? field_text(json, names[key], resource->name, sizeof resource->name, err)
+                        : field_double(json, names[key], &capacity, &resource->capacity, err);
+    if (fields.status)
+        return fields.status;
+    for (key = 0; key < KEYS; key++)
+        if (!fields_given(&fields, key))
+            return field_error(json, at, err, "write {\"name\": \"cores\", \"capacity\": 16}",
+                               "a resource needs a \"%s\"", names[key]);
+    for (uint32_t i = 0; i < resources->count; i++)
+        if (strcmp(resources->list[i].name, resource->name) == 0)
+            return field_error(json, at, err, "give each resource its own name",
+                               "two resources are called \"%s\"", resource->name);
+    resources->count++;
+    return MUSTER_OK;
+}
+
+static muster_status read_resources(struct json *json, struct model_resources *out,
+                                    struct muster_error *err)
+{
+    struct model_resources resources = { .count = 0 };
+    muster_status status = field_enter(json, "resources", JSON_ARRAY, err);
+    while (!status && json_next_element(json))
+        status = read_resource(json, &resources, err);
+    if (status)
+        return status;
+    if (json->problem)
+        return field_json_error(json, err);
+    *out = resources;
+    return MUSTER_OK;
+}
+
+/*
+ * Devices name resources, which may stand after them in the text: they are looked for first, in an
+ * object that is entered. What is wrong with the text is told by whoever reads all of it.
+ */
+static void find_resources(struct json json, struct model_resources *resources)
+{
+    struct json_value key;
+    resources->count = 0;
+    while (json_next_key(&json, &key)) {
+        bool are_those = json_equals(&json, &key, "resources");
+        if (are_those ? read_resources(&json, resources, NULL) != MUSTER_OK : !json_skip(&json))
+            return;
+    }
+}
+
 static muster_status read_text(struct json *json, struct model_device *devices, size_t capacity,
                                size_t *count, struct scenario_job *job, struct muster_error *err)
 {
-    enum { DEVICES, JOB, KEYS };
-    static const char *const names[] = { "devices", "job" };
+    enum { DEVICES, JOB, RESOURCES, KEYS };
+    static const char *const names[] = { "devices", "job", "resources" };
     struct fields fields = {
-        .names = names, .count = KEYS, .of = "the scenario", .fix = "keys: devices job"
+        .names = names, .count = KEYS, .of = "the scenario", .fix = "keys: devices job resources"
     };
     struct json_value top;
+    struct model_resources resources;
     uint32_t key;
     if (!json_read(json, &top))
         return field_json_error(json, err);
     if (top.type != JSON_OBJECT)
         return field_error(json, top.begin, err, "write {\"devices\": [...], \"job\": {...}}",
                            "a scenario must be an object, not %s", json_type_name(top.type));
+    find_resources(*json, &resources);
     while (fields_next(json, &fields, &key, err))
-        fields.status = key == DEVICES ? model_read_devices(json, devices, capacity, count, err)
-                                       : read_job(json, job, err);
+        fields.status = key == DEVICES
+                            ? model_read_devices(json, &resources, devices, capacity, count, err)
+                        : key == JOB ? read_job(json, job, err)
+                                     : read_resources(json, &resources, err);
     if (fields.status)
         return fields.status;
-    for (key = 0; key < KEYS; key++)
+    for (key = 0; key < RESOURCES; key++)
         if (!fields_given(&fields, key))
             return field_error(json, top.begin, err, "write {\"devices\": [...], \"job\": {...}}",
                                "\"%s\" is missing", names[key]);
+    job->resources = resources;
     return json_finish(json) ? MUSTER_OK : field_json_error(json, err);
 }
 

@@ -31,6 +31,7 @@ struct scenario_job {
     uint32_t depth, tries;
     uint64_t min_free_bytes;
     uint16_t min_compute[2];
+    struct model_resources resources; /* of the whole scenario: what its devices share */
 };
 
 #define SCENARIO_ITEMS_MAX (UINT64_C(1) << 40)

@@ -4,7 +4,7 @@
 
 size_t bound_edges_max(const struct model_device *devices, size_t count)
 {
-    size_t edges = count;
+    size_t edges = 2 * count;
     for (size_t i = 0; i < count; i++)
         edges += 2 * (size_t)devices[i].fault_count * 2;
     return edges;
@@ -14,6 +14,8 @@ size_t bound_edges_max(const struct model_device *devices, size_t count)
 static double factor_at(const struct model_device *device, uint64_t at_ns)
 {
     double factor = 1;
+    if (at_ns < device->opens_ns)
+        return 0;
     for (uint32_t i = 0; i < device->fault_count; i++) {
         const struct model_fault *fault = &device->faults[i];
         if (fault->at_launch > 0) {
@@ -47,6 +49,7 @@ static size_t add_edges(const struct model_device *device, uint32_t number,
 {
     size_t count = 0;
     edges[count++] = (struct bound_edge){ .at_ns = 0, .device = number };
+    edges[count++] = (struct bound_edge){ .at_ns = device->opens_ns, .device = number };
     for (uint32_t i = 0; i < device->fault_count; i++) {
         const struct model_fault *fault = &device->faults[i];
         uint64_t end_ns;

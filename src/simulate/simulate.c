@@ -8,9 +8,11 @@
 #include "core/job.h"
 #include "simulate/agenda.h"
 #include "simulate/bound.h"
+#include "simulate/engine.h"
 
 #include <muster/backend.h>
 #include <muster/simulate.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +26,15 @@
 /* Items up to which an unordered job's results are checked one by one. */
 #define MAP_ITEMS_MAX (UINT64_C(1) << 30)
 
-enum happening_kind { HAPPENS_START, HAPPENS_FINISH, HAPPENS_HEALTH };
+enum happening_kind {
+    HAPPENS_START,    /* the lane's first engine is free */
+    HAPPENS_ARRIVAL,  /* the unit's input is on the device */
+    HAPPENS_COMPUTED, /* of an engine that shares nothing */
+    HAPPENS_FINISH,   /* the unit's output is on the host */
+    HAPPENS_HEALTH,
+    HAPPENS_OPENING
+};
+#define NO_SLOT UINT32_MAX
 
 /* A claimed unit on its way through a device. */
 struct passage {
@@ -33,12 +43,14 @@ struct passage {
     uint32_t serial;
     uint64_t begin_ns;
     bool is_used, is_started, fails, is_retry, is_copy;
+    bool is_ready; /* its input is there, and the engine has another unit */
 };
 
 struct sim_lane {
     uint32_t device;
-    struct model_state state;
-    uint64_t in_free_ns, compute_free_ns, out_free_ns;
+    struct engine engine;
+    uint32_t computing; /* the slot whose unit the engine has; NO_SLOT */
+    uint64_t in_free_ns, out_free_ns;
     struct passage *passages; /* `depth` of them */
     uint32_t *waiting;        /* those not started, oldest first: a ring of `depth` */
     uint32_t waiting_first, waiting_count;
@@ -46,8 +58,7 @@ struct sim_lane {
     uint64_t busy_since_ns, busy_ns;
     uint64_t start_due_ns;  /* of the start that is in the agenda, UINT64_MAX if none */
     uint64_t health_due_ns; /* likewise */
-    bool is_gone, is_idle;
-    uint32_t idle_next;
+    bool is_gone, is_open;
 };
 
 struct simulator {
@@ -59,6 +70,7 @@ struct simulator {
     size_t device_count;
     struct scenario_job scenario;
     struct cost cost;
+    struct take_part_lesson lesson; /* of the runs before */
     struct job *job;
     size_t job_bytes;
     struct sim_lane *lanes;
@@ -66,6 +78,9 @@ struct simulator {
     struct passage *passages;
     uint32_t *rings;
     struct agenda agenda;
+    struct sharing sharing;
+    bool has_no_memory; /* for all that is planned: the simulation cannot go on */
+    bool has_changed;   /* of engines that share, somebody has begun or ended at now_ns */
     uint64_t now_ns, end_ns;
     uint32_t next_idle; /* the lane to ask next, by turns */
     uint32_t next_serial;
@@ -78,20 +93,49 @@ static const struct model_device *model_of(const struct simulator *s, const stru
     return &s->devices[lane->device];
 }
 
+static bool is_sharing(const struct sim_lane *lane)
+{
+    return model_is_sharing(lane->engine.model);
+}
+
+/* Whose engine it is, of those that are a lane's. */
+static uint32_t lane_of(const struct simulator *s, const struct engine *engine)
+{
+    const struct sim_lane *lane =
+        (const void *)((const char *)engine - offsetof(struct sim_lane, engine));
+    return (uint32_t)(lane - s->lanes);
+}
+
+/* Runs that were stopped leave happenings that come to nothing, so there may be any number. */
+static void grow_agenda(struct simulator *s)
+{
+    struct agenda *agenda = &s->agenda;
+    size_t capacity = 2 * agenda->capacity;
+    struct happening *heap = allocator_take(&s->allocator, capacity, sizeof *heap);
+    if (!heap) {
+        s->has_no_memory = true;
+        return;
+    }
+    memcpy(heap, agenda->heap, agenda->count * sizeof *heap);
+    allocator_give(&s->allocator, agenda->heap, agenda->capacity, sizeof *heap);
+    agenda->heap = heap;
+    agenda->capacity = capacity;
+}
+
 static void plan(struct simulator *s, struct happening happening)
 {
-    bool fits = agenda_add(&s->agenda, happening);
-    INVARIANT(fits);
-    (void)fits;
+    if (s->agenda.count == s->agenda.capacity)
+        grow_agenda(s);
+    agenda_add(&s->agenda, happening);
 }
 
 /* Keeps one look at the device's health in the agenda, for when it next changes by itself. */
 static void plan_health(struct simulator *s, uint32_t index)
 {
     struct sim_lane *lane = &s->lanes[index];
-    uint64_t at_ns = model_next_change_ns(model_of(s, lane), &lane->state, s->now_ns);
+    uint64_t at_ns = model_next_change_ns(model_of(s, lane), &lane->engine.state, s->now_ns);
     /* A launch that makes its device go has done so when it begins, which may be now. */
-    if (model_health_at(model_of(s, lane), &lane->state, s->now_ns) == MODEL_LOST)
+    if (model_health_at(model_of(s, lane), &lane->engine.state, s->now_ns) == MODEL_LOST)
         at_ns = s->now_ns;
     if (at_ns == MODEL_NEVER || at_ns >= lane->health_due_ns)
         return;
@@ -110,6 +154,11 @@ static uint64_t sum(uint64_t a, uint64_t b)
     return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
+static uint64_t items_in(const struct passage *passage)
+{
+    return passage->range.end - passage->range.begin;
+}
+
 static void tell(struct simulator *s, const struct muster_trace_event *event)
 {
     if (!s->options.event)
@@ -122,7 +171,7 @@ static void tell(struct simulator *s, const struct muster_trace_event *event)
 static void tell_unit(struct simulator *s, const struct sim_lane *lane,
                       const struct passage *passage, enum muster_trace_outcome outcome)
 {
-    uint64_t items = passage->range.end - passage->range.begin;
+    uint64_t items = items_in(passage);
     tell(s, &(struct muster_trace_event){
                 .kind = MUSTER_TRACE_UNIT,
                 .outcome = outcome,
@@ -139,38 +188,67 @@ static void tell_unit(struct simulator *s, const struct sim_lane *lane,
             });
 }
 
-/* Sends a unit through the device's three engines; false if it will never come out. */
-static bool send(struct simulator *s, struct sim_lane *lane, struct passage *passage,
-                 uint64_t *finish_ns)
+/* Plans when the lane's unit comes to the next engine; never if at_ns is. */
+static void plan_unit(struct simulator *s, uint32_t index, uint32_t slot, enum happening_kind kind,
+                      uint64_t at_ns)
 {
-    const struct model_device *model = model_of(s, lane);
-    uint64_t items = passage->range.end - passage->range.begin, at_ns = s->now_ns;
-    if (s->scenario.item_bytes_in > 0) {
-        at_ns = model_copy_finish_ns(model, &lane->state, MODEL_LINK_H2D, at_ns,
-                                     bytes_of(items, s->scenario.item_bytes_in));
-        lane->in_free_ns = at_ns;
-    }
-    if (at_ns == MODEL_NEVER)
-        return false;
-    at_ns = at_ns > lane->compute_free_ns ? at_ns : lane->compute_free_ns;
-    struct model_run run =
-        model_launch(model, &lane->state, at_ns, cost_of(&s->cost, passage->range));
-    passage->fails = run.fails;
-    lane->compute_free_ns = at_ns = run.finish_ns;
-    if (at_ns != MODEL_NEVER && s->scenario.item_bytes_out > 0) {
-        at_ns = at_ns > lane->out_free_ns ? at_ns : lane->out_free_ns;
-        at_ns = model_copy_finish_ns(model, &lane->state, MODEL_LINK_D2H, at_ns,
-                                     bytes_of(items, s->scenario.item_bytes_out));
-        lane->out_free_ns = at_ns;
-    }
-    *finish_ns = at_ns;
-    return at_ns != MODEL_NEVER;
+    if (at_ns != MODEL_NEVER)
+        plan(s, (struct happening){ .at_ns = at_ns,
+                                    .kind = kind,
+                                    .lane = index,
+                                    .slot = slot,
+                                    .serial = s->lanes[index].passages[slot].serial });
+}
+
+/* The engine, which is free, begins to compute a unit. */
+static void compute(struct simulator *s, uint32_t index, uint32_t slot)
+{
+    struct sim_lane *lane = &s->lanes[index];
+    struct passage *passage = &lane->passages[slot];
+    engine_begin(&lane->engine, s->now_ns, cost_of(&s->cost, passage->range));
+    passage->fails = lane->engine.work.fails;
+    passage->is_ready = false;
+    lane->computing = slot;
+    s->has_changed = true;
+    if (!is_sharing(lane))
+        plan_unit(s, index, slot, HAPPENS_COMPUTED, lane->engine.due_ns);
+    plan_health(s, index);
+}
+
+/* Plans when the lane is to start what waits there. */
+static void plan_start(struct simulator *s, uint32_t index, uint64_t at_ns)
+{
+    struct sim_lane *lane = &s->lanes[index];
+    if (at_ns >= lane->start_due_ns)
+        return;
+    lane->start_due_ns = at_ns;
+    plan(s, (struct happening){ .at_ns = at_ns, .kind = HAPPENS_START, .lane = index });
+}
+
+/* The engine is free: the unit that has waited longest for it is next. */
+static void compute_next(struct simulator *s, uint32_t index)
+{
+    struct sim_lane *lane = &s->lanes[index];
+    uint32_t next = NO_SLOT;
+    engine_end(&lane->engine);
+    lane->computing = NO_SLOT;
+    s->has_changed = true;
+    for (uint32_t i = 0; i < s->depth; i++)
+        if (lane->passages[i].is_used && lane->passages[i].is_ready &&
+            (next == NO_SLOT || lane->passages[i].serial < lane->passages[next].serial))
+            next = i;
+    if (next != NO_SLOT)
+        compute(s, index, next);
+    else if (s->scenario.item_bytes_in == 0 && lane->waiting_count > 0)
+        plan_start(s, index, s->now_ns);
 }
 
 /* When the device can begin its next unit: when the first engine it needs is free. */
 static uint64_t entry_free_ns(const struct simulator *s, const struct sim_lane *lane)
 {
-    return s->scenario.item_bytes_in > 0 ? lane->in_free_ns : lane->compute_free_ns;
+    if (s->scenario.item_bytes_in > 0)
+        return lane->in_free_ns;
+    return lane->engine.is_busy ? MODEL_NEVER : s->now_ns;
 }
 
 /* Where the n-th of those that wait stands in the lane's ring, or the next would; at most `depth`. */
@@ -189,11 +267,7 @@ static void start_units(struct simulator *s, uint32_t index)
         if (free_ns == MODEL_NEVER)
             return;
         if (free_ns > s->now_ns) {
-            if (free_ns < lane->start_due_ns) {
-                lane->start_due_ns = free_ns;
-                plan(s,
-                     (struct happening){ .at_ns = free_ns, .kind = HAPPENS_START, .lane = index });
-            }
+            plan_start(s, index, free_ns);
             return;
         }
         uint32_t slot = lane->waiting[lane->waiting_first];
@@ -208,13 +282,16 @@ static void start_units(struct simulator *s, uint32_t index)
         passage->begin_ns = s->now_ns;
         if (lane->inside++ == 0)
             lane->busy_since_ns = s->now_ns;
-        uint64_t finish_ns;
-        if (send(s, lane, passage, &finish_ns))
-            plan(s, (struct happening){ .at_ns = finish_ns,
-                                        .kind = HAPPENS_FINISH,
-                                        .lane = index,
-                                        .slot = slot,
-                                        .serial = passage->serial });
+        lane->engine.has_work = true;
+        s->has_changed = true;
+        if (s->scenario.item_bytes_in == 0) {
+            compute(s, index, slot);
+            continue;
+        }
+        lane->in_free_ns =
+            model_copy_finish_ns(model_of(s, lane), &lane->engine.state, MODEL_LINK_H2D, s->now_ns,
+                                 bytes_of(items_in(passage), s->scenario.item_bytes_in));
+        plan_unit(s, index, slot, HAPPENS_ARRIVAL, lane->in_free_ns);
         plan_health(s, index);
     }
 }
@@ -291,39 +368,112 @@ static void deliver(struct simulator *s)
 static void leave(struct simulator *s, struct sim_lane *lane, struct passage *passage)
 {
     passage->is_used = false;
-    if (--lane->inside == 0)
-        lane->busy_ns += s->now_ns - lane->busy_since_ns;
+    if (--lane->inside > 0)
+        return;
+    lane->busy_ns += s->now_ns - lane->busy_since_ns;
+    lane->engine.has_work = false;
+    s->has_changed = true;
 }
 
-static void on_finish(struct simulator *s, const struct happening *happening)
+/* The passage that a happening is about; NULL if it has ended meanwhile. */
+static struct passage *passage_of(struct simulator *s, const struct happening *happening)
 {
     struct sim_lane *lane = &s->lanes[happening->lane];
     struct passage *passage = &lane->passages[happening->slot];
-    if (!passage->is_used || passage->serial != happening->serial || lane->is_gone)
-        return;
-    /* A later launch may have made the device hang or go meanwhile. */
+    bool is_it = passage->is_used && passage->serial == happening->serial && !lane->is_gone;
+    return is_it ? passage : NULL;
+}
+
+/* Whether a copy that was planned has come to nothing, since a later launch made the device hang or go. */
+static bool is_held_up(struct simulator *s, const struct happening *happening)
+{
+    const struct sim_lane *lane = &s->lanes[happening->lane];
     const struct model_device *model = model_of(s, lane);
-    enum model_health health = model_health_at(model, &lane->state, s->now_ns);
-    if (health == MODEL_LOST)
-        return;
-    if (health == MODEL_HUNG) {
-        uint64_t again_ns = model_next_change_ns(model, &lane->state, s->now_ns);
-        if (again_ns != MODEL_NEVER) {
-            struct happening again = *happening;
-            again.at_ns = again_ns;
-            plan(s, again);
-        }
-        return;
-    }
-    enum job_verdict verdict =
-        job_finish(s->job, passage->ticket, passage->fails ? JOB_END_UNIT : JOB_END_OK, s->now_ns);
+    enum model_health health = model_health_at(model, &lane->engine.state, s->now_ns);
+    if (health == MODEL_HUNG)
+        plan_unit(s, happening->lane, happening->slot, (enum happening_kind)happening->kind,
+                  model_next_change_ns(model, &lane->engine.state, s->now_ns));
+    return health != MODEL_OK;
+}
+
+/* The unit is through the device, or stopped on the way. */
+static enum job_verdict end_unit(struct simulator *s, struct sim_lane *lane,
+                                 struct passage *passage, enum job_end end)
+{
+    enum job_verdict verdict = job_finish(s->job, passage->ticket, end, s->now_ns);
     tell_unit(s, lane, passage,
               verdict == JOB_ACCEPTED ? MUSTER_TRACE_DONE
               : verdict == JOB_LATE   ? MUSTER_TRACE_LATE
                                       : MUSTER_TRACE_FAILED);
     leave(s, lane, passage);
-    if (verdict == JOB_ACCEPTED)
+    return verdict;
+}
+
+/* Stops runs of the lane that are not wanted any more; a copy is not broken off. */
+static void stop_units(struct simulator *s, uint32_t index)
+{
+    struct sim_lane *lane = &s->lanes[index];
+    struct job_lane_report report;
+    job_lane_report(s->job, index, &report);
+    /* One that is taken for hung does not answer: that it ends after all is how the scheduler learns. */
+    if (report.is_hung || model_of(s, lane)->is_unstoppable || lane->is_gone ||
+        model_health_at(model_of(s, lane), &lane->engine.state, s->now_ns) != MODEL_OK)
+        return;
+    for (uint32_t i = 0; i < s->depth; i++) {
+        struct passage *passage = &lane->passages[i];
+        bool is_here = i == lane->computing || passage->is_ready;
+        if (!passage->is_used || !is_here || !job_should_stop(s->job, passage->ticket))
+            continue;
+        end_unit(s, lane, passage, JOB_END_STOPPED);
+        if (i == lane->computing)
+            compute_next(s, index);
+    }
+}
+
+static void finish(struct simulator *s, struct sim_lane *lane, struct passage *passage)
+{
+    uint32_t woken;
+    if (end_unit(s, lane, passage, passage->fails ? JOB_END_UNIT : JOB_END_OK) == JOB_ACCEPTED)
         deliver(s);
+    while (job_state(s->job) == JOB_RUNNING && (woken = job_wake_lane(s->job)) != JOB_NONE)
+        stop_units(s, woken);
+}
+
+static void on_arrival(struct simulator *s, const struct happening *happening)
+{
+    struct sim_lane *lane = &s->lanes[happening->lane];
+    struct passage *passage = passage_of(s, happening);
+    if (!passage || is_held_up(s, happening))
+        return;
+    passage->is_ready = true;
+    if (!lane->engine.is_busy)
+        compute(s, happening->lane, happening->slot);
+    stop_units(s, happening->lane);
+}
+
+static void on_computed(struct simulator *s, const struct happening *happening)
+{
+    struct sim_lane *lane = &s->lanes[happening->lane];
+    struct passage *passage = passage_of(s, happening);
+    if (!passage)
+        return;
+    compute_next(s, happening->lane);
+    if (s->scenario.item_bytes_out == 0) {
+        finish(s, lane, passage);
+        return;
+    }
+    uint64_t at_ns = s->now_ns > lane->out_free_ns ? s->now_ns : lane->out_free_ns;
+    lane->out_free_ns =
+        model_copy_finish_ns(model_of(s, lane), &lane->engine.state, MODEL_LINK_D2H, at_ns,
+                             bytes_of(items_in(passage), s->scenario.item_bytes_out));
+    plan_unit(s, happening->lane, happening->slot, HAPPENS_FINISH, lane->out_free_ns);
+}
+
+static void on_finish(struct simulator *s, const struct happening *happening)
+{
+    struct passage *passage = passage_of(s, happening);
+    if (passage && !is_held_up(s, happening))
+        finish(s, &s->lanes[happening->lane], passage);
 }
 
 static void on_health(struct simulator *s, uint32_t index)
@@ -332,8 +482,10 @@ static void on_health(struct simulator *s, uint32_t index)
     lane->health_due_ns = UINT64_MAX;
     if (lane->is_gone)
         return;
-    if (model_health_at(model_of(s, lane), &lane->state, s->now_ns) == MODEL_LOST) {
+    if (model_health_at(model_of(s, lane), &lane->engine.state, s->now_ns) == MODEL_LOST) {
         lane->is_gone = true;
+        if (lane->engine.is_busy)
+            engine_end(&lane->engine);
         for (uint32_t i = 0; i < s->depth; i++)
             if (lane->passages[i].is_used && lane->passages[i].is_started) {
                 tell_unit(s, lane, &lane->passages[i], MUSTER_TRACE_LOST);
@@ -344,7 +496,10 @@ static void on_health(struct simulator *s, uint32_t index)
                                               .end_ns = s->now_ns,
                                               .device = lane->device,
                                               .job = 1 });
-        job_lane_lost(s->job, index, s->now_ns);
+        if (lane->is_open)
+            job_lane_lost(s->job, index, s->now_ns);
+        else
+            job_lane_give_up(s->job, index);
         return;
     }
     plan_health(s, index);
@@ -374,13 +529,58 @@ static void happen(struct simulator *s, const struct happening *happening)
         lane->start_due_ns = UINT64_MAX;
         start_units(s, happening->lane);
         break;
+    case HAPPENS_ARRIVAL:
+        on_arrival(s, happening);
+        break;
+    case HAPPENS_COMPUTED:
+        on_computed(s, happening);
+        break;
     case HAPPENS_FINISH:
         on_finish(s, happening);
         break;
     case HAPPENS_HEALTH:
         on_health(s, happening->lane);
         break;
+    case HAPPENS_OPENING:
+        if (lane->is_gone)
+            break;
+        lane->is_open = true;
+        job_lane_join(s->job, happening->lane, s->now_ns);
+        break;
     }
+}
+
+/* The next happening, taken out: of an engine that shares, or of the agenda. */
+static bool next_happening(struct simulator *s, uint64_t before_ns, struct happening *out)
+{
+    if (s->has_changed)
+        sharing_update(&s->sharing, s->now_ns);
+    s->has_changed = false;
+    uint32_t first = sharing_first(&s->sharing);
+    uint64_t due_ns = first < s->sharing.count ? s->sharing.engines[first]->due_ns : MODEL_NEVER;
+    uint64_t agenda_ns = agenda_next_ns(&s->agenda);
+    if ((due_ns < agenda_ns ? due_ns : agenda_ns) > before_ns)
+        return false;
+    if (due_ns > agenda_ns || first == s->sharing.count)
+        return agenda_next(&s->agenda, out);
+    uint32_t index = lane_of(s, s->sharing.engines[first]);
+    uint32_t slot = s->lanes[index].computing;
+    *out = (struct happening){ .at_ns = due_ns,
+                               .kind = HAPPENS_COMPUTED,
+                               .lane = index,
+                               .slot = slot,
+                               .serial = s->lanes[index].passages[slot].serial };
+    return true;
+}
+
+static void open_later(struct simulator *s, uint32_t index)
+{
+    uint64_t at_ns = model_of(s, &s->lanes[index])->opens_ns;
+    s->lanes[index].is_open = at_ns == 0;
+    if (at_ns == 0)
+        return;
+    job_lane_expect(s->job, index);
+    plan(s, (struct happening){ .at_ns = at_ns, .kind = HAPPENS_OPENING, .lane = index });
 }
 
 static void check(struct simulator *s)
@@ -394,18 +594,20 @@ static void run(struct simulator *s)
     struct happening happening = { .lane = 0 };
     /* Also finds those that are gone from the beginning: nothing may be begun on them. */
     for (uint32_t i = 0; i < s->lane_count; i++)
+        open_later(s, i);
+    for (uint32_t i = 0; i < s->lane_count; i++)
         on_health(s, i);
     ask_lanes(s, 0, true);
     check(s);
-    while (job_state(s->job) == JOB_RUNNING) {
+    while (job_state(s->job) == JOB_RUNNING && !s->has_no_memory) {
         uint64_t look_ns = job_look_due(s->job);
-        bool looks = look_ns < agenda_next_ns(&s->agenda);
-        if (looks) {
-            s->now_ns = look_ns;
-            job_look(s->job, s->now_ns);
-        } else if (agenda_next(&s->agenda, &happening)) {
+        bool looks = !next_happening(s, look_ns, &happening);
+        if (!looks) {
             s->now_ns = happening.at_ns;
             happen(s, &happening);
+        } else if (look_ns != UINT64_MAX) {
+            s->now_ns = look_ns;
+            job_look(s->job, s->now_ns);
         } else {
             break;
         }
@@ -414,6 +616,8 @@ static void run(struct simulator *s)
         ask_lanes(s, happening.lane, looks || job_is_quiet(s->job));
         check(s);
     }
+    if (s->has_no_memory)
+        return;
     check(s);
     /* Nothing is going to happen and the job is not over: that is the simulator's or the core's fault. */
     if (job_state(s->job) == JOB_RUNNING && !s->result->broken)
@@ -427,7 +631,7 @@ static void report_rest(struct simulator *s)
 {
     for (uint32_t i = 0; i < s->lane_count; i++) {
         struct sim_lane *lane = &s->lanes[i];
-        bool is_ok = model_health_at(model_of(s, lane), &lane->state, s->now_ns) == MODEL_OK;
+        bool is_ok = model_health_at(model_of(s, lane), &lane->engine.state, s->now_ns) == MODEL_OK;
         for (uint32_t k = 0; k < s->depth && !lane->is_gone; k++)
             if (lane->passages[k].is_used && lane->passages[k].is_started)
                 tell_unit(s, lane, &lane->passages[k],
@@ -475,10 +679,11 @@ static void finish_report(struct simulator *s)
         device->units = report.units;
         device->retries = report.retries;
         device->busy_ns = lane->busy_ns;
-        device->health = report.is_lost          ? "lost"
-                         : report.is_hung        ? "hung"
-                         : report.is_quarantined ? "quarantined"
-                                                 : "ok";
+        device->faster_without = report.faster_without;
+        device->health = report.is_lost || lane->is_gone ? "lost"
+                         : report.is_hung                ? "hung"
+                         : report.is_quarantined         ? "quarantined"
+                                                         : "ok";
     }
 }
 
@@ -622,7 +827,9 @@ static struct job_options job_options_of(const struct simulator *s)
                                    .ordered = job->ordered,
                                    .speculate = job->speculate,
                                    .place = job->place,
-                                   .policy = (enum job_policy)job->policy };
+                                   .policy = (enum job_policy)job->policy,
+                                   .leaves_out = !s->options.everyone,
+                                   .lesson = &s->lesson };
     if (options.window == 0 && job->item_bytes_out > 0) {
         options.window = WINDOW_BYTES / job->item_bytes_out;
         uint64_t least = (uint64_t)s->lane_count * job->depth * 4;
@@ -645,12 +852,14 @@ static muster_status make_lanes(struct simulator *s, struct muster_error *err)
     s->lanes = allocator_take(&s->allocator, s->lane_count, sizeof *s->lanes);
     s->passages = allocator_take(&s->allocator, slots, sizeof *s->passages);
     s->rings = allocator_take(&s->allocator, slots, sizeof *s->rings);
+    s->sharing.resources = &s->scenario.resources;
+    s->sharing.engines = allocator_take(&s->allocator, s->lane_count, sizeof(struct engine *));
     /* For each lane its finishes, one start, and looks at its health, of which old ones may linger. */
-    size_t happenings = 4 * slots + 8 * (size_t)s->lane_count + 64;
+    size_t happenings = 2 * slots + 4 * (size_t)s->lane_count + 64;
     struct happening *heap = allocator_take(&s->allocator, happenings, sizeof *heap);
     s->job = memory;
     agenda_init(&s->agenda, heap, happenings);
-    if (!memory || !s->lanes || !s->passages || !s->rings || !heap)
+    if (!memory || !s->lanes || !s->passages || !s->rings || !heap || !s->sharing.engines)
         return no_memory(err);
     s->job = job_init(memory, &options, 0);
     uint32_t lane = 0;
@@ -660,9 +869,12 @@ static muster_status make_lanes(struct simulator *s, struct muster_error *err)
         s->lanes[lane] = (struct sim_lane){ .device = (uint32_t)i,
                                             .passages = s->passages + (size_t)lane * s->depth,
                                             .waiting = s->rings + (size_t)lane * s->depth,
+                                            .computing = NO_SLOT,
                                             .start_due_ns = UINT64_MAX,
                                             .health_due_ns = UINT64_MAX };
-        model_state_init(&s->lanes[lane].state, s->options.seed, (uint32_t)i);
+        engine_init(&s->lanes[lane].engine, &s->devices[i], s->options.seed, (uint32_t)i);
+        if (is_sharing(&s->lanes[lane]))
+            s->sharing.engines[s->sharing.count++] = &s->lanes[lane].engine;
         job_lane_describe(s->job, lane, lane, s->devices[i].weight);
         lane++;
     }
@@ -679,6 +891,7 @@ static void free_simulator(struct simulator *s)
     size_t slots = (size_t)s->lane_count * s->scenario.depth;
     allocator_give(&s->allocator, s->map, s->scenario.items / 64 + 1, sizeof *s->map);
     allocator_give(&s->allocator, s->agenda.heap, s->agenda.capacity, sizeof *s->agenda.heap);
+    allocator_give(&s->allocator, s->sharing.engines, s->lane_count, sizeof(struct engine *));
     allocator_give(&s->allocator, s->rings, slots, sizeof *s->rings);
     allocator_give(&s->allocator, s->passages, slots, sizeof *s->passages);
     allocator_give(&s->allocator, s->lanes, s->lane_count, sizeof *s->lanes);
@@ -686,22 +899,15 @@ static void free_simulator(struct simulator *s)
     allocator_give(&s->allocator, s->devices, s->device_count, sizeof *s->devices);
 }
 
-muster_status muster_simulate(const char *text, size_t bytes,
+/* Runs the job once, with what was learned before, which is then what it has learned. */
+static muster_status simulate(const char *text, size_t bytes,
                               const struct muster_simulation_options *options,
-                              struct muster_simulation **out, struct muster_error *err)
+                              const struct muster_allocator *allocator,
+                              struct take_part_lesson *lesson, struct muster_simulation **out,
+                              struct muster_error *err)
 {
-    struct simulator s = { .now_ns = 0 };
-    muster_status status = MUSTER_OK;
-    if (!text || !out)
-        return muster_error_fill(err, MUSTER_E_INVALID, 0, NULL,
-                                 "muster_simulate: an argument is NULL");
-    if (options)
-        status = layout_read(LAYOUT(muster_simulation_options), options, &s.options, err);
-    if (status == MUSTER_OK)
-        status = allocator_read(s.options.allocator, &c_library, &s.allocator, err);
-    if (status != MUSTER_OK)
-        return status;
-    status = read_scenario(&s, text, bytes, err);
+    struct simulator s = { .options = *options, .allocator = *allocator, .lesson = *lesson };
+    muster_status status = read_scenario(&s, text, bytes, err);
     if (status == MUSTER_OK)
         status = make_result(&s, err);
     if (status == MUSTER_OK) {
@@ -712,13 +918,44 @@ muster_status muster_simulate(const char *text, size_t bytes,
         status = make_lanes(&s, err);
     if (status == MUSTER_OK) {
         run(&s);
+        status = s.has_no_memory ? no_memory(err) : MUSTER_OK;
+    }
+    if (status == MUSTER_OK) {
         report_rest(&s);
         finish_report(&s);
         tell_job(&s);
+        job_learn(s.job, lesson, s.now_ns);
         *out = s.result;
     } else {
         muster_simulation_destroy(s.result);
     }
     free_simulator(&s);
+    return status;
+}
+
+muster_status muster_simulate(const char *text, size_t bytes,
+                              const struct muster_simulation_options *options,
+                              struct muster_simulation **out, struct muster_error *err)
+{
+    struct muster_simulation_options read = { .size = sizeof read };
+    struct muster_allocator allocator;
+    struct take_part_lesson lesson = { .jobs = 0 };
+    muster_status status = MUSTER_OK;
+    if (!text || !out)
+        return muster_error_fill(err, MUSTER_E_INVALID, 0, NULL,
+                                 "muster_simulate: an argument is NULL");
+    if (options)
+        status = layout_read(LAYOUT(muster_simulation_options), options, &read, err);
+    if (status == MUSTER_OK)
+        status = allocator_read(read.allocator, &c_library, &allocator, err);
+    struct muster_simulation_options silent = read;
+    silent.event = NULL;
+    for (uint32_t i = 1; i < read.runs && status == MUSTER_OK; i++) {
+        struct muster_simulation *earlier = NULL;
+        status = simulate(text, bytes, &silent, &allocator, &lesson, &earlier, err);
+        muster_simulation_destroy(earlier);
+    }
+    if (status == MUSTER_OK)
+        status = simulate(text, bytes, &read, &allocator, &lesson, out, err);
     return status;
 }

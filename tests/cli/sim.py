@@ -14,7 +14,7 @@ from lib.check import ROOT, Check, clean_environment  # noqa: E402
 SCENARIOS = os.path.join(ROOT, "examples", "scenarios")
 KEYS = ["seed", "status", "makespan_ns", "bound_ns", "ratio", "units", "items_delivered", "lost", "duplicated",
         "out_of_order", "retries", "window_max", "devices"]
-DEVICE_KEYS = ["id", "name", "items", "units", "busy_ns", "health"]
+DEVICE_KEYS = ["id", "name", "items", "units", "busy_ns", "health", "faster_without"]
 # makespan / bound that a scenario may take with seed 1; the link scenario's bound knows no pipeline.
 RATIOS = {"unequal": 1.03, "one-fast": 1.03, "one-slow": 1.03, "two-classes": 1.01, "pareto": 1.08, "slow-down": 1.08,
           "loss": 1.08, "links": 1.6}
@@ -47,7 +47,7 @@ def answer_of(check, what, run, code=0):
 
 
 def examples(check):
-    names = sorted(name[:-5] for name in os.listdir(SCENARIOS))
+    names = sorted(name[:-5] for name in os.listdir(SCENARIOS) if name.endswith(".json"))
     check.equal("the examples are those that are known here", names, sorted(RATIOS))
     for name in names:
         path = os.path.join(SCENARIOS, f"{name}.json")
@@ -71,7 +71,8 @@ def known_answer(check):
     check.equal("one device", answer, {
         "seed": 1, "status": "ok", "makespan_ns": 10000000, "bound_ns": 10000000, "ratio": 1, "units": 4,
         "items_delivered": 10000, "lost": 0, "duplicated": 0, "out_of_order": 0, "retries": 0, "window_max": 5000,
-        "devices": [{"id": "sim:0", "name": "one", "items": 10000, "units": 4, "busy_ns": 10000000, "health": "ok"}]})
+        "devices": [{"id": "sim:0", "name": "one", "items": 10000, "units": 4, "busy_ns": 10000000, "health": "ok",
+                     "faster_without": 0}]})
     run = sim(check, scenario([{"name": "one", "items_per_s": 1e6}], unit=2500))
     check.equal("one device, as text", run.out, """\
 makespan      10.00 ms
@@ -247,6 +248,28 @@ def timelines(check, folder):
     check.true("a failed job says so", any("failed: 9,100 items" in text for text in texts_of(xml.parse(path).getroot())))
 
 
+def who_takes_part(check):
+    """A processor that takes the cores that feed a GPU is left out, and the report says so."""
+    shared = json.dumps({
+        "resources": [{"name": "cores", "capacity": 16}],
+        "devices": [{"name": "gpu", "items_per_s": 1e8, "launch_ns": 4000, "feeds": {"cores": 1.5}, "sensitive": 8},
+                    {"name": "cpu", "items_per_s": 1e7, "launch_ns": 4000, "uses": {"cores": 16}}],
+        "job": {"items": 50000000}}).encode()
+    answers = {name: json.loads(sim(check, shared, "--json", *options).out)
+               for name, options in [("all", ["--everyone"]), ("first", []), ("third", ["--runs", "3"])]}
+    check.equal("everyone: nobody is left out", [d["faster_without"] for d in answers["all"]["devices"]], [0, 0])
+    for name in ["first", "third"]:
+        factors = [device["faster_without"] for device in answers[name]["devices"]]
+        check.true(f"{name}: the cpu is left out", factors[0] == 0 and factors[1] > 1.5, str(factors))
+        check.true(f"{name}: that is faster", answers[name]["makespan_ns"] * 1.5 < answers["all"]["makespan_ns"])
+    out = sim(check, shared).out
+    check.true("the report says so", re.search(r"^sim:1 \(cpu\) left out: the job is \d\.\d\d times faster without it$",
+                                               out, re.MULTILINE) is not None, out)
+    check.true("and of nobody else", out.count("left out") == 1 and "left out" not in sim(check, shared, "--everyone").out)
+    for wrong in ["0", "1001"]:
+        check.refused(f"--runs {wrong}", sim(check, shared, "--runs", wrong), 2, "--runs must be from 1 to 1000")
+
+
 def grouped_rows(check):
     many = scenario([{"name": "a", "count": 60, "items_per_s": 1e6}, {"name": "b", "count": 40, "items_per_s": 2e6}])
     out = sim(check, many).out
@@ -342,6 +365,7 @@ with tempfile.TemporaryDirectory() as temporary:
     traces(check, temporary)
     timelines(check, temporary)
     grouped_rows(check)
+    who_takes_part(check)
     files_are_whole_or_not_there(check, temporary)
     killed_halfway(check, temporary)
     flat_memory(check, temporary)

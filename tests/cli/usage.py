@@ -10,7 +10,7 @@ from lib.check import ROOT, Check  # noqa: E402
 
 SUBCOMMANDS = {"devices": {"--all", "--devices", "--slices", "--json"}, "partition": {"--total", "--devices", "--json"},
                "exec": {"--policy", "--min-free", "--min-cc", "--backend", "--device", "--wait", "--list", "--json"},
-               "bench": {"--quick", "--json"}, "version": {"--json"}, "sim": {"--seed", "--json", "--trace", "--timeline"}, "help": set()}
+               "bench": {"--quick", "--json"}, "version": {"--json"}, "sim": {"--seed", "--json", "--trace", "--timeline", "--everyone", "--runs"}, "help": set()}
 
 
 def version_of_header():

@@ -81,6 +81,7 @@ static struct model_device make_device(struct random *random, size_t number)
 {
     static const double jitters[] = { 0, 0.02, 0.05, 0.1 };
     struct model_device device = { .items_per_s = spread(random, options.spread),
+                                   .sensitive = MODEL_DEFAULT_SENSITIVE,
                                    .launch_ns = random_below(random, 20000),
                                    .memory_bytes = UINT64_C(1) << 34,
                                    .jitter = jitters[random_below(random, 4)],

@@ -34,7 +34,8 @@ static struct model_device make_device(struct random *random, size_t number, dou
     static const double jitters[] = { 0, 0, 0.05, 0.05, 0.3, 0.9 };
     static const double weights[] = { 1, 1, 1, 0, 0.001, 0.5, 100 };
     struct model_device device = { .memory_bytes = UINT64_C(1) << (30 + random_below(random, 7)),
-                                   .cores = MODEL_DEFAULT_CORES };
+                                   .cores = MODEL_DEFAULT_CORES,
+                                   .sensitive = MODEL_DEFAULT_SENSITIVE };
     snprintf(device.name, sizeof device.name, "d%zu", number);
     device.items_per_s = scale * magnitude(random, 4);
     device.launch_ns = one_in(random, 3) ? 0 : spread(random, 200000);
@@ -113,6 +114,37 @@ static struct model_fault make_fault(struct random *random, double makespan_ns)
     return fault;
 }
 
+/*
+ * What devices share, when they open, and whether they can be stopped. Drawn apart from the rest, so that
+ * a storm without these is the one it was before there were any.
+ */
+static void make_sharing(struct storm *storm, uint64_t seed)
+{
+    struct random random;
+    random_init(&random, ~seed);
+    struct model_resources *resources = &storm->job.resources;
+    resources->count = (uint32_t)(one_in(&random, 2) ? random_below(&random, 4) : 0);
+    for (uint32_t i = 0; i < resources->count; i++) {
+        snprintf(resources->list[i].name, sizeof resources->list[i].name, "r%u", i);
+        resources->list[i].capacity = magnitude(&random, 3);
+    }
+    double makespan_ns = expected_ns(storm);
+    bool can_stop = one_in(&random, 2), is_late = one_in(&random, 4);
+    for (size_t i = 0; i < storm->device_count; i++) {
+        struct model_device *device = &storm->devices[i];
+        device->is_unstoppable = !can_stop && !one_in(&random, 4);
+        if (is_late && one_in(&random, 3))
+            device->opens_ns = (uint64_t)(makespan_ns * 2 * random_unit(&random));
+        if (one_in(&random, 3))
+            device->sensitive = 4 * random_unit(&random);
+        for (uint32_t r = 0; r < resources->count; r++) {
+            double capacity = resources->list[r].capacity;
+            device->uses[r] = one_in(&random, 2) ? capacity * random_unit(&random) : 0;
+            device->feeds[r] = one_in(&random, 4) ? 0.2 * capacity * random_unit(&random) : 0;
+        }
+    }
+}
+
 void storm_make(struct storm *storm, uint64_t seed)
 {
     static const uint64_t device_counts[] = { 3, 3, 10, 10, STORM_DEVICES_MAX };
@@ -141,4 +173,5 @@ void storm_make(struct storm *storm, uint64_t seed)
         for (uint32_t k = 0; k < device->fault_count; k++)
             device->faults[k] = make_fault(&random, makespan_ns);
     }
+    make_sharing(storm, seed);
 }

@@ -67,7 +67,7 @@ static bool shrink_faults(struct storm *storm)
 static bool plain_device(struct storm *storm, size_t device)
 {
     bool is_smaller = false;
-    for (int field = 0; field < 5; field++) {
+    for (int field = 0; field < 8; field++) {
         struct storm simpler = *storm;
         struct model_device *d = &simpler.devices[device];
         switch (field) {
@@ -82,6 +82,17 @@ static bool plain_device(struct storm *storm, size_t device)
             break;
         case 3:
             d->weight = 1;
+            break;
+        case 4:
+            memset(d->uses, 0, sizeof d->uses);
+            memset(d->feeds, 0, sizeof d->feeds);
+            break;
+        case 5:
+            d->opens_ns = 0;
+            break;
+        case 6:
+            d->is_unstoppable = false;
+            d->sensitive = MODEL_DEFAULT_SENSITIVE;
             break;
         default:
             d->items_per_s = 1e6;

@@ -49,7 +49,32 @@ static void put_fault(struct writer *writer, const struct model_fault *fault)
     put(writer, "}");
 }
 
-static void put_device(struct writer *writer, const struct model_device *device)
+/* How much of each resource, as {"r0": 1}; nothing if it is none of any. */
+static void put_amounts(struct writer *writer, const char *key, const double *amounts,
+                        const struct model_resources *resources)
+{
+    const char *before = ",\"%s\":{";
+    for (uint32_t i = 0; i < resources->count; i++) {
+        if (amounts[i] <= 0)
+            continue;
+        if (*before)
+            put(writer, ",\"%s\":{", key);
+        put(writer, "%s\"%s\":%.17g", *before ? "" : ",", resources->list[i].name, amounts[i]);
+        before = "";
+    }
+    put(writer, *before ? "" : "}");
+}
+
+static void put_resources(struct writer *writer, const struct model_resources *resources)
+{
+    for (uint32_t i = 0; i < resources->count; i++)
+        put(writer, "%s{\"name\":\"%s\",\"capacity\":%.17g}%s", i == 0 ? " \"resources\":[" : ",",
+            resources->list[i].name, resources->list[i].capacity,
+            i + 1 == resources->count ? "],\n" : "");
+}
+
+static void put_device(struct writer *writer, const struct model_device *device,
+                       const struct model_resources *resources)
 {
     put(writer, "  {\"name\":\"%s\",\"items_per_s\":%.17g,\"launch_ns\":%" PRIu64, device->name,
         device->items_per_s, device->launch_ns);
@@ -60,6 +85,14 @@ static void put_device(struct writer *writer, const struct model_device *device)
     if (device->d2h_bytes_per_s > 0)
         put(writer, ",\"d2h_bytes_per_s\":%.17g", device->d2h_bytes_per_s);
     put(writer, ",\"weight\":%.17g,\"jitter\":%.17g", device->weight, device->jitter);
+    put_amounts(writer, "uses", device->uses, resources);
+    put_amounts(writer, "feeds", device->feeds, resources);
+    if (device->sensitive != MODEL_DEFAULT_SENSITIVE)
+        put(writer, ",\"sensitive\":%.17g", device->sensitive);
+    if (device->opens_ns > 0)
+        put_ms(writer, "opens_ms", device->opens_ns);
+    if (device->is_unstoppable)
+        put(writer, ",\"stoppable\":false");
     for (uint32_t i = 0; i < device->fault_count; i++) {
         put(writer, i == 0 ? ",\n   \"faults\":[" : ",\n             ");
         put_fault(writer, &device->faults[i]);
@@ -102,9 +135,10 @@ size_t storm_print(const struct storm *storm, char text[STORM_TEXT_MAX])
     struct writer writer = { text, 0 };
     put(&writer, "{\"devices\":[\n");
     for (size_t i = 0; i < storm->device_count; i++) {
-        put_device(&writer, &storm->devices[i]);
+        put_device(&writer, &storm->devices[i], &storm->job.resources);
         put(&writer, i + 1 < storm->device_count ? ",\n" : "],\n");
     }
+    put_resources(&writer, &storm->job.resources);
     put(&writer, " \"job\":");
     put_job(&writer, &storm->job);
     put(&writer, "}\n");

@@ -762,7 +762,7 @@ static void devices_are_read_from_within_a_larger_text(void)
     json_init(&json, text, strlen(text));
     CHECK(json_read(&json, &value) && json_next_key(&json, &key) && json_skip(&json) &&
           json_next_key(&json, &key));
-    CHECK_STATUS(MUSTER_OK, model_read_devices(&json, devices, 2, &count, &err));
+    CHECK_STATUS(MUSTER_OK, model_read_devices(&json, NULL, devices, 2, &count, &err));
     CHECK_EQUAL(4, count);
     CHECK(devices[0].items_per_s == 1 && devices[1].items_per_s == 1);
     CHECK(json_next_key(&json, &key) && json_equals(&json, &key, "job") && json_skip(&json));
@@ -770,7 +770,7 @@ static void devices_are_read_from_within_a_larger_text(void)
 
     uint32_t copies = 0;
     json_init(&json, "{\"items_per_s\":5,\"count\":9}", 27);
-    CHECK_STATUS(MUSTER_OK, model_read_device(&json, devices, &copies, &err));
+    CHECK_STATUS(MUSTER_OK, model_read_device(&json, NULL, devices, &copies, &err));
     CHECK(devices[0].items_per_s == 5 && copies == 9 && json_finish(&json));
 }
 

@@ -8,6 +8,9 @@
 
 #define DEVICES "\"devices\":[{\"items_per_s\":1e6}]"
 #define WITH_JOB(keys) "{" DEVICES ",\"job\":{\"items\":10," keys "}}"
+#define WITH_SHARED(keys)                                                                          \
+    "{\"devices\":[{\"items_per_s\":1," keys "}],\"job\":{\"items\":1},"                           \
+    "\"resources\":[{\"name\":\"cores\",\"capacity\":16}]}"
 
 static struct scenario_job read_job_of(const char *text)
 {
@@ -106,6 +109,45 @@ static void devices_are_counted_before_they_fit(void)
     CHECK(devices[2].items_per_s == 1 && devices[3].items_per_s == 2);
 }
 
+static void what_devices_share_is_read(void)
+{
+    /* Devices may stand before the resources they name. */
+    static const char text[] =
+        "{\"devices\":[{\"items_per_s\":1,\"uses\":{\"memory\":3,\"cores\":16},"
+        "\"feeds\":{\"cores\":1.5},\"sensitive\":3,\"opens_ms\":400,\"stoppable\":false},"
+        "{\"items_per_s\":1,\"stoppable\":true}],"
+        "\"job\":{\"items\":1},\"resources\":[{\"name\":\"cores\",\"capacity\":16},"
+        "{\"capacity\":0.5,\"name\":\"memory\"}]}";
+    struct model_device devices[2];
+    struct scenario_job job;
+    size_t count;
+    CHECK_STATUS(MUSTER_OK, scenario_read(text, sizeof text - 1, devices, 2, &count, &job, NULL));
+    CHECK_EQUAL(2, job.resources.count);
+    CHECK_TEXT("cores", job.resources.list[0].name);
+    CHECK(job.resources.list[0].capacity == 16 && job.resources.list[1].capacity == 0.5);
+    CHECK(devices[0].uses[0] == 16 && devices[0].uses[1] == 3 && devices[0].feeds[0] == 1.5);
+    CHECK(devices[0].feeds[1] == 0 && devices[0].sensitive == 3 && devices[0].is_unstoppable);
+    CHECK_EQUAL(400000000, devices[0].opens_ns);
+    CHECK(devices[1].sensitive == 1 && !devices[1].is_unstoppable && devices[1].opens_ns == 0);
+    CHECK(!model_is_sharing(&devices[1]));
+}
+
+/* In real time these mean nothing yet, and nothing is silently not heeded. */
+static void what_belongs_to_virtual_time_is_refused_in_real_time(void)
+{
+    static const char *const keys[] = { "\"uses\":{}", "\"feeds\":{}", "\"sensitive\":1",
+                                        "\"opens_ms\":1", "\"stoppable\":true" };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        char text[128];
+        struct model_device device;
+        struct muster_error err = { .status = MUSTER_OK };
+        size_t count;
+        snprintf(text, sizeof text, "[{\"items_per_s\":1,%s}]", keys[i]);
+        CHECK_STATUS(MUSTER_E_PARSE, model_describe(text, strlen(text), &device, 1, &count, &err));
+        CHECK_CONTAINS("belongs to scenarios in virtual time", err.text);
+    }
+}
+
 static void flaws_are_found_where_they_are(void)
 {
     static const struct {
@@ -155,6 +197,22 @@ static void flaws_are_found_where_they_are(void)
         { WITH_JOB("\"hints\":{\"min_free\":\"big\"}"), "\"min_free\" must be" },
         { WITH_JOB("\"hints\":{\"min_cc\":[8,0]}"), "unknown key \"min_cc\" of \"hints\"" },
         { WITH_JOB("\"hints\":{\"min_compute\":[8]}"), "\"min_compute\" must be" },
+        { WITH_SHARED("\"uses\":{\"cores\":-1}"), "\"cores\" must be a number from 0 to 1e15" },
+        { WITH_SHARED("\n\"uses\":{\"core\":1}"),
+          "line 2, column 9: \"uses\" has a key that is no resource of the scenario's" },
+        { WITH_SHARED("\"feeds\":{\"cores\":1,\"cores\":1}"),
+          "\"feeds\" has a key that is given twice" },
+        { WITH_SHARED("\"feeds\":[]"), "\"feeds\" must be an object" },
+        { WITH_SHARED("\"sensitive\":101"), "\"sensitive\" must be a number from 0 to 100" },
+        { WITH_SHARED("\"opens_ms\":-1"), "\"opens_ms\" must be" },
+        { WITH_SHARED("\"stoppable\":0"), "\"stoppable\" must be true or false" },
+        { "{" DEVICES ",\"job\":{\"items\":1},\n\"resources\":[{\"name\":\"a\"}]}",
+          "line 2, column 14: a resource needs a \"capacity\"" },
+        { "{" DEVICES ",\"job\":{\"items\":1},\"resources\":[{\"name\":\"a\",\"capacity\":0}]}",
+          "\"capacity\" must be a number from 1e-9 to 1e15" },
+        { "{" DEVICES ",\"job\":{\"items\":1},\"resources\":[{\"name\":\"a\",\"capacity\":1},"
+          "{\"name\":\"a\",\"capacity\":1}]}",
+          "two resources are called \"a\"" },
         { "{" DEVICES ",\"job\":{\"cost\":{\"kind\":\"pareto\",\"alpha\":2},\n\"items\":1e9}}",
           "line 2, column 1: pareto costs are drawn for at most 268435456 items" },
     };
@@ -405,6 +463,8 @@ int main(int argc, char **argv)
         TEST(every_key_is_read),
         TEST(every_choice_is_read),
         TEST(devices_are_counted_before_they_fit),
+        TEST(what_devices_share_is_read),
+        TEST(what_belongs_to_virtual_time_is_refused_in_real_time),
         TEST(flaws_are_found_where_they_are),
         TEST(no_beginning_of_a_scenario_is_one),
         TEST(every_key_refuses_what_is_not_its_kind),

@@ -272,6 +272,76 @@ static void a_device_that_is_lost_ends_its_job(void)
 }
 
 /* What cannot take part is named with the hint that keeps it out; the rest do the work. */
+/* Both want all of the one core: while they share it each has half its rate. */
+static void devices_that_share_slow_each_other_down(void)
+{
+    struct told told;
+    struct muster_simulation *result =
+        simulate("{\"resources\":[{\"name\":\"core\",\"capacity\":1}],\"devices\":["
+                 "{\"items_per_s\":1e6,\"uses\":{\"core\":1}},"
+                 "{\"items_per_s\":1e6,\"uses\":{\"core\":1},\"sensitive\":2}],"
+                 "\"job\":{\"items\":30,\"unit\":15,\"depth\":1,\"speculate\":false}}",
+                 &told);
+    /* 15 items in 30 us; the other has done a quarter by then, and 11.25 items are left. */
+    struct muster_trace_event expected[] = {
+        UNIT_EVENT(0, 15, 0, 30000, MUSTER_TRACE_DONE),
+        DELIVERY_EVENT(0, 15, 30000),
+        UNIT_EVENT(15, 30, 0, 37500, MUSTER_TRACE_DONE),
+        DELIVERY_EVENT(15, 30, 37500),
+        { .kind = MUSTER_TRACE_JOB, .end_ns = 37500, .range = { 0, 30 } },
+    };
+    expected[2].device = 1;
+    check_told(&told, expected, COUNT_OF(expected));
+    muster_simulation_destroy(result);
+}
+
+static void a_device_takes_part_from_when_it_opens(void)
+{
+    struct told told;
+    struct muster_simulation *result =
+        simulate("{\"devices\":[{\"items_per_s\":1e6},{\"items_per_s\":1e6,\"opens_ms\":0.025}],"
+                 "\"job\":{\"items\":50,\"unit\":10,\"depth\":1}}",
+                 &told);
+    uint64_t first_ns = UINT64_MAX;
+    for (size_t i = 0; i < told.count; i++)
+        if (told.events[i].kind == MUSTER_TRACE_UNIT && told.events[i].device == 1 &&
+            told.events[i].begin_ns < first_ns)
+            first_ns = told.events[i].begin_ns;
+    CHECK_EQUAL(25000, first_ns);
+    CHECK_EQUAL(40000, result->makespan_ns);
+    CHECK_EQUAL(37500, result->bound_ns);
+    muster_simulation_destroy(result);
+}
+
+/*
+ * The slow device has a unit that the fast one runs too. What has lost is stopped when that is known, or
+ * runs to its end where the device cannot be stopped.
+ */
+static void what_has_lost_is_stopped_where_it_can_be(void)
+{
+    static const char *const devices[] = { "", ",\"stoppable\":false" };
+    for (int i = 0; i < 2; i++) {
+        struct told told;
+        char text[512];
+        snprintf(text, sizeof text,
+                 "{\"devices\":[{\"items_per_s\":1e6},{\"items_per_s\":1e3%s}],"
+                 "\"job\":{\"items\":40,\"unit\":10,\"depth\":1,\"window\":20}}",
+                 devices[i]);
+        struct muster_simulation *result = simulate(text, &told);
+        uint32_t late = 0, late_before_end = 0;
+        for (size_t k = 0; k < told.count; k++) {
+            const struct muster_trace_event *event = &told.events[k];
+            bool is_late = event->kind == MUSTER_TRACE_UNIT && event->outcome == MUSTER_TRACE_LATE;
+            late += is_late;
+            late_before_end += is_late && event->end_ns < result->makespan_ns;
+            CHECK(!is_late || event->device == 1);
+        }
+        CHECK(late > 0);
+        CHECK_EQUAL(i == 0, late_before_end > 0);
+        muster_simulation_destroy(result);
+    }
+}
+
 static void refused_devices_take_no_part(void)
 {
     struct told told;
@@ -330,6 +400,9 @@ int main(int argc, char **argv)
         TEST(links_and_engine_work_beside_each_other),
         TEST(a_unit_that_fails_is_tried_again),
         TEST(a_device_that_is_lost_ends_its_job),
+        TEST(devices_that_share_slow_each_other_down),
+        TEST(a_device_takes_part_from_when_it_opens),
+        TEST(what_has_lost_is_stopped_where_it_can_be),
         TEST(refused_devices_take_no_part),
         TEST(wrong_arguments_are_refused),
     };

@@ -1,0 +1,574 @@
+#include "core/take_part.h"
+
+#include "base/invariant.h"
+
+/* Weight of the newest unit in a lane's rate. */
+#define RATE_ALPHA 0.4
+/* A lane's rate is known when it is not given larger units any more; much larger is by this factor. */
+#define SETTLED_GROWTH 2
+/* Lanes are not waited for longer than this part of the job. */
+#define SETTLED_AFTER 0.1
+/*
+ * While the controller measures, a unit should take at most this part of the job, and its fixed cost
+ * may be this part of the unit.
+ */
+#define UNIT_PART (1.0 / 2000)
+#define UNIT_OVERHEAD 0.08
+/* The same while somebody is missing who may come and change everything. */
+#define UNIT_PART_MISSING (1.0 / 1000)
+/* Units of each lane in the first two stretches of a trial; in each two after them twice as many. */
+#define STRETCH_UNITS 3
+#define STEPS_MAX 8
+/* Lanes below this part of the fastest are not waited for in a stretch. */
+#define SMALL_PART 0.15
+/* A lane that does this part of everything is not tried: others would have to be five times as fast. */
+#define PILLAR_PART 0.8
+/* What is not known yet of a lane's noise: so many changes from unit to unit, of this variance. */
+#define NOISE_KNOWN 2.0
+#define NOISE_VARIANCE 0.0025
+#define NOISE_LEAST 0.0001
+/* A lane is left out if the job is faster by this part without it, and let in if it is by this part. */
+#define GAIN_OUT 0.02
+#define GAIN_IN 0.01
+/* What is this much faster is believed without a second look. */
+#define GAIN_SURE 0.15
+/* How many standard deviations above, or below, what is asked for; as squares. */
+#define SURE_ABOVE 9.0
+#define SURE_BELOW 4.0
+/*
+ * All trials together may take this part of the job, since their units are short. If there were others of
+ * its kind there will be more, which it is worth to them.
+ */
+#define TRIALS_PART 0.06
+#define TRIALS_PART_AGAIN 0.4
+/* None begins where less than this part of the job is left after it. */
+#define AFTER_PART 0.1
+/* A trial that does not get on is given up after so many times as long as it should take. */
+#define TRIAL_LATE 20.0
+/* Units that were tried are tried again after this part of the job, then after twice as long. */
+#define REST_PART 0.125
+/* Or when what all deliver has become less or more by this factor, seen over so many units. */
+#define SHIFT_FACTOR 1.5
+#define SHIFT_UNITS 32
+#define SHIFT_ALPHA 0.05
+/* A job that delivers so many times less or more than those before it does not believe them. */
+#define LESSON_FACTOR 2.0
+/* So many jobs of a kind believe what was learned. */
+#define JOBS_BELIEVED 64
+
+static bool is_in(const struct take_part_lane *lane)
+{
+    return !lane->is_out && !lane->is_gone;
+}
+
+static double since(uint64_t begin_ns, uint64_t now_ns)
+{
+    return now_ns > begin_ns ? (double)(now_ns - begin_ns) : 0;
+}
+
+/* Who takes part, or can, has changed: counts again what depends on it. */
+static void recount(struct take_part *part)
+{
+    part->version++;
+    part->rate = 0;
+    part->gone = part->away = 0;
+    for (uint32_t i = 0; i < part->count; i++) {
+        const struct take_part_lane *lane = &part->lanes[i];
+        part->rate += is_in(lane) ? lane->rate : 0;
+        part->gone += lane->is_gone;
+        part->away += lane->is_gone && !lane->is_lost;
+    }
+}
+
+/* How long the job takes in all, as things are; 0 if nobody knows. */
+static double job_ns(const struct take_part *part, uint64_t now_ns)
+{
+    double rate = part->rate;
+    return rate > 0 ? since(part->begin_ns, now_ns) + part->left / rate : 0;
+}
+
+static double budget_ns(const struct take_part *part, uint64_t now_ns)
+{
+    double most = part->is_again ? TAKE_PART_COST_AGAIN : TAKE_PART_COST_MAX;
+    return most * job_ns(part, now_ns) + part->saved_ns - part->spent_ns;
+}
+
+/* How long trials may still take. */
+static double time_ns(const struct take_part *part, uint64_t now_ns)
+{
+    double most = part->is_again ? TRIALS_PART_AGAIN : TRIALS_PART;
+    return most * job_ns(part, now_ns) - part->trials_ns;
+}
+
+static void enter(struct take_part *part, enum take_part_phase phase, uint64_t now_ns)
+{
+    part->phase = phase;
+    part->phase_ns = now_ns;
+}
+
+static void rest(struct take_part *part, uint64_t now_ns)
+{
+    part->rest_rate = part->smooth_rate = part->rate;
+    part->rest_units = 0;
+    enter(part, TAKE_PART_RESTING, now_ns);
+}
+
+void take_part_init(struct take_part *part, struct take_part_lane *lanes, uint32_t count,
+                    uint32_t depth, const struct take_part_lesson *lesson, uint64_t now_ns)
+{
+    INVARIANT(count >= 2 && count <= TAKE_PART_LANES_MAX);
+    *part =
+        (struct take_part){ .lanes = lanes, .count = count, .depth = depth, .begin_ns = now_ns };
+    for (uint32_t i = 0; i < count; i++) {
+        lanes[i] = (struct take_part_lane){ .is_out = false };
+        if (!lesson || lesson->jobs >= JOBS_BELIEVED)
+            continue;
+        lanes[i].is_out = lanes[i].is_out_by_rule = lesson->left_out >> i & 1;
+        lanes[i].is_tried = lanes[i].is_tried_by_rule = lesson->tried >> i & 1;
+        lanes[i].faster_without = lesson->faster_without[i];
+    }
+    if (lesson && lesson->jobs < JOBS_BELIEVED) {
+        part->saved_ns = lesson->unspent_ns;
+        part->jobs = lesson->jobs;
+        part->lesson_rate = lesson->rate;
+        part->is_again = lesson->jobs > 0;
+    }
+    part->now_ns = now_ns;
+    recount(part);
+    enter(part, TAKE_PART_SETTLING, now_ns);
+}
+
+bool take_part_is_in(const struct take_part *part, uint32_t lane)
+{
+    return !part->lanes[lane].is_out;
+}
+
+struct take_part_size take_part_size(const struct take_part *part)
+{
+    double whole_ns = job_ns(part, part->now_ns);
+    /* In a trial the job may seem longer, which is no reason for longer units. */
+    if (part->phase == TAKE_PART_MEASURING || part->phase == TAKE_PART_CHANGING)
+        return (struct take_part_size){ UNIT_PART * part->trial_job_ns, UNIT_OVERHEAD };
+    if (part->phase == TAKE_PART_SETTLING)
+        return (struct take_part_size){ UNIT_PART * whole_ns, UNIT_OVERHEAD };
+    return (struct take_part_size){ part->away > 0 ? UNIT_PART_MISSING * whole_ns : 0, 0 };
+}
+
+double take_part_faster_without(const struct take_part *part, uint32_t lane)
+{
+    bool is_tried_now =
+        part->phase != TAKE_PART_RESTING && part->phase != TAKE_PART_SETTLING && part->lane == lane;
+    bool is_left_out = is_tried_now ? part->was_out : part->lanes[lane].is_out;
+    return is_left_out ? (double)part->lanes[lane].faster_without : 0;
+}
+
+/* Stretches. */
+
+static void begin_stretch(struct take_part *part, uint64_t now_ns)
+{
+    for (uint32_t i = 0; i < part->count; i++) {
+        part->lanes[i].has_begun = false;
+        part->lanes[i].units = 0;
+        part->lanes[i].last_rate = 0;
+    }
+    enter(part, TAKE_PART_MEASURING, now_ns);
+}
+
+/* A lane that is slower, and takes part, is not waited for. */
+static double least_rate(const struct take_part *part)
+{
+    double fastest = 0;
+    for (uint32_t i = 0; i < part->count; i++)
+        if (is_in(&part->lanes[i]) && part->lanes[i].rate > fastest)
+            fastest = part->lanes[i].rate;
+    return SMALL_PART * fastest;
+}
+
+/* Whether all lanes that are waited for have finished so many units in the stretch. */
+static bool has_units(const struct take_part *part, uint32_t units)
+{
+    double least = least_rate(part);
+    bool is_full = true;
+    for (uint32_t i = 0; i < part->count; i++)
+        is_full = is_full && (!is_in(&part->lanes[i]) || part->lanes[i].rate < least ||
+                              part->lanes[i].units >= units);
+    return is_full;
+}
+
+/* What all deliver with the lane that is tried, or without it, and the variance of that. */
+static double rate_in_trial(const struct take_part *part, bool with, double *variance)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < part->count; i++) {
+        const struct take_part_lane *lane = &part->lanes[i];
+        const struct take_part_pool *pool = &lane->pools[with];
+        bool is_there = i == part->lane ? with : is_in(lane);
+        if (!is_there)
+            continue;
+        double rate = pool->ns > 0 ? pool->items / pool->ns : lane->rate;
+        double noise =
+            (lane->squares / 2 + NOISE_KNOWN * NOISE_VARIANCE) / (lane->changes + NOISE_KNOWN);
+        noise = noise > NOISE_LEAST ? noise : NOISE_LEAST;
+        sum += rate;
+        *variance += rate * rate * noise / (pool->units > 0 ? pool->units : 1);
+    }
+    return sum;
+}
+
+/* Trials. */
+
+static void toggle(struct take_part *part, uint64_t now_ns)
+{
+    struct take_part_lane *lane = &part->lanes[part->lane];
+    lane->is_out = !lane->is_out;
+    recount(part);
+    lane->finished = 0;
+    if (part->step % 2 > 0)
+        part->away_ns = now_ns;
+    else
+        part->away_sum_ns += since(part->away_ns, now_ns);
+    enter(part, TAKE_PART_CHANGING, now_ns);
+}
+
+static double trial_units_ns(const struct take_part *part)
+{
+    double longest = 0, least = least_rate(part);
+    for (uint32_t i = 0; i < part->count; i++)
+        if (is_in(&part->lanes[i]) && part->lanes[i].rate >= least &&
+            part->lanes[i].unit_ns > longest)
+            longest = part->lanes[i].unit_ns;
+    /* A lane that is small may have large units, and is waited for until it is empty. */
+    double own_ns = part->lanes[part->lane].unit_ns;
+    return 3 * STRETCH_UNITS * longest + 2 * own_ns;
+}
+
+/* Whether there is time for a trial, and its cost is within what trials may cost. */
+static bool can_afford(struct take_part *part, uint32_t index, uint64_t now_ns)
+{
+    const struct take_part_lane *lane = &part->lanes[index];
+    double whole_ns = job_ns(part, now_ns), rate = part->rate;
+    part->lane = index;
+    double trial_ns = trial_units_ns(part);
+    double loss = lane->is_out ? 1 - 1 / (double)lane->faster_without : lane->rate / rate;
+    double after_ns = part->is_again ? 0 : AFTER_PART * whole_ns;
+    return rate > 0 && trial_ns <= time_ns(part, now_ns) &&
+           part->left / rate > after_ns + trial_ns &&
+           loss * trial_ns / 2 <= budget_ns(part, now_ns);
+}
+
+static void begin_trial(struct take_part *part, uint32_t index, uint64_t now_ns)
+{
+    part->lane = index;
+    part->step = 0;
+    part->was_out = part->lanes[index].is_out;
+    part->trial_ns = now_ns;
+    part->trial_job_ns = job_ns(part, now_ns);
+    part->away_sum_ns = 0;
+    part->jobs = 0;
+    for (uint32_t i = 0; i < part->count; i++)
+        part->lanes[i].pools[0] = part->lanes[i].pools[1] = (struct take_part_pool){ .ns = 0 };
+    begin_stretch(part, now_ns);
+}
+
+/* The lane to try next: of those that were not, the one that brings least. */
+static uint32_t next_candidate(const struct take_part *part)
+{
+    uint32_t best = TAKE_PART_NONE, in = 0;
+    double most = PILLAR_PART * part->rate;
+    for (uint32_t i = 0; i < part->count; i++) {
+        const struct take_part_lane *lane = &part->lanes[i];
+        in += is_in(lane);
+        if (is_in(lane) && !lane->is_tried && !lane->is_passed && lane->rate > 0 &&
+            lane->rate <= most && (best == TAKE_PART_NONE || lane->rate < part->lanes[best].rate))
+            best = i;
+    }
+    return in >= 2 ? best : TAKE_PART_NONE;
+}
+
+static void try_next(struct take_part *part, uint64_t now_ns)
+{
+    uint32_t next;
+    while ((next = next_candidate(part)) != TAKE_PART_NONE) {
+        if (can_afford(part, next, now_ns)) {
+            begin_trial(part, next, now_ns);
+            return;
+        }
+        part->lanes[next].is_passed = true;
+    }
+    rest(part, now_ns);
+}
+
+/* Of those left out, the one that costs least. */
+static void try_one_left_out(struct take_part *part, uint64_t now_ns)
+{
+    uint32_t best = TAKE_PART_NONE;
+    for (uint32_t i = 0; i < part->count; i++)
+        if (part->lanes[i].is_out && !part->lanes[i].is_gone &&
+            (best == TAKE_PART_NONE ||
+             part->lanes[i].faster_without < part->lanes[best].faster_without))
+            best = i;
+    part->rest_ns *= 2;
+    if (best != TAKE_PART_NONE && can_afford(part, best, now_ns))
+        begin_trial(part, best, now_ns);
+    else
+        rest(part, now_ns);
+}
+
+/* The trial is over; the lane is as it was, or other if that was better by `gain`. */
+static void end_trial(struct take_part *part, bool is_better, double gain, uint64_t now_ns)
+{
+    struct take_part_lane *lane = &part->lanes[part->lane];
+    if (part->step % 2 > 0)
+        part->away_sum_ns += since(part->away_ns, now_ns);
+    part->trials_ns += since(part->trial_ns, now_ns);
+    if (!is_better && gain < 0)
+        part->spent_ns -= gain * part->away_sum_ns;
+    lane->is_out = is_better != part->was_out;
+    recount(part);
+    if (is_better)
+        lane->faster_without = lane->is_out ? (float)(1 + gain) : 0;
+    /* Others may have been held up by it, or may be now. */
+    for (uint32_t i = 0; i < part->count && is_better; i++)
+        part->lanes[i].is_tried = part->lanes[i].is_tried && !is_in(&part->lanes[i]);
+    lane->is_tried = true;
+    for (uint32_t i = 0; i < part->count && part->gone == 0; i++) {
+        part->lanes[i].is_out_by_rule = part->lanes[i].is_out;
+        part->lanes[i].is_tried_by_rule = part->lanes[i].is_tried;
+    }
+    if (part->rest_ns == 0)
+        part->rest_ns = (uint64_t)(REST_PART * job_ns(part, now_ns));
+    try_next(part, now_ns);
+}
+
+/* The trial does not get on: the lane does not run empty, or does not finish anything. */
+static bool is_late(const struct take_part *part, uint64_t now_ns)
+{
+    double trial_ns = since(part->trial_ns, now_ns);
+    return trial_ns > TRIAL_LATE * trial_units_ns(part) || trial_ns > time_ns(part, now_ns);
+}
+
+/* What the trial says so far. Before the stretch is full, only that it is to be broken off. */
+static void judge(struct take_part *part, bool is_full, uint64_t now_ns)
+{
+    double variance[2] = { 0, 0 };
+    double rates[2] = { rate_in_trial(part, false, &variance[0]),
+                        rate_in_trial(part, true, &variance[1]) };
+    /* Before the trial the lane took part, or did not. */
+    double before = rates[!part->was_out], other = rates[part->was_out];
+    double gain = other / before - 1;
+    double least = part->was_out ? GAIN_IN : GAIN_OUT;
+    double above = gain - least;
+    /* Of the ratio, to the first order. */
+    double ratio = other / before;
+    double noise = variance[part->was_out] / (before * before) +
+                   ratio * ratio * variance[!part->was_out] / (before * before);
+    bool is_better = is_full && above > 0 && above * above > SURE_ABOVE * noise;
+    if (is_better && (gain >= GAIN_SURE || part->step >= 2)) {
+        end_trial(part, true, gain, now_ns);
+        return;
+    }
+    /* In doubt the lane takes part, and sooner than after a long trial. */
+    bool is_doubtful = is_full && (part->step >= 2 || above * above > noise);
+    bool is_worse = above < 0 && (is_doubtful || above * above > SURE_BELOW * noise);
+    bool is_last = is_full && (part->step + 1 >= STEPS_MAX || budget_ns(part, now_ns) <= 0);
+    if (is_worse || is_last || is_late(part, now_ns)) {
+        end_trial(part, false, gain, now_ns);
+        return;
+    }
+    if (!is_full)
+        return;
+    part->step++;
+    toggle(part, now_ns);
+}
+
+/* Whether the rates of those that take part are known. */
+static bool is_settled(const struct take_part *part)
+{
+    bool is_known = true;
+    for (uint32_t i = 0; i < part->count; i++) {
+        const struct take_part_lane *lane = &part->lanes[i];
+        is_known = is_known && (!is_in(lane) || lane->same > part->depth + 1);
+    }
+    return is_known;
+}
+
+static void end_settling(struct take_part *part, uint64_t now_ns)
+{
+    double whole_ns = job_ns(part, now_ns), rate = part->rate;
+    bool is_late = whole_ns > 0 && since(part->phase_ns, now_ns) > SETTLED_AFTER * whole_ns;
+    if (!is_settled(part) && !is_late)
+        return;
+    /* Not what was learned: everything is tried again. */
+    if (part->lesson_rate > 0 &&
+        (rate > LESSON_FACTOR * part->lesson_rate || rate * LESSON_FACTOR < part->lesson_rate)) {
+        for (uint32_t i = 0; i < part->count; i++)
+            part->lanes[i].is_tried = false;
+        part->rest_ns = 1;
+    }
+    part->lesson_rate = 0;
+    try_next(part, now_ns);
+}
+
+static void end_rest(struct take_part *part, uint64_t now_ns)
+{
+    part->rest_units++;
+    part->smooth_rate += SHIFT_ALPHA * (part->rate - part->smooth_rate);
+    bool has_shifted =
+        part->rest_units >= SHIFT_UNITS && (part->smooth_rate > SHIFT_FACTOR * part->rest_rate ||
+                                            part->smooth_rate * SHIFT_FACTOR < part->rest_rate);
+    if (has_shifted) {
+        for (uint32_t i = 0; i < part->count; i++)
+            part->lanes[i].is_tried = part->lanes[i].is_passed = false;
+        part->rest_ns /= 2;
+    }
+    if (has_shifted || (part->rest_ns > 0 && since(part->phase_ns, now_ns) > (double)part->rest_ns))
+        try_one_left_out(part, now_ns);
+}
+
+static void step(struct take_part *part, uint64_t now_ns)
+{
+    const struct take_part_lane *lane = &part->lanes[part->lane];
+    bool is_full;
+    switch (part->phase) {
+    case TAKE_PART_SETTLING:
+        end_settling(part, now_ns);
+        break;
+    case TAKE_PART_RESTING:
+        end_rest(part, now_ns);
+        break;
+    case TAKE_PART_CHANGING:
+        if (lane->is_out ? lane->held == 0 : lane->finished > 0)
+            begin_stretch(part, now_ns);
+        else if (is_late(part, now_ns))
+            end_trial(part, false, 0, now_ns);
+        break;
+    case TAKE_PART_MEASURING:
+        is_full = has_units(part, STRETCH_UNITS << part->step / 2);
+        if (part->step > 0 && has_units(part, 1)) {
+            judge(part, is_full, now_ns);
+        } else if (is_late(part, now_ns)) {
+            end_trial(part, false, 0, now_ns);
+        } else if (is_full) {
+            part->step++;
+            toggle(part, now_ns);
+        }
+        break;
+    }
+}
+
+/* What happens. */
+
+void take_part_begun(struct take_part *part, uint32_t lane)
+{
+    part->lanes[lane].held++;
+}
+
+void take_part_ended(struct take_part *part, uint32_t lane)
+{
+    INVARIANT(part->lanes[lane].held > 0);
+    part->lanes[lane].held--;
+}
+
+static void count_unit(struct take_part *part, struct take_part_lane *lane, uint64_t items,
+                       double elapsed_ns)
+{
+    double rate = (double)items / (elapsed_ns > 0 ? elapsed_ns : 1), before = lane->rate;
+    if (lane->rate > 0) {
+        lane->rate += RATE_ALPHA * (rate - lane->rate);
+        /* Units may have been much longer before they were measured. */
+        double alpha = part->phase == TAKE_PART_SETTLING ? 1 : RATE_ALPHA;
+        lane->unit_ns += alpha * (elapsed_ns - lane->unit_ns);
+    } else {
+        lane->rate = rate;
+        lane->unit_ns = elapsed_ns;
+    }
+    if (is_in(lane))
+        part->rate += lane->rate - before;
+    if (part->phase != TAKE_PART_MEASURING || !lane->has_begun)
+        return;
+    struct take_part_pool *pool = &lane->pools[!part->lanes[part->lane].is_out];
+    pool->items += (double)items;
+    pool->ns += elapsed_ns;
+    pool->units++;
+    lane->units++;
+    if (lane->last_rate > 0) {
+        double change = 2 * (rate - lane->last_rate) / (rate + lane->last_rate);
+        lane->squares += change * change;
+        lane->changes++;
+    }
+    lane->last_rate = rate;
+}
+
+void take_part_finished(struct take_part *part, uint32_t index, uint64_t items, uint64_t left,
+                        uint64_t now_ns)
+{
+    struct take_part_lane *lane = &part->lanes[index];
+    part->left = (double)left;
+    part->now_ns = now_ns;
+    if (lane->finished > 0)
+        count_unit(part, lane, items, since(lane->finish_ns, now_ns));
+    lane->same++;
+    if (items / SETTLED_GROWTH >= lane->largest)
+        lane->same = 0;
+    if (items > lane->largest)
+        lane->largest = items;
+    lane->finished++;
+    lane->finish_ns = now_ns;
+    lane->has_begun = true;
+    step(part, now_ns);
+}
+
+void take_part_gone(struct take_part *part, uint32_t index, bool is_gone, bool is_lost)
+{
+    struct take_part_lane *lane = &part->lanes[index];
+    if (lane->is_gone == is_gone && lane->is_lost == is_lost)
+        return;
+    bool is_trial = part->phase == TAKE_PART_MEASURING || part->phase == TAKE_PART_CHANGING;
+    bool has_changed = lane->is_gone != is_gone;
+    lane->is_gone = is_gone;
+    lane->is_lost = is_lost;
+    if (is_trial)
+        part->lanes[part->lane].is_out = part->was_out;
+    recount(part);
+    /* Nobody counts on one that was left out anyway. */
+    if (!has_changed || (lane->is_out && !is_trial))
+        return;
+    bool by_rule = part->gone == 0;
+    for (uint32_t i = 0; i < part->count; i++) {
+        part->lanes[i].is_out = by_rule && part->lanes[i].is_out_by_rule;
+        part->lanes[i].is_tried = by_rule && part->lanes[i].is_tried_by_rule;
+        part->lanes[i].is_passed = false;
+        part->lanes[i].same = 0;
+    }
+    lane->finished = 0;
+    lane->largest = 0;
+    lane->rate = 0;
+    recount(part);
+    enter(part, TAKE_PART_SETTLING, part->now_ns);
+}
+
+void take_part_stuck(struct take_part *part, uint64_t now_ns)
+{
+    for (uint32_t i = 0; i < part->count; i++)
+        part->lanes[i].is_out = false;
+    recount(part);
+    part->rest_ns = 0;
+    rest(part, now_ns);
+}
+
+void take_part_learn(const struct take_part *part, struct take_part_lesson *lesson, uint64_t now_ns)
+{
+    *lesson = (struct take_part_lesson){ .jobs = part->jobs + 1 };
+    for (uint32_t i = 0; i < part->count; i++) {
+        const struct take_part_lane *lane = &part->lanes[i];
+        if (lane->is_out_by_rule)
+            lesson->left_out |= UINT64_C(1) << i;
+        if (lane->is_tried_by_rule)
+            lesson->tried |= UINT64_C(1) << i;
+        lesson->faster_without[i] = lane->is_out_by_rule ? lane->faster_without : 0;
+    }
+    double unspent =
+        TAKE_PART_COST_MAX * since(part->begin_ns, now_ns) + part->saved_ns - part->spent_ns;
+    lesson->unspent_ns = unspent > 0 ? unspent : 0;
+    lesson->rate = part->rate;
+}

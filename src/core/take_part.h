@@ -1,0 +1,144 @@
+/*
+ * Who takes part in a job: by what the whole job delivers, not by what a lane does. Lanes share cores,
+ * memory and links with each other, so one that does something may still cost more than it brings.
+ *
+ * The controller compares: what all lanes together finish in a stretch of time with a lane, and in the
+ * next one without it. A lane that costs more than it brings is left out; one that was is tried again
+ * later. Where the difference is within the noise the lane takes part. Between two stretches nobody is
+ * counted until the lane has run empty, or has finished its first unit.
+ *
+ * A trial costs what the lane would have brought meanwhile. All trials of a job together cost at most
+ * TAKE_PART_COST_MAX of it, so where a job is too short there is none. Units are kept short while the
+ * controller measures, see take_part_size.
+ *
+ * Pure: time is a parameter, memory is the caller's.
+ */
+#ifndef CORE_TAKE_PART_H
+#define CORE_TAKE_PART_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* With more lanes than this nobody is ever left out. */
+#define TAKE_PART_LANES_MAX 64
+/* Of a job's time, what its trials may cost together. */
+#define TAKE_PART_COST_MAX 0.005
+/* The same where there were jobs of its kind before; what those have not spent may be spent too. */
+#define TAKE_PART_COST_AGAIN 0.01
+#define TAKE_PART_NONE UINT32_MAX
+
+/*
+ * What one job has learned for the next of its kind: the same kernel and size class on the same devices
+ * in the same order. Plain, kept by the caller; all zero is nothing.
+ */
+struct take_part_lesson {
+    uint64_t left_out; /* bit i: lane i is left out */
+    uint64_t tried;    /* bit i: lane i was tried, and takes part or not as it should */
+    float faster_without[TAKE_PART_LANES_MAX]; /* of those left out: by what factor the job is */
+    double rate;       /* of all that take part, in items per nanosecond; 0: not known */
+    double unspent_ns; /* what trials might have cost so far and have not */
+    uint32_t jobs;     /* since the last trial */
+};
+
+/* What a lane did in the stretches of a trial with, or without, the lane that is tried. */
+struct take_part_pool {
+    double items, ns;
+    uint32_t units;
+};
+
+/* One lane; the owner has one for each. */
+struct take_part_lane {
+    bool is_out;             /* is left out, also for a trial */
+    bool is_gone;            /* cannot be given anything now */
+    bool is_lost;            /* and is not expected to come back */
+    bool is_tried;           /* and takes part or not as it should */
+    bool is_passed;          /* a trial would cost too much now */
+    bool is_out_by_rule;     /* when nobody is gone: is left out */
+    bool is_tried_by_rule;   /* likewise */
+    float faster_without;    /* is left out: by what factor the job is faster so */
+    uint32_t held;           /* units it has */
+    uint32_t finished;       /* units, since it last joined */
+    uint64_t largest;        /* unit, in items */
+    uint32_t same;           /* units since one was much larger than all before */
+    uint64_t finish_ns;      /* of the last one */
+    double rate;             /* in items per nanosecond; 0: not known */
+    double unit_ns;          /* from one finish to the next, of late */
+    double squares, changes; /* relative changes of the rate from unit to unit: sum and number */
+    double last_rate;        /* of the last unit of this stretch; 0: none */
+    bool has_begun;          /* it has finished something in this stretch, from which time counts */
+    uint32_t units;          /* so many after that */
+    struct take_part_pool pools[2]; /* of the trial: without the lane that is tried, with it */
+};
+
+enum take_part_phase {
+    TAKE_PART_SETTLING,  /* lanes are being measured for the first time */
+    TAKE_PART_MEASURING, /* a stretch of a trial */
+    TAKE_PART_CHANGING,  /* between two of them: the lane runs empty, or does its first unit */
+    TAKE_PART_RESTING    /* no trial */
+};
+
+struct take_part {
+    struct take_part_lane *lanes; /* borrowed */
+    uint32_t count, depth;
+    enum take_part_phase phase;
+    uint64_t begin_ns;             /* of the job */
+    uint64_t phase_ns;             /* when the phase began */
+    uint64_t rest_ns;              /* how long the next rest is */
+    double left;                   /* items that are not finished */
+    double spent_ns, saved_ns;     /* what trials have cost; what earlier jobs have left */
+    double rest_rate, smooth_rate; /* of all that take part: when the rest began, and of late */
+    uint32_t rest_units;           /* finished since */
+    uint32_t lane;                 /* of the trial */
+    uint32_t step;                 /* of the trial; in odd ones the lane is other than before it */
+    bool was_out;                  /* before the trial */
+    uint64_t trial_ns;             /* when it began */
+    double trials_ns;              /* how long those before it took */
+    double trial_job_ns;           /* how long the job seemed to take then */
+    uint64_t away_ns;              /* since when the lane has been other than before */
+    double away_sum_ns;            /* how long it has been in earlier steps */
+    uint32_t jobs;
+    bool is_again;       /* there were jobs of its kind before */
+    double lesson_rate;  /* what earlier jobs delivered; 0: not known */
+    uint64_t now_ns;     /* when something last happened */
+    uint32_t version;    /* of who takes part */
+    double rate;         /* of all that take part */
+    uint32_t gone, away; /* lanes that are gone; of these, that may come back */
+};
+
+/* `lanes` has `count`, 2 to TAKE_PART_LANES_MAX, each with up to `depth` units. `lesson` may be NULL. */
+void take_part_init(struct take_part *part, struct take_part_lane *lanes, uint32_t count,
+                    uint32_t depth, const struct take_part_lesson *lesson, uint64_t now_ns);
+
+/* Whether the lane may be given units now. Somebody may, if anybody can. When it changes, `version` does. */
+bool take_part_is_in(const struct take_part *part, uint32_t lane);
+
+/* How long units should take now. */
+struct take_part_size {
+    double most_ns;      /* 0: any time */
+    double overhead_max; /* the part of a unit that its fixed cost may be; 0: as always */
+};
+struct take_part_size take_part_size(const struct take_part *part);
+
+/* The lane has been given a unit. */
+void take_part_begun(struct take_part *part, uint32_t lane);
+/* A unit of the lane's is over, whether it counts or not. */
+void take_part_ended(struct take_part *part, uint32_t lane);
+/* The job has so many items more from the lane, and is left with so many unfinished. */
+void take_part_finished(struct take_part *part, uint32_t lane, uint64_t items, uint64_t left,
+                        uint64_t now_ns);
+/*
+ * The lane cannot be given anything any more, or can again; is_lost: it is not expected back. If others were counted on instead of those
+ * left out, these take part again.
+ */
+void take_part_gone(struct take_part *part, uint32_t lane, bool is_gone, bool is_lost);
+/* Those that take part do not come on: everybody does, and no trial for a while. */
+void take_part_stuck(struct take_part *part, uint64_t now_ns);
+
+/* At the end of the job. */
+void take_part_learn(const struct take_part *part, struct take_part_lesson *lesson,
+                     uint64_t now_ns);
+/* By what factor the job is faster without the lane, which is left out; 0 if it is not. */
+double take_part_faster_without(const struct take_part *part, uint32_t lane);
+
+#endif
