@@ -72,9 +72,10 @@ struct subset {
 struct measurement {
     struct work work;
     char ids[DEVICES_MAX][25];
-    double rates[DEVICES_MAX];       /* alone, items a second */
-    uint64_t done[DEVICES_MAX];      /* items of the runs with all devices */
-    char shortage[DEVICES_MAX][128]; /* as the last report has it */
+    double rates[DEVICES_MAX];          /* alone, items a second */
+    uint64_t done[DEVICES_MAX];         /* items of the runs with all devices */
+    char shortage[DEVICES_MAX][128];    /* as the last report has it */
+    double faster_without[DEVICES_MAX]; /* likewise */
     int device_count, subset_count, runs;
     double target_s;
     uint64_t items;
@@ -393,6 +394,7 @@ static void count_done(struct measurement *row, const struct outcome *outcome)
                 continue;
             row->done[i] += device->items;
             memcpy(row->shortage[i], device->shortage, sizeof device->shortage);
+            row->faster_without[i] = device->faster_without;
         }
 }
 
@@ -488,13 +490,17 @@ static void say_shares(const struct measurement *row, char *text, size_t room)
                                    row->ids[i], 100.0 * (double)row->done[i] / (double)sum);
 }
 
-/* Devices that did nothing, and what the report says that they lacked. */
+/* Devices that did nothing or were left out, and why, as the report has it. */
 static void say_left_out(const struct measurement *row, char *text, size_t room)
 {
     size_t filled = 0;
     text[0] = 0;
     for (int i = 0; i < row->device_count; i++)
-        if (row->done[i] == 0)
+        if (row->faster_without[i] > 0)
+            filled +=
+                (size_t)snprintf(text + filled, room - filled, "%s%s: %.2f times faster without",
+                                 filled > 0 ? ", " : "", row->ids[i], row->faster_without[i]);
+        else if (row->done[i] == 0)
             filled +=
                 (size_t)snprintf(text + filled, room - filled, "%s%s%s%s", filled > 0 ? ", " : "",
                                  row->ids[i], row->shortage[i][0] ? ": " : "", row->shortage[i]);

@@ -39,6 +39,8 @@ static void add_device(struct muster_report *all, const struct muster_job_device
     device->late += part->late;
     device->busy_ns += part->busy_ns;
     device->health = part->health > device->health ? part->health : device->health;
+    if (part->faster_without > 0)
+        device->faster_without = part->faster_without;
     if (device->busy_ns > 0)
         device->items_per_s = (double)device->items / (double)device->busy_ns * 1e9;
 }
@@ -210,6 +212,18 @@ static void print_devices(const struct show_sum *sum, struct output *out)
     table_print(columns, COLUMN_COUNT, device_row, sum, sum->all.device_count, out);
 }
 
+/* Who did less than it could, and why. */
+static void print_left_out(const struct show_sum *sum, struct output *out)
+{
+    for (size_t i = 0; i < sum->all.device_count; i++) {
+        const struct muster_job_device *device = &sum->all.devices[i];
+        char words[96];
+        snprintf(words, sizeof words, "%s left out: the job is %.1f times faster without it\n",
+                 device->id, device->faster_without);
+        output_text(out, device->faster_without > 0 ? words : "");
+    }
+}
+
 static void print_line(struct output *out, const char *name, const char *figure, const char *share,
                        const char *words)
 {
@@ -292,6 +306,7 @@ void show_sum_print(const struct show_sum *sum, muster_status status, struct out
 {
     char figure[FIGURE_BYTES];
     print_devices(sum, out);
+    print_left_out(sum, out);
     output_text(out, "\n");
     print_times(sum, status, out);
     for (size_t i = 0; i < sum->file_count; i++)
@@ -318,6 +333,7 @@ static void devices_json(const struct show_sum *sum, struct json *json)
         json_number(json, "retries", device->retries);
         json_number(json, "late", device->late);
         json_text(json, "health", muster_health_name(device->health));
+        json_real(json, "faster_without", device->faster_without);
         json_end_object(json);
     }
     json_end_array(json);

@@ -178,6 +178,12 @@ struct muster_run_options {
      * nothing else of the job. A policy that muster_policy_named gives is as its name in `policy`.
      */
     const struct muster_policy *user_policy;
+    /*
+     * Not 0: all devices are given units all the time. 0: where devices take units as they have room, one
+     * that costs the job more than it brings, since it shares cores, memory or a link with others, is left
+     * out; a later job of the same kernel and devices knows that from its start.
+     */
+    int all_devices;
 };
 
 struct muster_job;
@@ -292,6 +298,8 @@ struct muster_job_device {
      * job that was under way; "" if there was nothing.
      */
     char shortage[128];
+    /* Above 0: it is left out, since the job is so many times faster without it. */
+    double faster_without;
 };
 
 #define MUSTER_JOB_FAILED_MAX 64

@@ -2,6 +2,7 @@
  * Opening and closing a runtime. What is destroyed when is written down in docs/architecture.md;
  * the order here is that one.
  */
+#include "run/job/lessons.h"
 #include "run/job/pipeline.h"
 #include "run/task/tasks.h"
 #include "run/trace.h"
@@ -479,6 +480,7 @@ static muster_status free_runtime(struct closing *closing, struct muster_error *
     }
     jobs_free_last(m, true);
     pages_destroy(m);
+    lessons_destroy(m);
     tasks_free(m);
     platform_condition_deinit(&m->changed);
     platform_mutex_deinit(&m->lock);

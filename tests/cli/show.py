@@ -299,7 +299,7 @@ def json_reports(check, folder):
     check.equal("json: all jobs", (report["status"], report["jobs"], report["items"]), ("MUSTER_OK", 3, 900000))
     check.equal("json: devices have it all", sum(device["items"] for device in report["devices"]), 900000)
     check.equal("json: members of a device", sorted(report["devices"][0]),
-                ["busy_ns", "health", "id", "items", "items_per_s", "late", "retries", "units"])
+                ["busy_ns", "faster_without", "health", "id", "items", "items_per_s", "late", "retries", "units"])
     parts = sum(report[part + "_ns"] for part in ["bound", "startup", "transfer", "overhead", "starved", "tail"])
     check.true("json: parts are the makespan", abs(parts - report["makespan_ns"]) < 50, (parts, report["makespan_ns"]))
     path = os.path.join(folder, "in.bin")

@@ -36,6 +36,7 @@ struct closing;
 struct copiers;
 struct crew;
 struct decision;
+struct lessons;
 struct pages;
 struct placement_device;
 struct policy_call;
@@ -108,6 +109,7 @@ struct muster {
     struct muster_kernel *kernels;     /* list, owns */
     struct muster_pipeline *pipelines; /* list, owns */
     struct muster_file *files;         /* list, owns */
+    struct lessons *lessons;           /* owns; NULL before the first job of several devices */
     uint32_t file_users;               /* who walk the list without the lock: none is taken out */
     struct poller *poller;             /* owns */
     struct closing *closing;           /* owns; NULL: nobody closes it */

@@ -1,6 +1,7 @@
 /*
  * The end of a job: what it waits for, and what is given up.
  */
+#include "run/job/lessons.h"
 #include "run/job/pipeline.h"
 
 #include <stdarg.h>
@@ -244,6 +245,7 @@ void job_end_locked(struct muster_job *job)
     conclude_locked(job);
     trace_job_locked(job);
     job->is_over = true;
+    lessons_keep_locked(job);
     job_make_report_locked(job, job->end_ns, &job->report);
     job_wake_locked(job);
 }

@@ -3,6 +3,7 @@
  * stay as long as it.
  */
 #include "base/allocator.h"
+#include "run/job/lessons.h"
 #include "run/job/pipeline.h"
 #include "run/memory/pages.h"
 
@@ -64,8 +65,13 @@ muster_status job_make_core(struct muster_job *job, struct muster_error *err)
     void *memory = allocator_take(&job->m->allocator, bytes, 1);
     if (!memory)
         return run_no_memory(err, "a job");
+    lessons_make_room(job);
+    run_lock(job->m);
     job->start_ns = job->end_ns = platform_clock_ns();
+    job->core_options.lesson = lessons_find_locked(job);
     job->core = job->work.core = job_init(memory, &job->core_options, job->start_ns);
+    job->core_options.lesson = NULL;
+    run_unlock(job->m);
     for (uint32_t i = 0; i < job->lane_count; i++)
         job_describe_lane(job, i);
     for (uint32_t i = job->lane_count; i < job->lane_room; i++)

@@ -475,6 +475,7 @@ muster_status muster_pipeline_create(struct muster *m, const struct muster_buffe
         return status;
     }
     run_lock(m);
+    pipeline->number = ++m->next_token;
     pipeline->next = m->pipelines;
     m->pipelines = pipeline;
     run_unlock(m);

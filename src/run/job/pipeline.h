@@ -15,6 +15,7 @@ enum pipeline_plan_kind { PLAN_WITHOUT_GATES, PLAN_WITH_GATES, PLAN_ONE_BY_ONE, 
 struct muster_pipeline {
     struct muster *m;
     struct muster_pipeline *next; /* on the runtime's list */
+    uint64_t number;              /* as kernel_number */
     struct pipe_declaration declaration;
     struct muster_buffer buffers[MUSTER_BUFFERS_MAX]; /* names are copies, slots are set */
     struct muster_stage stages[MUSTER_STAGES_MAX];    /* likewise */

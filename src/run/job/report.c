@@ -22,7 +22,8 @@ static void report_lanes_locked(const struct muster_job *job, uint64_t end_ns,
                                               .units = core.units,
                                               .retries = core.retries,
                                               .late = core.copies_lost,
-                                              .busy_ns = busy_ns };
+                                              .busy_ns = busy_ns,
+                                              .faster_without = core.faster_without };
         snprintf(device->id, sizeof device->id, "%s", job->lane_ids[i]);
         device->health = core.is_lost          ? MUSTER_HEALTH_LOST
                          : core.is_hung        ? MUSTER_HEALTH_SUSPECT

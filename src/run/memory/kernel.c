@@ -27,6 +27,7 @@ struct built {
 struct muster_kernel {
     struct muster *m;
     struct muster_kernel *next, *previous;
+    uint64_t number; /* no other kernel or pipeline of the runtime ever has it */
     char name[64];
     struct muster_kernel_form *forms; /* owns */
     size_t form_count;
@@ -157,6 +158,7 @@ muster_status muster_kernel_from(struct muster *m, const char *name,
         return status;
     }
     run_lock(m);
+    kernel->number = ++m->next_token;
     kernel->next = m->kernels;
     if (m->kernels)
         m->kernels->previous = kernel;
@@ -294,6 +296,11 @@ void kernels_destroy_all(struct muster *m)
 bool kernel_is_of(const struct muster_kernel *kernel, const struct muster *m)
 {
     return kernel->m == m;
+}
+
+uint64_t kernel_number(const struct muster_kernel *kernel)
+{
+    return kernel->number;
 }
 
 static struct kernel_target target_of(const struct run_device *device)

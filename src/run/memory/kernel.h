@@ -7,6 +7,8 @@
 #include "run/device/device.h"
 
 bool kernel_is_of(const struct muster_kernel *kernel, const struct muster *m);
+/* No other kernel or pipeline of the runtime ever has it. */
+uint64_t kernel_number(const struct muster_kernel *kernel);
 /* Whether the kernel has a form that the device can use. Cheap after kernel_find_compilers. */
 bool kernel_has_form_locked(const struct muster_kernel *kernel, const struct run_device *device);
 /*

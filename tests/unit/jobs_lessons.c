@@ -1,0 +1,154 @@
+/*
+ * What a job has learned of who should take part is there for the next of its kind, and for no other. The
+ * controller itself is tested in unit_take_part and in virtual time; here a lesson is put in its place.
+ */
+#include "jobs_support.h"
+#include "run/job/lessons.h"
+
+#define ITEMS 4096u
+#define FACTOR 1.75
+
+static struct muster *open_two(void)
+{
+    struct muster_options options = MUSTER_OPTIONS_INIT;
+    options.sim = SIM_PLAIN;
+    options.devices = "sim";
+    return open_with(options);
+}
+
+/* What the runtime has for jobs of this kind; changes it if `lesson` is given. */
+static bool look(struct muster_job *job, const struct take_part_lesson *lesson)
+{
+    run_lock(job->m);
+    const struct take_part_lesson *kept = lessons_find_locked(job);
+    if (kept && lesson)
+        *(struct take_part_lesson *)(uintptr_t)kept = *lesson;
+    run_unlock(job->m);
+    return kept != NULL;
+}
+
+/* Runs a job; gives what its report says of the second device. Whether there is a lesson for the next. */
+static struct muster_job_device run(struct muster *m, struct muster_kernel *kernel, uint64_t items,
+                                    int all_devices, const struct take_part_lesson *lesson,
+                                    bool *is_kept)
+{
+    struct account account;
+    struct muster_run_options how = { .size = sizeof how, .all_devices = all_devices };
+    struct muster_job_device devices[2] = { { .size = sizeof *devices },
+                                            { .size = sizeof *devices } };
+    size_t count;
+    account_init(&account, items);
+    struct muster_job_desc desc = account_desc(&account, kernel);
+    desc.options = &how;
+    struct muster_job *job = start(m, &desc);
+    MUST(muster_job_wait(job, NULL, &problem));
+    MUST(muster_job_devices(job, devices, 2, &count, &problem));
+    CHECK_EQUAL(2, count);
+    CHECK_EQUAL(items, devices[0].items + devices[1].items);
+    CHECK_EQUAL(0, account.wrong);
+    bool has_lesson = look(job, lesson);
+    if (is_kept)
+        *is_kept = has_lesson;
+    muster_job_destroy(job);
+    account_deinit(&account);
+    return devices[1];
+}
+
+static const struct take_part_lesson without_second = { .left_out = 2,
+                                                        .tried = 3,
+                                                        .faster_without = { 0, FACTOR } };
+
+static void the_next_job_of_its_kind_believes_it(void)
+{
+    struct muster *m = open_two();
+    struct muster_kernel *kernel = kernel_of(m, compute);
+    struct muster_job_device second = { .items = 0 };
+    bool is_kept;
+    run(m, kernel, ITEMS, 0, &without_second, &is_kept);
+    CHECK(is_kept);
+    /* On a busy machine those who take part may not come on, and then everybody does. */
+    for (int i = 0; i < 100 && (i == 0 || second.items > 0); i++)
+        second = run(m, kernel, ITEMS, 0, &without_second, NULL);
+    CHECK_EQUAL(0, second.items);
+    CHECK(second.faster_without == FACTOR);
+    muster_kernel_destroy(kernel);
+    MUST(muster_close(m, &problem));
+}
+
+static void others_know_nothing_of_it(void)
+{
+    struct muster *m = open_two();
+    struct muster_kernel *kernel = kernel_of(m, compute), *other = kernel_of(m, compute);
+    run(m, kernel, ITEMS, 0, &without_second, NULL);
+    /* Another kernel, another size, and whoever asks for all devices. */
+    CHECK(run(m, other, ITEMS, 0, NULL, NULL).faster_without == 0);
+    CHECK(run(m, kernel, 2 * ITEMS, 0, NULL, NULL).faster_without == 0);
+    bool is_kept;
+    CHECK(run(m, kernel, ITEMS, 1, NULL, &is_kept).faster_without == 0);
+    CHECK(!is_kept);
+    muster_kernel_destroy(other);
+    muster_kernel_destroy(kernel);
+    MUST(muster_close(m, &problem));
+}
+
+static void a_policy_learns_nothing(void)
+{
+    struct muster *m = open_two();
+    struct muster_kernel *kernel = kernel_of(m, compute);
+    struct account account;
+    struct muster_run_options how = { .size = sizeof how, .policy = "round-robin" };
+    account_init(&account, ITEMS);
+    struct muster_job_desc desc = account_desc(&account, kernel);
+    desc.options = &how;
+    struct muster_job *job = start(m, &desc);
+    MUST(muster_job_wait(job, NULL, &problem));
+    CHECK(!look(job, NULL));
+    muster_job_destroy(job);
+    account_deinit(&account);
+    muster_kernel_destroy(kernel);
+    MUST(muster_close(m, &problem));
+}
+
+/* A kernel that is destroyed does not leave its lesson to the next that gets its memory. */
+static void a_new_kernel_begins_anew(void)
+{
+    struct muster *m = open_two();
+    for (int i = 0; i < 4; i++) {
+        struct muster_kernel *kernel = kernel_of(m, compute);
+        CHECK(run(m, kernel, ITEMS, 0, &without_second, NULL).faster_without == 0);
+        muster_kernel_destroy(kernel);
+    }
+    MUST(muster_close(m, &problem));
+}
+
+static void what_was_not_used_for_longest_is_forgotten(void)
+{
+    struct muster *m = open_two();
+    struct muster_kernel *kernels[LESSONS_MAX + 1];
+    struct muster_kernel *first = kernel_of(m, compute);
+    bool is_kept;
+    run(m, first, 64, 0, &without_second, &is_kept);
+    CHECK(is_kept);
+    for (uint32_t i = 0; i <= LESSONS_MAX; i++) {
+        kernels[i] = kernel_of(m, compute);
+        run(m, kernels[i], 64, 0, NULL, &is_kept);
+        CHECK(is_kept);
+    }
+    CHECK(run(m, first, 64, 0, NULL, NULL).faster_without == 0);
+    for (uint32_t i = 0; i <= LESSONS_MAX; i++)
+        muster_kernel_destroy(kernels[i]);
+    muster_kernel_destroy(first);
+    MUST(muster_close(m, &problem));
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test tests[] = {
+        TEST(the_next_job_of_its_kind_believes_it),
+        TEST(others_know_nothing_of_it),
+        TEST(a_policy_learns_nothing),
+        TEST(a_new_kernel_begins_anew),
+        TEST(what_was_not_used_for_longest_is_forgotten),
+    };
+    return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
+}
