@@ -21,6 +21,12 @@
  */
 #define SHARES_PER_WORKER 4u
 #define PARTS_PER_WORKER 64u
+/*
+ * A worker looks so often whether a launch that can be stopped still is to go on. Until it knows how long
+ * items take, after such a part of the launch.
+ */
+#define STEP_NS 1000000.0
+#define FIRST_STEPS 64u
 /* Copies and fills are not cut finer than this. */
 #define COPY_GRAIN_BYTES ((uint64_t)256 << 10)
 
@@ -98,6 +104,34 @@ static void run_items(struct shared_range *shared, uint64_t first, uint64_t end)
                                                 memory_order_relaxed, memory_order_relaxed);
 }
 
+static bool is_stopped(const struct range *range)
+{
+    return range->stop &&
+           (__atomic_load_n(&range->stop->state, __ATOMIC_RELAXED) & MUSTER_PIECES_STOPPED) != 0;
+}
+
+/*
+ * A part in steps, of which the last says how long an item takes. Nothing more is begun after a stop or a
+ * failure.
+ */
+static void run_in_steps(struct shared_range *shared, uint64_t first, uint64_t end, double *item_ns)
+{
+    uint64_t begin_ns = platform_clock_ns();
+    while (first < end && !is_stopped(shared->range) &&
+           atomic_load_explicit(&shared->status, memory_order_relaxed) == MUSTER_OK) {
+        double items =
+            *item_ns > 0 ? STEP_NS / *item_ns : (double)(shared->range->items / FIRST_STEPS);
+        uint64_t left = end - first, step = items < 1              ? 1
+                                            : items < (double)left ? (uint64_t)items
+                                                                   : left;
+        run_items(shared, first, first + step);
+        uint64_t end_ns = platform_clock_ns();
+        *item_ns = ((double)(end_ns - begin_ns) + 1) / (double)step;
+        begin_ns = end_ns;
+        first += step;
+    }
+}
+
 /* Does parts until none is left. The first worker shares the rest once it sees that this pays. */
 static void run_parts(struct shared_range *shared, bool alone, uint64_t begin_ns,
                       struct queue *queue)
@@ -105,10 +139,14 @@ static void run_parts(struct shared_range *shared, bool alone, uint64_t begin_ns
     struct platform_frame frame = { .kind = FRAME_KERNEL };
     bool is_shared = false;
     uint64_t first, count;
+    double item_ns = 0;
     platform_frame_enter(&frame);
     while (atomic_load_explicit(&shared->status, memory_order_relaxed) == MUSTER_OK &&
            queue_range_claim(shared, &first, &count)) {
-        run_items(shared, first, first + count);
+        if (shared->range->stop)
+            run_in_steps(shared, first, first + count, &item_ns);
+        else
+            run_items(shared, first, first + count);
         if (alone && !is_shared && queue_range_is_worth_sharing(shared, first + count, begin_ns)) {
             queue_range_share(queue, shared);
             is_shared = true;
@@ -339,8 +377,10 @@ static muster_status enqueue_launch(struct queue_stream *stream,
                              .grain = 1,
                              .work = QUEUE_COMPUTE,
                              .result = launch->result };
-    if (launch->pieces)
+    if (launch->pieces && queue_pieces_has_arrays(launch))
         queue_pieces_plan(range, launch);
+    else
+        range->stop = launch->pieces;
     size_t filled = 0;
     for (size_t i = 0; i < launch->arg_count; i++) {
         const struct muster_launch_arg *arg = &launch->args[i];

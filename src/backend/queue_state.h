@@ -39,6 +39,8 @@ struct range {
     _Alignas(16) unsigned char values[MUSTER_ARG_BYTES_MAX + MUSTER_ARGS_MAX * 16];
     muster_status *result;        /* borrowed until the operation has finished */
     struct muster_pieces *pieces; /* likewise; NULL: not in pieces */
+    /* Likewise: ends early when this says so, and what was done is of no use; NULL: cannot be stopped. */
+    const struct muster_pieces *stop;
     uint32_t piece_arg_count;
     struct {
         uint32_t arg, item_bytes;
@@ -222,6 +224,8 @@ bool queue_range_is_worth_sharing(const struct shared_range *shared, uint64_t do
 /* Pieces: queue_pieces.c. */
 
 /* Whether a launch in pieces is one that can be run. */
+/* Whether the launch changes arrays in pieces; else its pieces are only for stopping it. */
+bool queue_pieces_has_arrays(const struct muster_launch_desc *launch);
 muster_status queue_pieces_check(const struct muster_launch_desc *launch, struct muster_error *err);
 /* Notes which arguments come in pieces, and their grain. */
 void queue_pieces_plan(struct range *range, const struct muster_launch_desc *launch);
