@@ -90,6 +90,9 @@ struct queue_stream {
     muster_status status, cause; /* the stream's failure and what caused it */
     struct queue_outcome delayed;
     muster_status *delayed_result;
+    /* The last kernel, and what an item of it took; for the worker that has the stream. */
+    muster_kernel_function paced;
+    double item_ns;
 };
 
 /*
@@ -104,6 +107,7 @@ struct shared_range {
     _Atomic uint64_t next_item;
     _Atomic int status; /* the first failure; relaxed likewise */
     uint32_t helpers;   /* under the lock */
+    double item_ns; /* what an item takes, 0 if unknown; the first worker's, while it is alone */
     /* In pieces: the first item that is not to be done, UINT64_MAX if all are; written under the lock. */
     _Atomic uint64_t ends_at;
     _Atomic uint32_t waiting; /* workers that sleep until it is their chunk's turn */
