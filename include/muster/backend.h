@@ -111,6 +111,9 @@ struct muster_launch_arg {
  * most a piece of MUSTER_PIECE_BYTES_MAX bytes before the item that failed. While the launch runs,
  * other items may be changed and changed back; one that hangs leaves its arrays in no known state. No
  * other argument may share memory with such an array.
+ *
+ * Where no argument has `item_bytes` the launch can only be stopped: then it ends within some
+ * milliseconds, with MUSTER_OK, and nothing can be said of what it has written.
  */
 struct muster_pieces {
     uint64_t grain; /* a multiple of this many items is done, or all; 0: 1 */

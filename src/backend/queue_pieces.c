@@ -32,6 +32,14 @@ static uint64_t grain_of(const struct muster_launch_desc *launch)
     return launch->pieces->grain > 1 ? launch->pieces->grain : 1;
 }
 
+bool queue_pieces_has_arrays(const struct muster_launch_desc *launch)
+{
+    size_t i = 0;
+    while (i < launch->arg_count && launch->args[i].item_bytes == 0)
+        i++;
+    return i < launch->arg_count;
+}
+
 muster_status queue_pieces_check(const struct muster_launch_desc *launch, struct muster_error *err)
 {
     uint64_t bytes = 0, least;
@@ -45,10 +53,6 @@ muster_status queue_pieces_check(const struct muster_launch_desc *launch, struct
         bytes +=
             arg->item_bytes < MUSTER_PIECE_BYTES_MAX ? arg->item_bytes : MUSTER_PIECE_BYTES_MAX + 1;
     }
-    if (arrays == 0)
-        return muster_error_fill(err, MUSTER_E_INVALID, 0,
-                                 "set item_bytes of the arrays it changes",
-                                 "a launch in pieces has no array that comes in pieces");
     if (arrays > MUSTER_PIECE_ARGS_MAX || __builtin_mul_overflow(grain_of(launch), bytes, &least) ||
         least > MUSTER_PIECE_BYTES_MAX)
         return muster_error_fill(

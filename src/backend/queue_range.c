@@ -21,6 +21,12 @@
  */
 #define SHARES_PER_WORKER 4u
 #define PARTS_PER_WORKER 64u
+/*
+ * A worker looks so often whether a launch that can be stopped still is to go on. It goes by how long the
+ * stream's last items of the same kernel took, and if it does not know that, by such a part of the launch.
+ */
+#define STEP_NS 1000000.0
+#define FIRST_STEPS 64u
 /* Copies and fills are not cut finer than this. */
 #define COPY_GRAIN_BYTES ((uint64_t)256 << 10)
 
@@ -98,17 +104,53 @@ static void run_items(struct shared_range *shared, uint64_t first, uint64_t end)
                                                 memory_order_relaxed, memory_order_relaxed);
 }
 
+static bool is_stopped(const struct range *range)
+{
+    return range->stop &&
+           (__atomic_load_n(&range->stop->state, __ATOMIC_RELAXED) & MUSTER_PIECES_STOPPED) != 0;
+}
+
+/* How long the items of a launch take, by the last step of it, and when that ended. */
+struct pace {
+    double item_ns; /* 0: nobody knows */
+    uint64_t at_ns;
+};
+
+/* A part in steps. Nothing more is begun after a stop or a failure. */
+static void run_in_steps(struct shared_range *shared, uint64_t first, uint64_t end,
+                         struct pace *pace)
+{
+    while (first < end && !is_stopped(shared->range) &&
+           atomic_load_explicit(&shared->status, memory_order_relaxed) == MUSTER_OK) {
+        double items = pace->item_ns > 0 ? STEP_NS / pace->item_ns
+                                         : (double)(shared->range->items / FIRST_STEPS);
+        uint64_t left = end - first, step = items < 1              ? 1
+                                            : items < (double)left ? (uint64_t)items
+                                                                   : left;
+        run_items(shared, first, first + step);
+        uint64_t now_ns = platform_clock_ns();
+        pace->item_ns = ((double)(now_ns - pace->at_ns) + 1) / (double)step;
+        pace->at_ns = now_ns;
+        first += step;
+    }
+}
+
 /* Does parts until none is left. The first worker shares the rest once it sees that this pays. */
-static void run_parts(struct shared_range *shared, bool alone, uint64_t begin_ns,
+static void run_parts(struct shared_range *shared, bool is_first, uint64_t begin_ns,
                       struct queue *queue)
 {
+    bool alone = is_first && queue->worker_count > 1;
     struct platform_frame frame = { .kind = FRAME_KERNEL };
     bool is_shared = false;
     uint64_t first, count;
+    struct pace pace = { shared->item_ns, begin_ns };
     platform_frame_enter(&frame);
     while (atomic_load_explicit(&shared->status, memory_order_relaxed) == MUSTER_OK &&
            queue_range_claim(shared, &first, &count)) {
-        run_items(shared, first, first + count);
+        if (shared->range->stop)
+            run_in_steps(shared, first, first + count, &pace);
+        else
+            run_items(shared, first, first + count);
         if (alone && !is_shared && queue_range_is_worth_sharing(shared, first + count, begin_ns)) {
             queue_range_share(queue, shared);
             is_shared = true;
@@ -117,6 +159,8 @@ static void run_parts(struct shared_range *shared, bool alone, uint64_t begin_ns
     platform_frame_leave(&frame);
     if (is_shared)
         queue_range_join(queue, shared);
+    if (is_first)
+        shared->item_ns = pace.item_ns;
 }
 
 void queue_range_help(struct queue *queue, struct shared_range *shared)
@@ -134,7 +178,7 @@ void queue_range_help(struct queue *queue, struct shared_range *shared)
     if (is_in_pieces)
         queue_pieces_run(queue, shared, scratch, false, 0);
     else
-        run_parts(shared, false, 0, queue);
+        run_parts(shared, false, platform_clock_ns(), queue);
     queue_return_lock(queue);
     queue_scratch_give(queue, scratch);
     if (--shared->helpers == 0)
@@ -150,9 +194,10 @@ struct shared_range *queue_range_find_shared(struct queue *queue)
     return shared;
 }
 
-static muster_status run_range(struct queue *queue, struct range *range,
+static muster_status run_range(struct queue_stream *stream, struct range *range,
                                struct queue_scratch *scratch)
 {
+    struct queue *queue = stream->queue;
     void *args[MUSTER_ARGS_MAX];
     for (uint32_t i = 0; i < range->arg_count; i++)
         args[i] = range->values + range->arg_offsets[i];
@@ -166,10 +211,16 @@ static muster_status run_range(struct queue *queue, struct range *range,
                                    .part_most = most,
                                    .shares = (uint32_t)workers * SHARES_PER_WORKER,
                                    .ends_at = UINT64_MAX };
+    if (stream->paced == range->function)
+        shared.item_ns = stream->item_ns;
     if (range->pieces)
         queue_pieces_run(queue, &shared, scratch, true, platform_clock_ns());
     else
-        run_parts(&shared, queue->worker_count > 1, platform_clock_ns(), queue);
+        run_parts(&shared, true, platform_clock_ns(), queue);
+    if (range->stop) {
+        stream->paced = range->function;
+        stream->item_ns = shared.item_ns;
+    }
     return atomic_load_explicit(&shared.status, memory_order_relaxed);
 }
 
@@ -190,7 +241,7 @@ void queue_range_do(struct queue_stream *stream, struct range *range)
         outcome.status = MUSTER_E_NO_MEMORY;
     if (outcome.status == MUSTER_OK && outcome.finish_ns != UINT64_MAX) {
         queue_leave_unlock(queue);
-        outcome.status = run_range(queue, range, scratch);
+        outcome.status = run_range(stream, range, scratch);
         queue_return_lock(queue);
     }
     queue_scratch_give(queue, scratch);
@@ -339,8 +390,10 @@ static muster_status enqueue_launch(struct queue_stream *stream,
                              .grain = 1,
                              .work = QUEUE_COMPUTE,
                              .result = launch->result };
-    if (launch->pieces)
+    if (launch->pieces && queue_pieces_has_arrays(launch))
         queue_pieces_plan(range, launch);
+    else
+        range->stop = launch->pieces;
     size_t filled = 0;
     for (size_t i = 0; i < launch->arg_count; i++) {
         const struct muster_launch_arg *arg = &launch->args[i];

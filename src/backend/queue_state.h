@@ -39,6 +39,8 @@ struct range {
     _Alignas(16) unsigned char values[MUSTER_ARG_BYTES_MAX + MUSTER_ARGS_MAX * 16];
     muster_status *result;        /* borrowed until the operation has finished */
     struct muster_pieces *pieces; /* likewise; NULL: not in pieces */
+    /* Likewise: ends early when this says so, and what was done is of no use; NULL: cannot be stopped. */
+    const struct muster_pieces *stop;
     uint32_t piece_arg_count;
     struct {
         uint32_t arg, item_bytes;
@@ -88,6 +90,9 @@ struct queue_stream {
     muster_status status, cause; /* the stream's failure and what caused it */
     struct queue_outcome delayed;
     muster_status *delayed_result;
+    /* The last kernel, and what an item of it took; for the worker that has the stream. */
+    muster_kernel_function paced;
+    double item_ns;
 };
 
 /*
@@ -102,6 +107,7 @@ struct shared_range {
     _Atomic uint64_t next_item;
     _Atomic int status; /* the first failure; relaxed likewise */
     uint32_t helpers;   /* under the lock */
+    double item_ns; /* what an item takes, 0 if unknown; the first worker's, while it is alone */
     /* In pieces: the first item that is not to be done, UINT64_MAX if all are; written under the lock. */
     _Atomic uint64_t ends_at;
     _Atomic uint32_t waiting; /* workers that sleep until it is their chunk's turn */
@@ -222,6 +228,8 @@ bool queue_range_is_worth_sharing(const struct shared_range *shared, uint64_t do
 /* Pieces: queue_pieces.c. */
 
 /* Whether a launch in pieces is one that can be run. */
+/* Whether the launch changes arrays in pieces; else its pieces are only for stopping it. */
+bool queue_pieces_has_arrays(const struct muster_launch_desc *launch);
 muster_status queue_pieces_check(const struct muster_launch_desc *launch, struct muster_error *err);
 /* Notes which arguments come in pieces, and their grain. */
 void queue_pieces_plan(struct range *range, const struct muster_launch_desc *launch);

@@ -291,6 +291,47 @@ static void arrays_of_different_items_go_together(void)
     rig_close(rig);
 }
 
+/* Without arrays that come in pieces a launch can be stopped, and nothing is said of what it has done. */
+static void a_launch_without_arrays_in_pieces_can_be_stopped(void)
+{
+    for (int is_early = 0; is_early < 2; is_early++) {
+        struct run run = begin_run();
+        if (!run.kernel)
+            return;
+        const struct muster_launch_arg args[] = { { .memory = run.memory }, ARG_VALUE(run.shared) };
+        const struct muster_launch_desc desc = {
+            .items = ITEMS, .args = args, .arg_count = 2, .result = run.result, .pieces = run.pieces
+        };
+        run.shared->stops_at = is_early ? UINT64_MAX : 0;
+        /* Counts what is done from then on. */
+        atomic_store(&run.shared->is_waiting, 1);
+        if (is_early)
+            muster_pieces_stop(run.pieces);
+        DO(run.rig, launch, run.stream, run.kernel, &desc, 1);
+        CHECK_STATUS(MUSTER_OK, rig_finish(run.rig, run.stream));
+        CHECK_STATUS(MUSTER_OK, *run.result);
+        CHECK(is_early ? run.shared->beyond == 0 : run.shared->beyond < ITEMS / 2);
+        CHECK_EQUAL(0, muster_pieces_done(run.pieces));
+        rig_close(run.rig);
+    }
+}
+
+static void one_that_is_not_stopped_does_all(void)
+{
+    struct run run = begin_run();
+    if (!run.kernel)
+        return;
+    const struct muster_launch_arg args[] = { { .memory = run.memory }, ARG_VALUE(run.shared) };
+    const struct muster_launch_desc desc = {
+        .items = ITEMS, .args = args, .arg_count = 2, .result = run.result, .pieces = run.pieces
+    };
+    atomic_store(&run.shared->is_waiting, 1);
+    DO(run.rig, launch, run.stream, run.kernel, &desc, 1);
+    CHECK_STATUS(MUSTER_OK, rig_finish(run.rig, run.stream));
+    CHECK_EQUAL(ITEMS, run.shared->beyond);
+    rig_close(run.rig);
+}
+
 static void pieces_that_are_too_large_are_refused(void)
 {
     struct run run = begin_run();
@@ -308,8 +349,6 @@ static void pieces_that_are_too_large_are_refused(void)
     run.pieces->grain = 0;
     args[0].item_bytes = SIZE_MAX;
     REFUSED(run.rig, MUSTER_E_TOO_LARGE, launch, run.stream, run.kernel, &desc, 1);
-    args[0].item_bytes = 0;
-    REFUSED(run.rig, MUSTER_E_INVALID, launch, run.stream, run.kernel, &desc, 1);
     /* As large as can be. */
     args[0].item_bytes = sizeof(uint32_t);
     run.pieces->grain = MUSTER_PIECE_BYTES_MAX / sizeof(uint32_t);
@@ -327,6 +366,8 @@ static const struct test tests[] = {
     TEST(what_is_done_is_a_prefix_at_any_time),
     TEST(what_others_have_done_beyond_a_failure_is_put_back),
     TEST(arrays_of_different_items_go_together),
+    TEST(a_launch_without_arrays_in_pieces_can_be_stopped),
+    TEST(one_that_is_not_stopped_does_all),
     TEST(pieces_that_are_too_large_are_refused),
 };
 SUITE_PART(pieces);

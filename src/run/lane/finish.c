@@ -54,6 +54,7 @@ static void reset(struct lane_unit *unit)
         unit->bytes[i] = SIZE_MAX;
     unit->attempt.given = unit->attempt.ended = unit->attempt.result = MUSTER_OK;
     unit->pieces = (struct muster_pieces){ .grain = plan->cut_grain };
+    unit->is_stopping = false;
     unit->attempt.is_refused = unit->attempt.is_broken_off = false;
     unit->marked = 0;
     unit->is_anchor = false;
@@ -169,7 +170,9 @@ static void leave_locked(struct lane_unit *unit)
 static void finish_unit_locked(struct lane_unit *unit)
 {
     struct run_lane *lane = unit->lane;
-    unit->attempt.is_stopped = items_done(unit) < unit_items(unit);
+    unit->attempt.is_stopped = unit->is_stopping || items_done(unit) < unit_items(unit);
+    if (unit->is_stopping && job_state(lane->work->core) != JOB_RUNNING)
+        unit->attempt.is_broken_off = true;
     enum job_end verdict = attempt_end(&unit->attempt);
     uint64_t now_ns = platform_clock_ns();
     unit_count_sink(unit);

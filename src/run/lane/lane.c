@@ -101,13 +101,21 @@ static bool step_locked(struct run_lane *lane)
     return count > 0 || ended_count > 0;
 }
 
-/* Units that are not wanted any more, or that another lane would be done with sooner. */
+/*
+ * Units that are not wanted any more, or that another lane would be done with sooner. When the job has
+ * failed, what is whole may still be delivered.
+ */
 static void stop_units_locked(struct run_lane *lane)
 {
-    for (uint32_t i = 0; lane->plan->cut_grain > 0 && i < lane->plan->depth; i++) {
+    const struct job *core = lane->work->core;
+    bool has_failed = job_state(core) == JOB_FAILED;
+    for (uint32_t i = 0; lane->running > 0 && i < lane->plan->depth; i++) {
         struct lane_unit *unit = lane_unit_nth(lane, i);
-        if (unit && unit_is_in_pieces(unit) &&
-            job_should_stop(lane->work->core, unit->claim.ticket))
+        if (!unit || !unit->is_running || !unit_can_stop(unit) ||
+            !job_should_stop(core, unit->claim.ticket))
+            continue;
+        unit->is_stopping = unit->is_stopping || (!unit_is_in_pieces(unit) && !has_failed);
+        if (unit->is_stopping || unit_is_in_pieces(unit))
             muster_pieces_stop(&unit->pieces);
     }
 }

@@ -119,7 +119,8 @@ struct lane_unit {
     /* How it goes: */
     struct attempt attempt;
     struct muster_error problem; /* why it went wrong */
-    struct muster_pieces pieces; /* of one in pieces: what its device has done of it */
+    struct muster_pieces pieces; /* stops it; of one in pieces: what its device has done of it */
+    bool is_stopping;            /* not one in pieces: its results are of no use */
     uint64_t kicked_ns, given_ns, ended_ns;
     uint32_t next; /* the step to be enqueued or begun next; past the stages: all are given */
     bool is_fresh; /* nothing of it was done yet */
@@ -255,6 +256,13 @@ static inline uint64_t unit_items(const struct lane_unit *unit)
 static inline bool unit_is_in_pieces(const struct lane_unit *unit)
 {
     return unit->claim.is_direct && unit->lane->plan->cut_grain > 0;
+}
+
+/* Whether the unit's kernels end early when nobody wants it any more. */
+static inline bool unit_can_stop(const struct lane_unit *unit)
+{
+    return unit_is_in_pieces(unit) ||
+           (unit->lane->device->info.capabilities & MUSTER_CAN_RUN_IN_PIECES) != 0;
 }
 
 static inline uint32_t lane_sink(const struct run_lane *lane)
