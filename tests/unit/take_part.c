@@ -226,17 +226,27 @@ static void a_drift_is_no_gain(void)
     }
 }
 
+/* Units of 5 ms whatever is asked for, for so long; whether there was a trial. */
+static bool has_trial(const double *rates, double ns)
+{
+    struct machine m = machine_of(2, rates, (rates[0] + rates[1]) * ns, test_seed());
+    bool has_any = false;
+    m.are_fixed = true;
+    begin(&m, NULL);
+    while (step(&m))
+        has_any = has_any || m.part.phase == TAKE_PART_MEASURING;
+    return has_any;
+}
+
 static void a_short_job_has_no_trial(void)
 {
-    const double rates[] = { 1, 0.5 };
-    struct machine m = machine_of(2, rates, 1.5 * 30 * 5 * MILLI, test_seed());
-    m.are_fixed = true;
-    m.hurts[1] = 4;
-    begin(&m, NULL);
-    while (step(&m)) {
-        CHECK(take_part_is_in(&m.part, 0) && take_part_is_in(&m.part, 1));
-        CHECK(m.part.phase != TAKE_PART_CHANGING);
-    }
+    const double small[] = { 1, 0.001 }, equal[] = { 1, 1 };
+    /* That one lane is away costs next to nothing; but the trial would take a third of the job. */
+    CHECK(!has_trial(small, 150 * MILLI));
+    CHECK(has_trial(small, 3000 * MILLI));
+    /* The trial would take a twentieth, and cost half of what is done meanwhile. */
+    CHECK(!has_trial(equal, 1200 * MILLI));
+    CHECK(has_trial(equal, 12000 * MILLI));
 }
 
 /* But jobs that come again and again are worth one. */
