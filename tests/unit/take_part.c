@@ -144,6 +144,18 @@ static void the_one_that_does_more_may_be_left_out_too(void)
     CHECK_EQUAL(2, left_out(&m));
 }
 
+/* The job is a little faster without the one, and much faster without the other. */
+static void the_one_that_costs_most_is_left_out(void)
+{
+    const double rates[] = { 1, 0.9 };
+    struct machine m = machine_of(2, rates, 20 * S, test_seed());
+    m.hurts[0] = 2.2;
+    m.hurts[1] = 2.6;
+    run(&m, NULL);
+    /* 1 / 2.6 + 0.9 / 2.2 = 0.79; 0.9 without the first, 1 without the second. */
+    CHECK_EQUAL(2, left_out(&m));
+}
+
 static void all_but_the_good_ones_are_left_out(void)
 {
     const double rates[] = { 0.2, 1, 0.1, 0.9 };
@@ -385,6 +397,7 @@ int main(int argc, char **argv)
     static const struct test tests[] = {
         TEST(a_lane_that_costs_more_than_it_brings_is_left_out),
         TEST(the_one_that_does_more_may_be_left_out_too),
+        TEST(the_one_that_costs_most_is_left_out),
         TEST(all_but_the_good_ones_are_left_out),
         TEST(lanes_that_share_nothing_all_take_part),
         TEST(what_is_within_the_noise_takes_part),
