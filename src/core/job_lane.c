@@ -83,7 +83,7 @@ void job_lane_give_up(struct job *job, uint32_t lane)
 {
     INVARIANT(job->lanes[lane].is_absent && job->expected > 0);
     job->expected--;
-    job_part_check_lane(job, lane);
+    job_part_given_up(job, lane);
     job_fail_without_lanes(job);
 }
 

@@ -64,6 +64,14 @@ void job_part_check_lane(struct job *job, uint32_t index)
     follow(job);
 }
 
+void job_part_given_up(struct job *job, uint32_t lane)
+{
+    if (!job->has_part)
+        return;
+    take_part_gone(&job->part, lane, true, true);
+    follow(job);
+}
+
 void job_part_look(struct job *job, uint64_t now_ns)
 {
     bool is_any_out = false, is_stuck = false;

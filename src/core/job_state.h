@@ -429,6 +429,8 @@ void job_part_init(struct job *job, void *memory, uint64_t now_ns);
 void job_part_finished(struct job *job, uint32_t lane, uint64_t items, uint64_t now_ns);
 /* Whether the lane can be given something may have changed. */
 void job_part_check_lane(struct job *job, uint32_t lane);
+/* The lane was expected, and will not come. */
+void job_part_given_up(struct job *job, uint32_t lane);
 /* Lanes that are left out take part again if nothing gets on without them. */
 void job_part_look(struct job *job, uint64_t now_ns);
 struct take_part_size job_part_size(const struct job *job);

@@ -32,6 +32,8 @@
 #define GAIN_IN 0.01
 /* What is this much faster is believed without a second look. */
 #define GAIN_SURE 0.15
+/* A gain below this may be the smaller one: the other lanes are tried before anybody is left out. */
+#define GAIN_LARGE 0.2
 /* How many standard deviations above, or below, what is asked for; as squares. */
 #define SURE_ABOVE 9.0
 #define SURE_BELOW 4.0
@@ -285,16 +287,58 @@ static uint32_t next_candidate(const struct take_part *part)
     return in >= 2 ? best : TAKE_PART_NONE;
 }
 
+/* What was decided of the lane, when nobody is gone. */
+static void make_rule(struct take_part *part)
+{
+    for (uint32_t i = 0; i < part->count && part->gone == 0; i++) {
+        part->lanes[i].is_out_by_rule = part->lanes[i].is_out;
+        part->lanes[i].is_tried_by_rule = part->lanes[i].is_tried;
+    }
+}
+
+/* Leaves the lane out, or lets it in. Others may have been held up by it, or may be now. */
+static void decide(struct take_part *part, uint32_t index, bool is_out, double gain)
+{
+    for (uint32_t i = 0; i < part->count; i++) {
+        part->lanes[i].gain = 0;
+        part->lanes[i].is_tried = part->lanes[i].is_tried && !is_in(&part->lanes[i]);
+    }
+    struct take_part_lane *lane = &part->lanes[index];
+    lane->is_out = is_out;
+    lane->is_tried = true;
+    lane->faster_without = is_out ? (float)(1 + gain) : 0;
+    recount(part);
+    make_rule(part);
+}
+
+/* Of the lanes without which the job is faster, the one without which it is fastest is left out. */
+static bool leave_out_the_worst(struct take_part *part)
+{
+    uint32_t worst = TAKE_PART_NONE, in = 0;
+    for (uint32_t i = 0; i < part->count; i++) {
+        in += is_in(&part->lanes[i]);
+        if (part->lanes[i].gain > 0 && is_in(&part->lanes[i]) &&
+            (worst == TAKE_PART_NONE || part->lanes[i].gain > part->lanes[worst].gain))
+            worst = i;
+    }
+    if (worst == TAKE_PART_NONE || in < 2)
+        return false;
+    decide(part, worst, true, part->lanes[worst].gain);
+    return true;
+}
+
 static void try_next(struct take_part *part, uint64_t now_ns)
 {
-    uint32_t next;
-    while ((next = next_candidate(part)) != TAKE_PART_NONE) {
-        if (can_afford(part, next, now_ns)) {
-            begin_trial(part, next, now_ns);
-            return;
+    do {
+        uint32_t next;
+        while ((next = next_candidate(part)) != TAKE_PART_NONE) {
+            if (can_afford(part, next, now_ns)) {
+                begin_trial(part, next, now_ns);
+                return;
+            }
+            part->lanes[next].is_passed = true;
         }
-        part->lanes[next].is_passed = true;
-    }
+    } while (leave_out_the_worst(part));
     rest(part, now_ns);
 }
 
@@ -323,18 +367,15 @@ static void end_trial(struct take_part *part, bool is_better, double gain, uint6
     part->trials_ns += since(part->trial_ns, now_ns);
     if (!is_better && gain < 0)
         part->spent_ns -= gain * part->away_sum_ns;
-    lane->is_out = is_better != part->was_out;
-    recount(part);
-    if (is_better)
-        lane->faster_without = lane->is_out ? (float)(1 + gain) : 0;
-    /* Others may have been held up by it, or may be now. */
-    for (uint32_t i = 0; i < part->count && is_better; i++)
-        part->lanes[i].is_tried = part->lanes[i].is_tried && !is_in(&part->lanes[i]);
+    lane->is_out = part->was_out;
     lane->is_tried = true;
-    for (uint32_t i = 0; i < part->count && part->gone == 0; i++) {
-        part->lanes[i].is_out_by_rule = part->lanes[i].is_out;
-        part->lanes[i].is_tried_by_rule = part->lanes[i].is_tried;
-    }
+    recount(part);
+    if (is_better && (part->was_out || gain >= GAIN_LARGE))
+        decide(part, part->lane, !part->was_out, gain);
+    else if (is_better)
+        lane->gain = gain;
+    else
+        make_rule(part);
     if (part->rest_ns == 0)
         part->rest_ns = (uint64_t)(REST_PART * job_ns(part, now_ns));
     try_next(part, now_ns);
@@ -538,6 +579,7 @@ void take_part_gone(struct take_part *part, uint32_t index, bool is_gone, bool i
         part->lanes[i].is_out = by_rule && part->lanes[i].is_out_by_rule;
         part->lanes[i].is_tried = by_rule && part->lanes[i].is_tried_by_rule;
         part->lanes[i].is_passed = false;
+        part->lanes[i].gain = 0;
         part->lanes[i].same = 0;
     }
     lane->finished = 0;

@@ -49,21 +49,22 @@ struct take_part_pool {
 
 /* One lane; the owner has one for each. */
 struct take_part_lane {
-    bool is_out;             /* is left out, also for a trial */
-    bool is_gone;            /* cannot be given anything now */
-    bool is_lost;            /* and is not expected to come back */
-    bool is_tried;           /* and takes part or not as it should */
-    bool is_passed;          /* a trial would cost too much now */
-    bool is_out_by_rule;     /* when nobody is gone: is left out */
-    bool is_tried_by_rule;   /* likewise */
-    float faster_without;    /* is left out: by what factor the job is faster so */
-    uint32_t held;           /* units it has */
-    uint32_t finished;       /* units, since it last joined */
-    uint64_t largest;        /* unit, in items */
-    uint32_t same;           /* units since one was much larger than all before */
-    uint64_t finish_ns;      /* of the last one */
-    double rate;             /* in items per nanosecond; 0: not known */
-    double unit_ns;          /* from one finish to the next, of late */
+    bool is_out;           /* is left out, also for a trial */
+    bool is_gone;          /* cannot be given anything now */
+    bool is_lost;          /* and is not expected to come back */
+    bool is_tried;         /* and takes part or not as it should */
+    bool is_passed;        /* a trial would cost too much now */
+    bool is_out_by_rule;   /* when nobody is gone: is left out */
+    bool is_tried_by_rule; /* likewise */
+    float faster_without;  /* is left out: by what factor the job is faster so */
+    double gain;           /* above 0: takes part, and the job is faster by this part without it */
+    uint32_t held;         /* units it has */
+    uint32_t finished;     /* units, since it last joined */
+    uint64_t largest;      /* unit, in items */
+    uint32_t same;         /* units since one was much larger than all before */
+    uint64_t finish_ns;    /* of the last one */
+    double rate;           /* in items per nanosecond; 0: not known */
+    double unit_ns;        /* from one finish to the next, of late */
     double squares, changes; /* relative changes of the rate from unit to unit: sum and number */
     double last_rate;        /* of the last unit of this stretch; 0: none */
     bool has_begun;          /* it has finished something in this stretch, from which time counts */

@@ -164,10 +164,30 @@ static void runs_that_are_stopped_do_not_make_others_wait(void)
     muster_simulation_destroy(result);
 }
 
+/* What failed on those that take part is run by those left out, and does not wait for anything. */
+static void those_left_out_run_what_failed_elsewhere(void)
+{
+    static const char text[] =
+        "{\"resources\":[{\"name\":\"cores\",\"capacity\":16}],\"devices\":["
+        "{\"items_per_s\":1e8,\"launch_ns\":4000,\"feeds\":{\"cores\":1.5},\"sensitive\":9,"
+        "\"faults\":[{\"kind\":\"unit_error\",\"probability\":0.05,\"at_ms\":100}]},"
+        "{\"items_per_s\":1e7,\"launch_ns\":4000,\"uses\":{\"cores\":16}}],"
+        "\"job\":{\"items\":40000000,\"window\":400000,\"tries\":20}}";
+    struct muster_simulation *result = NULL;
+    struct muster_simulation_options options = { .size = sizeof options, .seed = 1, .check = 1 };
+    CHECK_STATUS(MUSTER_OK, muster_simulate(text, sizeof text - 1, &options, &result, NULL));
+    CHECK(!result->broken);
+    CHECK_STATUS(MUSTER_OK, result->status);
+    CHECK(result->devices[1]->faster_without > 1 && result->retries > 5);
+    CHECK(result->makespan_ns < UINT64_C(1000000000));
+    muster_simulation_destroy(result);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {
         TEST(units_taken_for_hung_end_some_time),
+        TEST(those_left_out_run_what_failed_elsewhere),
         TEST(runs_that_are_stopped_do_not_make_others_wait),
         TEST(all_together_are_not_slower_than_the_best_subset),
     };

@@ -144,6 +144,18 @@ static void the_one_that_does_more_may_be_left_out_too(void)
     CHECK_EQUAL(2, left_out(&m));
 }
 
+/* The job is a little faster without the one, and much faster without the other. */
+static void the_one_that_costs_most_is_left_out(void)
+{
+    const double rates[] = { 1, 0.9 };
+    struct machine m = machine_of(2, rates, 20 * S, test_seed());
+    m.hurts[0] = 2.2;
+    m.hurts[1] = 2.6;
+    run(&m, NULL);
+    /* 1 / 2.6 + 0.9 / 2.2 = 0.79; 0.9 without the first, 1 without the second. */
+    CHECK_EQUAL(2, left_out(&m));
+}
+
 static void all_but_the_good_ones_are_left_out(void)
 {
     const double rates[] = { 0.2, 1, 0.1, 0.9 };
@@ -226,17 +238,27 @@ static void a_drift_is_no_gain(void)
     }
 }
 
+/* Units of 5 ms whatever is asked for, for so long; whether there was a trial. */
+static bool has_trial(const double *rates, double ns)
+{
+    struct machine m = machine_of(2, rates, (rates[0] + rates[1]) * ns, test_seed());
+    bool has_any = false;
+    m.are_fixed = true;
+    begin(&m, NULL);
+    while (step(&m))
+        has_any = has_any || m.part.phase == TAKE_PART_MEASURING;
+    return has_any;
+}
+
 static void a_short_job_has_no_trial(void)
 {
-    const double rates[] = { 1, 0.5 };
-    struct machine m = machine_of(2, rates, 1.5 * 30 * 5 * MILLI, test_seed());
-    m.are_fixed = true;
-    m.hurts[1] = 4;
-    begin(&m, NULL);
-    while (step(&m)) {
-        CHECK(take_part_is_in(&m.part, 0) && take_part_is_in(&m.part, 1));
-        CHECK(m.part.phase != TAKE_PART_CHANGING);
-    }
+    const double small[] = { 1, 0.001 }, equal[] = { 1, 1 };
+    /* That one lane is away costs next to nothing; but the trial would take a third of the job. */
+    CHECK(!has_trial(small, 150 * MILLI));
+    CHECK(has_trial(small, 3000 * MILLI));
+    /* The trial would take a twentieth, and cost half of what is done meanwhile. */
+    CHECK(!has_trial(equal, 1200 * MILLI));
+    CHECK(has_trial(equal, 12000 * MILLI));
 }
 
 /* But jobs that come again and again are worth one. */
@@ -375,6 +397,7 @@ int main(int argc, char **argv)
     static const struct test tests[] = {
         TEST(a_lane_that_costs_more_than_it_brings_is_left_out),
         TEST(the_one_that_does_more_may_be_left_out_too),
+        TEST(the_one_that_costs_most_is_left_out),
         TEST(all_but_the_good_ones_are_left_out),
         TEST(lanes_that_share_nothing_all_take_part),
         TEST(what_is_within_the_noise_takes_part),
