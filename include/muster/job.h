@@ -179,11 +179,11 @@ struct muster_run_options {
      */
     const struct muster_policy *user_policy;
     /*
-     * Not 0: all devices are given units all the time. 0: where devices take units as they have room, one
-     * that costs the job more than it brings, since it shares cores, memory or a link with others, is left
-     * out; a later job of the same kernel and devices knows that from its start.
+     * Not 0: a device that costs the job more than it brings, since it shares cores, memory or a link
+     * with others, is left out; a later job of the same kernel and devices knows that from its start.
+     * Finding it out costs some per cent where nobody is to be left out. Not with a policy.
      */
-    int all_devices;
+    int leave_out;
 };
 
 struct muster_job;

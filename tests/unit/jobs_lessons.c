@@ -29,11 +29,11 @@ static bool look(struct muster_job *job, const struct take_part_lesson *lesson)
 
 /* Runs a job; gives what its report says of the second device. Whether there is a lesson for the next. */
 static struct muster_job_device run(struct muster *m, struct muster_kernel *kernel, uint64_t items,
-                                    int all_devices, const struct take_part_lesson *lesson,
+                                    int leave_out, const struct take_part_lesson *lesson,
                                     bool *is_kept)
 {
     struct account account;
-    struct muster_run_options how = { .size = sizeof how, .all_devices = all_devices };
+    struct muster_run_options how = { .size = sizeof how, .leave_out = leave_out };
     struct muster_job_device devices[2] = { { .size = sizeof *devices },
                                             { .size = sizeof *devices } };
     size_t count;
@@ -64,11 +64,11 @@ static void the_next_job_of_its_kind_believes_it(void)
     struct muster_kernel *kernel = kernel_of(m, compute);
     struct muster_job_device second = { .items = 0 };
     bool is_kept;
-    run(m, kernel, ITEMS, 0, &without_second, &is_kept);
+    run(m, kernel, ITEMS, 1, &without_second, &is_kept);
     CHECK(is_kept);
     /* On a busy machine those who take part may not come on, and then everybody does. */
     for (int i = 0; i < 100 && (i == 0 || second.items > 0); i++)
-        second = run(m, kernel, ITEMS, 0, &without_second, NULL);
+        second = run(m, kernel, ITEMS, 1, &without_second, NULL);
     CHECK_EQUAL(0, second.items);
     CHECK(second.faster_without == FACTOR);
     muster_kernel_destroy(kernel);
@@ -79,12 +79,12 @@ static void others_know_nothing_of_it(void)
 {
     struct muster *m = open_two();
     struct muster_kernel *kernel = kernel_of(m, compute), *other = kernel_of(m, compute);
-    run(m, kernel, ITEMS, 0, &without_second, NULL);
-    /* Another kernel, another size, and whoever asks for all devices. */
-    CHECK(run(m, other, ITEMS, 0, NULL, NULL).faster_without == 0);
-    CHECK(run(m, kernel, 2 * ITEMS, 0, NULL, NULL).faster_without == 0);
+    run(m, kernel, ITEMS, 1, &without_second, NULL);
+    /* Another kernel, another size, and whoever does not ask for it. */
+    CHECK(run(m, other, ITEMS, 1, NULL, NULL).faster_without == 0);
+    CHECK(run(m, kernel, 2 * ITEMS, 1, NULL, NULL).faster_without == 0);
     bool is_kept;
-    CHECK(run(m, kernel, ITEMS, 1, NULL, &is_kept).faster_without == 0);
+    CHECK(run(m, kernel, ITEMS, 0, NULL, &is_kept).faster_without == 0);
     CHECK(!is_kept);
     muster_kernel_destroy(other);
     muster_kernel_destroy(kernel);
@@ -96,7 +96,7 @@ static void a_policy_learns_nothing(void)
     struct muster *m = open_two();
     struct muster_kernel *kernel = kernel_of(m, compute);
     struct account account;
-    struct muster_run_options how = { .size = sizeof how, .policy = "round-robin" };
+    struct muster_run_options how = { .size = sizeof how, .policy = "round-robin", .leave_out = 1 };
     account_init(&account, ITEMS);
     struct muster_job_desc desc = account_desc(&account, kernel);
     desc.options = &how;
@@ -115,7 +115,7 @@ static void a_new_kernel_begins_anew(void)
     struct muster *m = open_two();
     for (int i = 0; i < 4; i++) {
         struct muster_kernel *kernel = kernel_of(m, compute);
-        CHECK(run(m, kernel, ITEMS, 0, &without_second, NULL).faster_without == 0);
+        CHECK(run(m, kernel, ITEMS, 1, &without_second, NULL).faster_without == 0);
         muster_kernel_destroy(kernel);
     }
     MUST(muster_close(m, &problem));
@@ -127,14 +127,14 @@ static void what_was_not_used_for_longest_is_forgotten(void)
     struct muster_kernel *kernels[LESSONS_MAX + 1];
     struct muster_kernel *first = kernel_of(m, compute);
     bool is_kept;
-    run(m, first, 64, 0, &without_second, &is_kept);
+    run(m, first, 64, 1, &without_second, &is_kept);
     CHECK(is_kept);
     for (uint32_t i = 0; i <= LESSONS_MAX; i++) {
         kernels[i] = kernel_of(m, compute);
-        run(m, kernels[i], 64, 0, NULL, &is_kept);
+        run(m, kernels[i], 64, 1, NULL, &is_kept);
         CHECK(is_kept);
     }
-    CHECK(run(m, first, 64, 0, NULL, NULL).faster_without == 0);
+    CHECK(run(m, first, 64, 1, NULL, NULL).faster_without == 0);
     for (uint32_t i = 0; i <= LESSONS_MAX; i++)
         muster_kernel_destroy(kernels[i]);
     muster_kernel_destroy(first);
