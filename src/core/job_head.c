@@ -14,6 +14,12 @@
 #define HEAD_GAIN 0.8
 /* A lane that is too slow is tried again after it was idle for this many times as long as a unit takes. */
 #define TRIAL_PARTS 4.0
+/*
+ * Of the units that a lane can hold, it may have this part, if each by itself is in time. Where lanes share a link each has as much
+ * of it as it holds: a lane that holds one only, because it is slow, stays slow. Three slices of an H200
+ * did: one of them moved 83 to 99 % of the bytes, and all together less than before.
+ */
+#define HELD_LEAST_PART 0.375
 
 /* How many items may be claimed from a unit's first one on before that unit is delivered. */
 struct room {
@@ -81,8 +87,10 @@ double job_head_refused_ns(const struct job *job, const struct lane *lane, uint6
 {
     if (lane->rate.samples == 0)
         return 0;
-    double here_ns = job_lane_backlog_ns(lane) + rate_predict_ns(&lane->rate, (double)items);
-    if (here_ns <= job_head_ns(job))
+    double own_ns = rate_predict_ns(&lane->rate, (double)items);
+    double here_ns = job_lane_backlog_ns(lane) + own_ns, head_ns = job_head_ns(job);
+    if (here_ns <= head_ns ||
+        (lane->held > 0 && lane->held < HELD_LEAST_PART * job->options.depth && own_ns <= head_ns))
         return 0;
     if (lane->held > 0)
         return JOB_UNLIMITED;

@@ -139,10 +139,30 @@ static void a_deep_lane_does_not_fill_the_window(void)
     start(1);
 }
 
-/* The slow lane has one, and may have another when it is done, but not before. */
-static void a_slow_lane_is_not_given_units_that_wait_in_its_queue(void)
+/*
+ * Each of the slow lane's units is in time by itself. It may hold three of eight, since it may be slow
+ * because it holds few, and no more, since these would come too late.
+ */
+static void a_slow_lane_is_given_few_units_that_wait_in_its_queue(void)
 {
     begin_with(tens(100, 2, 8), (const uint64_t[]){ 100, 700 });
+    for (uint32_t i = 0; i < 3; i++)
+        start(1);
+    CHECK(gets_nothing(1));
+}
+
+/* Of two slots it has one, and may have another unit when that is done, but not before. */
+static void a_slow_lane_with_few_slots_holds_one(void)
+{
+    begin_with(tens(100, 2, 2), (const uint64_t[]){ 100, 700 });
+    start(1);
+    CHECK(gets_nothing(1));
+}
+
+/* A unit that is too late by itself does not wait in a queue either. */
+static void a_lane_that_is_too_slow_holds_one(void)
+{
+    begin_with(tens(100, 2, 8), (const uint64_t[]){ 100, 900 });
     start(1);
     CHECK(gets_nothing(1));
 }
@@ -354,7 +374,9 @@ int main(int argc, char **argv)
         TEST(the_last_items_may_be_taken),
         TEST(a_lane_that_was_too_slow_is_tried_again),
         TEST(a_deep_lane_does_not_fill_the_window),
-        TEST(a_slow_lane_is_not_given_units_that_wait_in_its_queue),
+        TEST(a_slow_lane_is_given_few_units_that_wait_in_its_queue),
+        TEST(a_slow_lane_with_few_slots_holds_one),
+        TEST(a_lane_that_is_too_slow_holds_one),
         TEST(units_of_a_deep_slow_lane_end_before_the_window_is_full),
         TEST(a_late_unit_is_run_again_before_the_window_is_full),
         TEST(one_that_is_in_time_is_not_run_again),
