@@ -58,14 +58,18 @@ static _Atomic uint64_t fails_at; /* the kernel fails at this item */
 static _Atomic int failures_left; /* so many times */
 static _Atomic muster_status failure;
 static _Atomic uint64_t stands_at; /* an attempt of the unit that begins here stands at the door */
+static const uint64_t *_Atomic stands_in; /* not NULL: only one that writes into this array */
 static _Atomic int runs_there;
+static _Atomic bool is_standing;
 static struct door *_Atomic door;
 
 static void behave(void)
 {
     atomic_store(&fails_at, UINT64_MAX);
     atomic_store(&stands_at, UINT64_MAX);
+    atomic_store(&stands_in, NULL);
     atomic_store(&runs_there, 0);
+    atomic_store(&is_standing, false);
     atomic_store(&failures_left, 0);
 }
 
@@ -76,11 +80,19 @@ static void fail_at(uint64_t item, int times, muster_status status)
     atomic_store(&fails_at, item);
 }
 
-static muster_status misbehave(uint64_t first, uint64_t begin, uint64_t end)
+/* `written` is where the unit's first item goes. */
+static muster_status misbehave(uint64_t first, uint64_t begin, uint64_t end,
+                               const uint64_t *written)
 {
     uint64_t item = atomic_load(&fails_at), place = atomic_load(&stands_at);
-    if (place >= first + begin && place < first + end && atomic_fetch_add(&runs_there, 1) == 0)
-        door_pass(atomic_load(&door));
+    const uint64_t *array = atomic_load(&stands_in);
+    if (place >= first + begin && place < first + end) {
+        bool is_first = atomic_fetch_add(&runs_there, 1) == 0;
+        if (array ? written == array + first : is_first) {
+            atomic_store(&is_standing, true);
+            door_pass(atomic_load(&door));
+        }
+    }
     if (item >= first + begin && item < first + end && atomic_fetch_sub(&failures_left, 1) > 0)
         return atomic_load(&failure);
     return MUSTER_OK;
@@ -91,19 +103,21 @@ static muster_status compute_both(uint64_t begin, uint64_t end, void *const *arg
 {
     uint64_t first = *(const uint64_t *)args[0];
     uint64_t *changed = *(uint64_t *const *)args[3];
+    const uint64_t *out = *(uint64_t *const *)args[2];
     compute(begin, end, args);
     /* Twice would be something else. */
     for (uint64_t i = begin; i < end; i++)
         changed[i] = answer(first + i, changed[i]);
-    return misbehave(first, begin, end);
+    return misbehave(first, begin, end, out);
 }
 
 /* Arguments: FIRST, IN, OUT. */
 static muster_status compute_out(uint64_t begin, uint64_t end, void *const *args)
 {
     uint64_t first = *(const uint64_t *)args[0];
+    const uint64_t *out = *(uint64_t *const *)args[2];
     compute(begin, end, args);
-    return misbehave(first, begin, end);
+    return misbehave(first, begin, end, out);
 }
 
 /* Arguments: FIRST, INOUT. */
@@ -113,7 +127,7 @@ static muster_status change(uint64_t begin, uint64_t end, void *const *args)
     uint64_t *changed = *(uint64_t *const *)args[1];
     for (uint64_t i = begin; i < end; i++)
         changed[i] = answer(first + i, changed[i]);
-    return misbehave(first, begin, end);
+    return misbehave(first, begin, end, changed);
 }
 
 enum kind { KIND_OUT, KIND_CHANGED, KIND_BOTH, KINDS };
@@ -319,31 +333,35 @@ static void a_lost_device_leaves_the_rest_to_others(void)
 }
 
 /*
- * A unit whose first attempt stands still is run a second time, beside the array. Nothing of it is
- * delivered before the first attempt has let go of the array.
+ * False if nobody came to stand in the array: the rival may be the first to begin, and then the other is
+ * stopped before it does.
  */
-static void a_rival_waits_for_who_writes_there(void)
+static bool stand_in_the_array(void)
 {
     struct muster *m = open_host("cpu,host", FAST, 0);
     struct subject subject;
     struct door closed = DOOR_INIT;
-    subject_init(&subject, m, KIND_OUT, ITEMS);
-    subject.how.unit_items = UNIT;
-    atomic_store(&door, &closed);
-    atomic_store(&stands_at, 0);
-    struct muster_job *job = start(m, &subject.desc);
-    while (atomic_load(&runs_there) < 2)
-        sched_yield();
-    /* The rival is done soon after, and so may all the rest be. */
     struct muster_job_device devices[2] = { { .size = sizeof *devices },
                                             { .size = sizeof *devices } };
     struct muster_progress progress = { .size = sizeof progress };
     size_t count;
+    subject_init(&subject, m, KIND_OUT, ITEMS);
+    subject.how.unit_items = UNIT;
+    atomic_store(&door, &closed);
+    atomic_store(&stands_in, subject.out);
+    atomic_store(&stands_at, 0);
+    struct muster_job *job = start(m, &subject.desc);
+    while ((atomic_load(&runs_there) < 2 || !atomic_load(&is_standing)) && !progress.is_over) {
+        sched_yield();
+        MUST(muster_job_progress(job, &progress, &problem));
+    }
+    bool stood = atomic_load(&is_standing);
+    /* The rival is done soon after, and so may all the rest be. */
     do {
         sched_yield();
         MUST(muster_job_devices(job, devices, 2, &count, &problem));
         MUST(muster_job_progress(job, &progress, &problem));
-        CHECK_EQUAL(0, progress.delivered);
+        CHECK_EQUAL(0, stood ? progress.delivered : 0);
     } while (devices[0].items + devices[1].items < ITEMS / 8);
     door_open(&closed);
     MUST(muster_job_wait(job, NULL, &problem));
@@ -351,6 +369,16 @@ static void a_rival_waits_for_who_writes_there(void)
     check_done(&subject, ITEMS);
     MUST(muster_close(m, &problem));
     subject_deinit(&subject);
+    return stood;
+}
+
+/*
+ * A unit whose first attempt stands still is run a second time, beside the array. Nothing of it is
+ * delivered before the first attempt has let go of the array.
+ */
+static void a_rival_waits_for_who_writes_there(void)
+{
+    while (!stand_in_the_array()) {}
 }
 
 /* Who stands in the caller's array for too long: its unit fails, and nobody says that all is well. */
