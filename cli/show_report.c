@@ -218,9 +218,11 @@ static void print_left_out(const struct show_sum *sum, struct output *out)
     for (size_t i = 0; i < sum->all.device_count; i++) {
         const struct muster_job_device *device = &sum->all.devices[i];
         char words[96];
+        if (device->faster_without <= 0)
+            continue;
         snprintf(words, sizeof words, "%s left out: the job is %.1f times faster without it\n",
                  device->id, device->faster_without);
-        output_text(out, device->faster_without > 0 ? words : "");
+        output_text(out, words);
     }
 }
 

@@ -193,6 +193,8 @@ struct job_lane_report {
 struct job;
 
 /* How many bytes job_init wants, aligned as for any type; 0 if the options make no sense. */
+/* Whether a job with these options may leave out a lane, and learns who should take part. */
+bool job_may_leave_out(const struct job_options *options);
 size_t job_bytes(const struct job_options *options);
 struct job *job_init(void *memory, const struct job_options *options, uint64_t now_ns);
 

@@ -227,7 +227,7 @@ static const char *check_part(const struct job *job)
         is_any = is_any || (can && !lane->is_left_out);
         if (job->has_part && lane->is_left_out == take_part_is_in(&job->part, i))
             return "a lane does not know whether it takes part";
-        if (job->has_part && job->part_lanes[i].held != lane->held)
+        if (job->has_part && job->part.lanes[i].held != lane->held)
             return "the units of a lane are miscounted where it is decided who takes part";
         if (!job->has_part && lane->is_left_out)
             return "a lane is left out where nobody can be";

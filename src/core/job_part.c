@@ -3,7 +3,7 @@
  */
 #include "core/job_state.h"
 
-static bool can_choose(const struct job_options *options)
+bool job_may_leave_out(const struct job_options *options)
 {
     return options->leaves_out && !options->place && options->lane_count >= 2 &&
            options->lane_count <= TAKE_PART_LANES_MAX;
@@ -11,7 +11,7 @@ static bool can_choose(const struct job_options *options)
 
 size_t job_part_bytes(const struct job_options *options)
 {
-    return can_choose(options) ? options->lane_count * sizeof(struct take_part_lane) : 0;
+    return job_may_leave_out(options) ? options->lane_count * sizeof(struct take_part_lane) : 0;
 }
 
 /* Carries out what the controller has decided. */
@@ -34,11 +34,10 @@ static void follow(struct job *job)
 
 void job_part_init(struct job *job, void *memory, uint64_t now_ns)
 {
-    if (!can_choose(&job->options))
+    if (!job_may_leave_out(&job->options))
         return;
     job->has_part = true;
-    job->part_lanes = memory;
-    take_part_init(&job->part, job->part_lanes, job->options.lane_count, job->options.depth,
+    take_part_init(&job->part, memory, job->options.lane_count, job->options.depth,
                    job->options.lesson, now_ns);
     job->part_version = job->part.version - 1;
     job->options.lesson = NULL;

@@ -166,7 +166,6 @@ struct job {
     struct domain *domains;
     bool has_part; /* lanes may be left out */
     struct take_part part;
-    struct take_part_lane *part_lanes;
     uint32_t part_version; /* that the lanes know of */
 };
 

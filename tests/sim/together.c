@@ -123,6 +123,17 @@ static void all_together_are_not_slower_than_the_best_subset(void)
         run_row(&rows[i]);
 }
 
+/* It ends well, and nothing is broken on the way. */
+static struct muster_simulation *simulate_well(const char *text)
+{
+    struct muster_simulation *result = NULL;
+    struct muster_simulation_options options = { .size = sizeof options, .seed = 1, .check = 1 };
+    CHECK_STATUS(MUSTER_OK, muster_simulate(text, strlen(text), &options, &result, NULL));
+    CHECK(!result->broken);
+    CHECK_STATUS(MUSTER_OK, result->status);
+    return result;
+}
+
 /*
  * Units take an hour and a half, and nobody has measured that. Each is taken for hung; were they stopped
  * then, nobody would ever know how long they take.
@@ -136,11 +147,7 @@ static void units_taken_for_hung_end_some_time(void)
         "{\"items_per_s\":1e300,\"count\":3,\"h2d_bytes_per_s\":7.5,\"d2h_bytes_per_s\":1}],"
         "\"job\":{\"items\":258,\"item_bytes_in\":700,\"item_bytes_out\":2,\"unit\":1e9,"
         "\"window\":64,\"mode\":\"place\",\"ordered\":false}}";
-    struct muster_simulation *result = NULL;
-    struct muster_simulation_options options = { .size = sizeof options, .seed = 1, .check = 1 };
-    CHECK_STATUS(MUSTER_OK, muster_simulate(text, sizeof text - 1, &options, &result, NULL));
-    CHECK(!result->broken);
-    CHECK_STATUS(MUSTER_OK, result->status);
+    struct muster_simulation *result = simulate_well(text);
     muster_simulation_destroy(result);
 }
 
@@ -155,11 +162,7 @@ static void runs_that_are_stopped_do_not_make_others_wait(void)
         "\"faults\":[{\"kind\":\"unit_error\",\"probability\":0.5}]},{\"items_per_s\":1e-300}],"
         "\"job\":{\"items\":290,\"unit\":13,\"window\":3,\"depth\":4,\"tries\":50,"
         "\"ordered\":false}}";
-    struct muster_simulation *result = NULL;
-    struct muster_simulation_options options = { .size = sizeof options, .seed = 1, .check = 1 };
-    CHECK_STATUS(MUSTER_OK, muster_simulate(text, sizeof text - 1, &options, &result, NULL));
-    CHECK(!result->broken);
-    CHECK_STATUS(MUSTER_OK, result->status);
+    struct muster_simulation *result = simulate_well(text);
     CHECK(result->makespan_ns < UINT64_C(1000000000000));
     muster_simulation_destroy(result);
 }
@@ -173,11 +176,7 @@ static void those_left_out_run_what_failed_elsewhere(void)
         "\"faults\":[{\"kind\":\"unit_error\",\"probability\":0.05,\"at_ms\":100}]},"
         "{\"items_per_s\":1e7,\"launch_ns\":4000,\"uses\":{\"cores\":16}}],"
         "\"job\":{\"items\":40000000,\"window\":400000,\"tries\":20}}";
-    struct muster_simulation *result = NULL;
-    struct muster_simulation_options options = { .size = sizeof options, .seed = 1, .check = 1 };
-    CHECK_STATUS(MUSTER_OK, muster_simulate(text, sizeof text - 1, &options, &result, NULL));
-    CHECK(!result->broken);
-    CHECK_STATUS(MUSTER_OK, result->status);
+    struct muster_simulation *result = simulate_well(text);
     CHECK(result->devices[1]->faster_without > 1 && result->retries > 5);
     CHECK(result->makespan_ns < UINT64_C(1000000000));
     muster_simulation_destroy(result);

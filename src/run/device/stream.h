@@ -102,13 +102,13 @@ void events_destroy(struct run_device *device);
 struct flight *flight_take(struct run_device *device, struct muster_error *err);
 void flight_give_locked(struct run_device *device, struct flight *flight);
 void flight_begin_locked(struct run_stream *stream, struct flight *flight);
-/* A unit of so many items was given to the device, and has ended so. */
 enum load_end {
     LOAD_DONE,
     LOAD_UNTIMED, /* done, but its end was seen too late to measure anything by */
     LOAD_FAILED,
     LOAD_WITHDRAWN /* the device was not given it after all */
 };
+/* A unit of so many items was given to the device, and has ended so. */
 struct throughput_mark unit_begin_locked(struct run_device *device, uint64_t items,
                                          uint64_t now_ns);
 void unit_end_locked(struct run_device *device, struct throughput_mark mark, uint64_t items,

@@ -30,7 +30,7 @@ static uint32_t size_class(uint64_t items)
 /* False: the job has no kind, since devices may join it. */
 static bool find_key(const struct muster_job *job, struct lesson_key *out)
 {
-    if (!job->core_options.leaves_out || job->lane_room > job->lane_count)
+    if (!job_may_leave_out(&job->core_options) || job->lane_room > job->lane_count)
         return false;
     *out = (struct lesson_key){ .work = job->pipeline ? job->pipeline->number
                                                       : kernel_number(job->desc.kernel),
@@ -66,7 +66,7 @@ void lessons_make_room(const struct muster_job *job)
 {
     struct muster *m = job->m;
     run_lock(m);
-    bool is_needed = job->core_options.leaves_out && !m->lessons;
+    bool is_needed = job_may_leave_out(&job->core_options) && !m->lessons;
     run_unlock(m);
     struct lessons *made = is_needed ? allocator_take(&m->allocator, 1, sizeof *m->lessons) : NULL;
     if (!made)
