@@ -6,6 +6,7 @@
 #ifndef KERNEL_SIGNATURE_H
 #define KERNEL_SIGNATURE_H
 
+#include "kernel/partial.h"
 #include "kernel/portable.h"
 
 #include <muster/kernel.h>
@@ -19,11 +20,15 @@
 /* The prelude's lines that a portable source includes it with, which Muster takes out. */
 #define KERNEL_INCLUDES_MAX 4
 
+/* What a launch of a reduction has after its arguments: where the partials go, and how many items. */
+#define KERNEL_HIDDEN_ARGS 2
+
 struct kernel_parameter {
     char name[KERNEL_NAME_BYTES]; /* cut off where it is longer */
     char type[KERNEL_TYPE_BYTES]; /* as written, words apart by one space */
     bool is_block;                /* a pointer */
     bool is_const;
+    bool is_partial;      /* of a reduction; never among an entry's parameters */
     size_t bytes;         /* of a value; 0: not known */
     size_t element_bytes; /* of what a pointer points to; 0: not known */
 };
@@ -46,11 +51,17 @@ struct kernel_loop {
 
 struct kernel_entry {
     char name[KERNEL_NAME_BYTES];
-    size_t parameter_count; /* without the item's number */
+    size_t parameter_count; /* without the item's number, and without the partial */
     struct kernel_parameter parameters[MUSTER_ARGS_MAX];
+    struct kernel_partial partial; /* of a reduction */
     size_t loop_count;
     struct kernel_loop loops[KERNEL_LOOPS_MAX];
 };
+
+static inline bool kernel_entry_reduces(const struct kernel_entry *entry)
+{
+    return entry->partial.type[0] != '\0';
+}
 
 /* Large: not for the stack. */
 struct kernel_signature {
