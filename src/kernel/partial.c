@@ -193,8 +193,12 @@ static void skip_braces(struct scanner *scanner)
 {
     struct word word;
     size_t depth = 1;
-    while (depth > 0 && scanner_next(scanner, &word))
-        depth += word_is(&word, "{") ? 1u : word_is(&word, "}") ? -1u : 0u;
+    while (depth > 0 && scanner_next(scanner, &word)) {
+        if (word_is(&word, "{"))
+            depth++;
+        else if (word_is(&word, "}"))
+            depth--;
+    }
 }
 
 /* Finds "struct TAG {" or, for a name of its own, "} NAME ;"; then the scanner is behind the brace. */
