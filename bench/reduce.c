@@ -8,8 +8,8 @@
  * the rate at which all cores read memory. With --devices: the same jobs on those devices, over memory that
  * is pinned, and the raw limit is the driver's own copies to the first of them.
  *
- * --check 1 also runs every row on cpu, on the devices, on both, and in ten sizes of units there, and
- * compares the bits; a difference is a failure.
+ * --check 1 also runs every row on cpu, on the devices, on both, on both with a simulated device that is
+ * lost on the way, and in ten sizes of units, and compares the bits; a difference is a failure.
  */
 #include "jobs.h"
 #include "limit.h"
@@ -78,6 +78,7 @@ struct subject {
     uint64_t items;
     const char *devices; /* NULL: processors */
     bool checks;
+    char cpus[256]; /* the ids of all processors */
 };
 
 static void reduce(const struct subject *of, const char *devices, uint64_t unit_items, void *result)
@@ -138,30 +139,35 @@ static void name_processors(const struct subject *of, char *ids, size_t room)
     }
 }
 
+/* One for each row: once lost, a device is gone. */
+#define LOST                                                                                       \
+    "[{\"count\": 3, \"items_per_s\": 1e6, \"faults\": [{\"kind\": \"lost\", \"at_launch\": 3}]}]"
+#define SIZES 10
+
 /* Everywhere, and in ten sizes of units: the bits of the first run. */
 static bool check(const struct subject *of, const void *expected)
 {
-    static const uint64_t units[] = { 1,       4097,     65536,    262144,   1048576,
-                                      5000000, 16777216, 33554432, 67108864, 200000000 };
-    char cpus[256] = "", both[512];
+    char both[512], lost[560];
     struct histogram found;
     bool is_equal = true;
-    const char *sets[] = { cpus, of->devices ? of->devices : cpus, both };
-    name_processors(of, cpus, sizeof cpus);
-    snprintf(both, sizeof both, "%s,%s", cpus, of->devices ? of->devices : cpus);
-    for (size_t i = 0; i < (of->devices ? 3u : 1u); i++) {
+    const char *sets[] = { of->cpus, of->devices, both, lost };
+    snprintf(both, sizeof both, "%s%s%s", of->cpus, of->devices ? "," : "",
+             of->devices ? of->devices : "");
+    snprintf(lost, sizeof lost, "%s,sim:%d", both, (int)(of->row - rows));
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
+        if (!of->devices && (i == 1 || i == 2))
+            continue;
         reduce(of, sets[i], 0, &found);
         is_equal = is_equal && memcmp(&found, expected, of->row->result_bytes) == 0;
-        printf("  %-24s %-14s %s\n", of->row->entry, sets[i], is_equal ? "equal" : "DIFFERS");
+        printf("  %-12s %-40s %s\n", of->row->entry, sets[i], is_equal ? "equal" : "DIFFERS");
     }
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
-        /* Of so many tiny units a tenth of a second is enough. */
-        reduce(of, sets[1],
-               of->items > ((uint64_t)1 << 26) && units[i] < 262144 ? 262144 * (i + 1) : units[i],
-               &found);
+    /* From a thousandth of the items on, each twice the one before and a little more. */
+    for (uint64_t i = 0, unit = of->items >> 10; i < SIZES; i++, unit = 2 * unit + 4097) {
+        reduce(of, of->devices ? of->devices : of->cpus, unit, &found);
         is_equal = is_equal && memcmp(&found, expected, of->row->result_bytes) == 0;
     }
-    printf("  %-24s %-14s %s\n", of->row->entry, "ten unit sizes", is_equal ? "equal" : "DIFFER");
+    printf("  %-12s %-40s %s\n", of->row->entry, "ten sizes of units",
+           is_equal ? "equal" : "DIFFER");
     return is_equal;
 }
 
@@ -176,7 +182,7 @@ static bool measure(struct subject *of, const struct limit_lane *lane)
     for (int r = -1; r < bench->repetitions; r++) {
         usleep(PAUSE_US);
         uint64_t begin_ns = clock_ns();
-        reduce(of, of->devices, 0, &found);
+        reduce(of, of->devices ? of->devices : of->cpus, 0, &found);
         double ours_ns = (double)(clock_ns() - begin_ns), peer_ns = 0;
         if (r < 0)
             first = found;
@@ -222,7 +228,11 @@ static void open_kernel(struct subject *of)
 {
     char path[512];
     struct muster_error err;
-    snprintf(path, sizeof path, MUSTER_EXAMPLE_KERNELS "/%s.c", of->row->entry);
+    /* Built elsewhere, it finds them from the folder that it is started in. */
+    snprintf(path, sizeof path, "%s/%s.c",
+             access(MUSTER_EXAMPLE_KERNELS, R_OK) == 0 ? MUSTER_EXAMPLE_KERNELS
+                                                       : "examples/kernels",
+             of->row->entry);
     if (muster_kernel_load(of->m, path, of->row->entry, &of->kernel, &err) != MUSTER_OK)
         stop(&of->bench, err.text);
 }
@@ -265,7 +275,12 @@ int main(int argc, char **argv)
         }
     }
     bench_begin(&of.bench, "reduce", 7, kept, argv);
-    of.m = open_runtime(&of.bench, of.devices ? NULL : "cpu", NULL);
+    of.m = open_runtime(&of.bench,
+                        of.devices  ? NULL
+                        : of.checks ? "cpu,sim"
+                                    : "cpu",
+                        of.checks ? LOST : NULL);
+    name_processors(&of, of.cpus, sizeof of.cpus);
     muster_device device = { 0, 0 };
     struct muster_device_info info = { .size = sizeof info };
     struct muster_error err;

@@ -6,8 +6,9 @@
 
 /* Partials that a GPU's thread has in registers; larger ones are in shared memory from the start. */
 #define REGISTER_BYTES 128u
-/* Loads of a GPU's thread that are under way at a time. */
+/* Loads of a GPU's thread that are under way at a time; more where there are few threads. */
 #define UNROLL 8
+#define UNROLL_LARGE 16
 
 /* What the wrapper calls the partial's type. */
 struct type_name {
@@ -232,7 +233,8 @@ static void put_cuda_items(struct writer *writer, const struct kernel_entry *ent
     writer_put(writer,
                "if (muster_items_here == %lluu) {\n#pragma unroll %d\n"
                "for (uint32_t muster_k = 0; muster_k < %lluu; muster_k++)\n",
-               (unsigned long long)entry->partial.block_items, UNROLL,
+               (unsigned long long)entry->partial.block_items,
+               entry->partial.bytes > REGISTER_BYTES ? UNROLL_LARGE : UNROLL,
                (unsigned long long)(entry->partial.block_items / lanes));
     snprintf(item, sizeof item, "muster_first + muster_k * %u + muster_lane", lanes);
     put_item(writer, entry, item, partial);

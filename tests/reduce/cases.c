@@ -10,13 +10,13 @@
 #include "../../examples/kernels/sum.c"
 #include "../../examples/kernels/top.c"
 
-/* The rule by hand: 4096 items and 32 lanes up to 128 bytes; 2048 bytes make 65536 items and 8 lanes. */
+/* The rule by hand: 4096 items and 32 lanes up to 256 bytes; 2048 bytes make 32768 items and 8 lanes. */
 const struct reduce_case reduce_cases[] = {
     { "sum", sizeof(double), 4096, 32, false, sizeof(float), 1 },
     { "dot", sizeof(double), 4096, 32, false, sizeof(float), 2 },
     { "extremes", sizeof(struct extremes), 4096, 32, true, sizeof(float), 1 },
     { "moments", sizeof(struct moments), 4096, 32, false, sizeof(float), 1 },
-    { "histogram", sizeof(struct histogram), 65536, 8, false, 1, 1 },
+    { "histogram", sizeof(struct histogram), 32768, 8, false, 1, 1 },
     { "top", sizeof(struct top), 4096, 32, true, sizeof(float), 1 },
 };
 const size_t reduce_case_count = COUNT_OF(reduce_cases);

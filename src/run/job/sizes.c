@@ -16,6 +16,8 @@
 #define DIRECT_FIRST_BYTES ((size_t)16 << 10)
 #define DIRECT_NS 100000000u
 #define FIRST_PARTS_MIN 64u
+/* What a unit of a reduction reads at most, if that is the caller's memory: hardly anything of it waits. */
+#define REDUCED_BYTES ((size_t)16 << 20)
 /* Units smaller than that go together: each costs a device's driver several calls. */
 #define MERGE_BYTES ((size_t)256 << 10)
 #define MERGE_BYTES_GPU ((size_t)4 << 20)
@@ -146,6 +148,8 @@ static void plan_units(struct muster_job *job)
     uint64_t usual = has_gpu && way_bytes > 0 ? BUFFER_BYTES_GPU / way_bytes
                      : has_large_units(job)   ? UINT64_MAX
                                               : BUFFER_BYTES / all_bytes;
+    if (job_reduces(job) && !job->desc.source)
+        usual = REDUCED_BYTES / (way_bytes > 0 ? way_bytes : all_bytes);
     usual >>= job->halvings;
     uint64_t asked = job->options.unit_items;
     uint64_t items = of_multiples(job, asked > 0 ? asked : at_least_one(usual));
