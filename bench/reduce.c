@@ -99,13 +99,14 @@ static void reduce(const struct subject *of, const char *devices, uint64_t unit_
 /* Bytes a second that all cores read together. */
 static double memory_rate(const struct subject *of)
 {
-    const uint64_t *words = (const uint64_t *)(const void *)x, count = of->items / 2;
+    const uint64_t *words = (const uint64_t *)(const void *)x, quarter = of->items / 8;
     uint64_t sum = 0, begin_ns = clock_ns();
+    /* At four places at once: one alone does not keep the memory busy. */
 #pragma omp parallel for simd reduction(+ : sum)
-    for (uint64_t i = 0; i < count; i++)
-        sum += words[i];
+    for (uint64_t i = 0; i < quarter; i++)
+        sum += words[i] + words[quarter + i] + words[2 * quarter + i] + words[3 * quarter + i];
     sunk = sum;
-    return (double)count * sizeof *words * 1e9 / (double)(clock_ns() - begin_ns);
+    return (double)(4 * quarter) * sizeof *words * 1e9 / (double)(clock_ns() - begin_ns);
 }
 
 /* Bytes a second that the driver copies to the device from this memory, by three streams in turn. */

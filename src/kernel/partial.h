@@ -11,6 +11,8 @@
 #include <stdint.h>
 
 #define PARTIAL_FIELDS_MAX 16
+/* What a launch of a reduction has after its arguments: where the partials go, and how many items. */
+#define PARTIAL_HIDDEN_ARGS 2
 /* The lanes of a block stand on a stack, or in the memory that the threads of a GPU's block share. */
 #define PARTIAL_BYTES_MAX ((size_t)32 << 10)
 #define PARTIAL_LANES_MAX 32u

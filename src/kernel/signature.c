@@ -177,7 +177,7 @@ static muster_status read_parameter(struct reading *reading, struct kernel_param
 static muster_status check_reduction(const struct reading *reading,
                                      const struct kernel_entry *entry, const struct word *word)
 {
-    if (entry->parameter_count > MUSTER_ARGS_MAX - KERNEL_HIDDEN_ARGS)
+    if (entry->parameter_count > MUSTER_ARGS_MAX - PARTIAL_HIDDEN_ARGS)
         return wrong(reading, word, "pack values into a struct",
                      "a reduction has at most 14 parameters between the item and the partial");
     for (size_t i = 0; i < entry->parameter_count; i++)
@@ -188,7 +188,7 @@ static muster_status check_reduction(const struct reading *reading,
                                      reading->file, word->line, entry->parameters[i].name);
     return MUSTER_OK;
 }
-_Static_assert(MUSTER_ARGS_MAX - KERNEL_HIDDEN_ARGS == 14, "the message above names the number");
+_Static_assert(MUSTER_ARGS_MAX - PARTIAL_HIDDEN_ARGS == 14, "the message above names the number");
 
 static muster_status read_parameters(struct reading *reading, struct kernel_entry *entry)
 {

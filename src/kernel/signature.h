@@ -20,9 +20,6 @@
 /* The prelude's lines that a portable source includes it with, which Muster takes out. */
 #define KERNEL_INCLUDES_MAX 4
 
-/* What a launch of a reduction has after its arguments: where the partials go, and how many items. */
-#define KERNEL_HIDDEN_ARGS 2
-
 struct kernel_parameter {
     char name[KERNEL_NAME_BYTES]; /* cut off where it is longer */
     char type[KERNEL_TYPE_BYTES]; /* as written, words apart by one space */

@@ -1,7 +1,6 @@
 /*
  * What a job is asked to be: whether that makes sense, and whether all it refers to is there.
  */
-#include "kernel/signature.h"
 #include "run/job/pipeline.h"
 
 #include <string.h>
@@ -161,7 +160,7 @@ static muster_status check_kernel(const struct muster_job *job, struct muster_er
         given[i] = (struct kernel_argument){ bytes == 0, bytes };
     }
     return job_reduces(job) ? kernel_check_reduction(desc->kernel, given,
-                                                     desc->arg_count - KERNEL_HIDDEN_ARGS, err)
+                                                     desc->arg_count - PARTIAL_HIDDEN_ARGS, err)
                             : kernel_check_arguments(desc->kernel, given, desc->arg_count, err);
 }
 

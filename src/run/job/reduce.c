@@ -6,7 +6,6 @@
 #include "run/job/pipeline.h"
 
 #include "base/allocator.h"
-#include "kernel/signature.h"
 
 #include <muster/reduce.h>
 
@@ -78,10 +77,10 @@ muster_status reduction_read(struct muster_job *job, struct muster_error *err)
                                  "kernel %s is a reduction, which has no result for each item",
                                  kernel_name(desc->kernel));
     muster_status status = check(job, err);
-    if (status == MUSTER_OK && desc->arg_count > MUSTER_ARGS_MAX - KERNEL_HIDDEN_ARGS)
+    if (status == MUSTER_OK && desc->arg_count > MUSTER_ARGS_MAX - PARTIAL_HIDDEN_ARGS)
         status = muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, "pack values into a struct",
                                    "%zu arguments of a reduction; at most %d", desc->arg_count,
-                                   MUSTER_ARGS_MAX - KERNEL_HIDDEN_ARGS);
+                                   MUSTER_ARGS_MAX - PARTIAL_HIDDEN_ARGS);
     if (status == MUSTER_OK)
         status = kernel_get_fold(desc->kernel, &with, err);
     if (status != MUSTER_OK)
