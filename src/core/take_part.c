@@ -610,12 +610,20 @@ void take_part_stuck(struct take_part *part, uint64_t now_ns)
     rest(part, now_ns);
 }
 
+static void compare_whole(struct take_part_lesson *lesson, const struct whole_job *job)
+{
+    double gain = 0;
+    uint32_t decided = whole_jobs_ended(&lesson->whole, job, &gain);
+    if (decided > 0)
+        lesson->faster_without[decided - 1] = (float)(1 + gain);
+    lesson->left_out = lesson->whole.left_out;
+}
+
 /* What the job says as a whole: nothing if it is not done, or if who takes part has changed meanwhile. */
 static void learn_whole(const struct take_part *part, struct take_part_lesson *lesson, bool is_done,
                         uint64_t now_ns)
 {
     struct whole_job job = { .job_ns = since(part->begin_ns, now_ns), .lane_count = part->count };
-    double gain = 0;
     for (uint32_t i = 0; i < part->count; i++)
         job.items += part->lanes[i].items;
     lesson->whole = part->whole;
@@ -630,10 +638,17 @@ static void learn_whole(const struct take_part *part, struct take_part_lesson *l
         return;
     for (uint32_t i = 0; i < part->count; i++)
         job.shares[i] = part->lanes[i].items / job.items;
-    uint32_t decided = whole_jobs_ended(&lesson->whole, &job, &gain);
-    if (decided > 0)
-        lesson->faster_without[decided - 1] = (float)(1 + gain);
-    lesson->left_out = lesson->whole.left_out;
+    compare_whole(lesson, &job);
+}
+
+void take_part_learn_without(struct take_part_lesson *lesson, double job_ns, double items)
+{
+    /* Without shares no lane is tried next: that is for a job that all take part in. */
+    struct whole_job job = { .job_ns = job_ns, .items = items };
+    if (job_ns > 0 && items > 0)
+        compare_whole(lesson, &job);
+    if (++lesson->jobs >= JOBS_BELIEVED)
+        *lesson = (struct take_part_lesson){ .jobs = 0 };
 }
 
 void take_part_learn(const struct take_part *part, struct take_part_lesson *lesson, bool is_done,
