@@ -176,16 +176,13 @@ static void processors_alone_have_a_job_for_themselves(void)
 /* A job on a device that may be lost keeps the others, which stand in for it. */
 static void those_left_out_on_a_gpu_stay_lanes(void)
 {
-    struct muster_options options = MUSTER_OPTIONS_INIT;
-    options.sim = "[{\"items_per_s\": 1e9}]";
-    options.devices = "cpu:0,sim:0";
-    struct muster *m = open_with(options);
+    struct muster *m = open_two();
     struct muster_kernel *kernel = kernel_of(m, compute);
-    const struct take_part_lesson alone = { .left_out = 1,
-                                            .faster_without = { FACTOR },
+    const struct take_part_lesson alone = { .left_out = 2,
+                                            .faster_without = { 0, FACTOR },
                                             .jobs = 1,
                                             .is_whole = true,
-                                            .whole = { .left_out = 1, .tried = 1 } };
+                                            .whole = { .left_out = 2, .tried = 2 } };
     struct account account;
     run(m, kernel, ITEMS, 0, &alone, NULL);
     account_init(&account, ITEMS);
