@@ -118,7 +118,9 @@ static enum exit_code code_of(enum map_part part, muster_status status)
         return EXIT_FAILED;
     if (part != MAP_DEVICES)
         return EXIT_USAGE;
-    if (status == MUSTER_E_NO_DEVICE || status == MUSTER_E_NOT_FOUND)
+    /* Without a compiler the host cannot join partials, and no device is of use. */
+    if (status == MUSTER_E_NO_DEVICE || status == MUSTER_E_NOT_FOUND ||
+        status == MUSTER_E_NOT_SUPPORTED)
         return EXIT_NO_DEVICE;
     return status == MUSTER_E_INVALID || status == MUSTER_E_PARSE || status == MUSTER_E_TOO_LARGE
                ? EXIT_USAGE

@@ -100,6 +100,19 @@ def kinds_of_kernels(bench):
     check.equal("of two", bench.run("dot.c", "-q", "-i", empty, "-i", empty).out, "0\n")
 
 
+def bundles_need_no_compiler(bench):
+    check = bench.check
+    path = bench.write("ones.f32", array.array("f", [1.0] * 5000).tobytes())
+    bundle, bare = os.path.join(bench.folder, "sum.bundle"), os.path.join(bench.folder, "bare.bundle")
+    for words in ((bundle,), (bare, "--no-source")):
+        made = check.run("kernel", "build", os.path.join(KERNELS, "sum.c"), "--no-cuda", "-o", *words, environment=bench.cache)
+        check.equal("a bundle", (made.code, made.err), (0, ""))
+    nothing = {"MUSTER_CC": "/nonexistent", "MUSTER_CACHE": ""}
+    check.equal("without a compiler", bench.run(bundle, "-q", "-i", path, environment=nothing).out, "5000\n")
+    check.refused("without the source", bench.run(bare, "-i", path), 2, "portable source")
+    check.refused("source without a compiler", bench.run("sum.c", "-i", path, environment=nothing), 3, "compiler")
+
+
 def what_is_refused(bench):
     check = bench.check
     odd = bench.write("odd", b"12345")
@@ -130,6 +143,7 @@ def main():
         bench = Bench(check, folder)
         results_are_right(bench)
         kinds_of_kernels(bench)
+        bundles_need_no_compiler(bench)
         what_is_refused(bench)
     check.finish()
 

@@ -375,6 +375,59 @@ static void memory_comes_back(void)
     CHECK_EQUAL(0, counting.wrong);
 }
 
+/* Fails the allocation at which `left` has come to 0, and those after it. */
+struct scarce {
+    struct counting counting;
+    _Atomic int64_t left;
+};
+
+static void *scarce_allocate(void *user, size_t bytes, size_t alignment)
+{
+    struct scarce *scarce = user;
+    return atomic_fetch_sub(&scarce->left, 1) <= 0
+               ? NULL
+               : counting_allocate(&scarce->counting, bytes, alignment);
+}
+
+static void scarce_release(void *user, void *memory, size_t bytes)
+{
+    counting_release(&((struct scarce *)user)->counting, memory, bytes);
+}
+
+static void without_memory_it_fails_and_leaves_nothing(void)
+{
+    const struct muster_arg args[] = { MUSTER_FIRST, MUSTER_VALUE(by), MUSTER_IN(x) };
+    bool was_enough = false;
+    for (int64_t n = 0; !was_enough; n += TEST_BY_SANITIZER(1, 5, 5)) {
+        struct scarce scarce = { .counting = COUNTING_INIT, .left = INT64_MAX };
+        const struct muster_allocator hook = { sizeof hook, scarce_allocate, scarce_release,
+                                               &scarce };
+        struct muster_options options = MUSTER_OPTIONS_INIT;
+        struct all found = untouched;
+        CHECK(n < 2000);
+        options.allocator = &hook;
+        options.devices = "cpu";
+        struct muster *m = open_with(options);
+        struct muster_kernel *kernel = load(m, "tally");
+        atomic_store(&scarce.left, n);
+        muster_status status =
+            muster_reduce(m, kernel, 20000, args, 3, &found, sizeof found, NULL, NULL, &problem);
+        was_enough = status == MUSTER_OK;
+        atomic_store(&scarce.left, INT64_MAX);
+        if (was_enough)
+            check_all(found, 20000);
+        else
+            CHECK(memcmp(&found, &untouched, sizeof found) == 0);
+        /* With memory again it works again. */
+        MUST(muster_reduce(m, kernel, 20000, args, 3, &found, sizeof found, NULL, NULL, &problem));
+        check_all(found, 20000);
+        muster_kernel_destroy(kernel);
+        MUST(muster_close(m, &problem));
+        CHECK_EQUAL(0, scarce.counting.bytes);
+        CHECK_EQUAL(0, scarce.counting.wrong);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {
@@ -386,6 +439,7 @@ int main(int argc, char **argv)
         TEST(what_makes_no_sense_is_refused),
         TEST(the_partial_is_described),
         TEST(memory_comes_back),
+        TEST(without_memory_it_fails_and_leaves_nothing),
     };
     x = malloc(ITEMS * sizeof *x);
     if (!x)
