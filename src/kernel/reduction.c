@@ -130,11 +130,11 @@ static void put_c_fold(struct writer *writer, const struct kernel_entry *entry)
                "for (uint64_t muster_i = 0; muster_i < muster_count; muster_i++, "
                "muster_blocks++) {\n"
                "uint32_t muster_k = 0;\n"
-               "%s muster_sum = muster_at[muster_i];\n"
+               "const %s *muster_sum = &muster_at[muster_i];\n"
                "for (; muster_blocks >> muster_k & 1; muster_k++) {\n"
-               "%s_combine(&muster_level[muster_k], &muster_sum);\n"
-               "muster_sum = muster_level[muster_k];\n}\n"
-               "muster_level[muster_k] = muster_sum;\n}\nreturn 0;\n}\n",
+               "%s_combine(&muster_level[muster_k], muster_sum);\n"
+               "muster_sum = &muster_level[muster_k];\n}\n"
+               "muster_level[muster_k] = *muster_sum;\n}\nreturn 0;\n}\n",
                type, name);
     writer_put(writer,
                "__attribute__((visibility(\"default\"))) int " FOLDED_PREFIX
