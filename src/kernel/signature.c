@@ -322,7 +322,7 @@ muster_status kernel_signature_read(struct kernel_signature *signature, const ch
     if (status == MUSTER_OK && signature->count == 0)
         status = muster_error_fill(err, MUSTER_E_PARSE, 0, EXAMPLE,
                                    "%s: no function is marked " MARK, file);
-    return status;
+    return status == MUSTER_OK ? names_check(&signature->names, code, bytes, file, err) : status;
 }
 
 bool kernel_signature_is_in(const char *code, size_t bytes)
