@@ -105,6 +105,7 @@ static bool add_to_type(struct parameter *parameter, const struct word *word)
     else if (!is_qualifier(word)) {
         parameter->type_words++;
         parameter->out->bytes = parameter->type_words == 1 ? bytes_of_type(word) : 0;
+        parameter->out->is_float = word_is(word, "float") || word_is(word, "double");
     }
     return true;
 }

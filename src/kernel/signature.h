@@ -27,6 +27,7 @@ struct kernel_parameter {
     bool is_const;
     size_t bytes;         /* of a value; 0: not known */
     size_t element_bytes; /* of what a pointer points to; 0: not known */
+    bool is_float;        /* the value, or what it points to, is float or double */
 };
 
 /* Part of the source, in bytes. */
