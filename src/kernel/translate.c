@@ -187,6 +187,14 @@ static void put_c(struct writer *writer, const struct kernel_entry *entry, const
         "__attribute__((visibility(\"default\"))) extern const uint32_t " APART_WRITTEN_PREFIX
         "%s;\nconst uint32_t " APART_WRITTEN_PREFIX "%s = %uu;\n",
         entry->name, entry->name, written);
+    put(writer,
+        "__attribute__((visibility(\"default\"))) extern const uint32_t " APART_BYTES_PREFIX
+        "%s[];\nconst uint32_t " APART_BYTES_PREFIX "%s[] = {\n",
+        entry->name, entry->name);
+    for (size_t i = 0; i < entry->parameter_count; i++)
+        put(writer, entry->parameters[i].is_block ? "sizeof(*(%s)0),\n" : "sizeof(%s),\n",
+            entry->parameters[i].type);
+    put(writer, "0 };\n");
 }
 _Static_assert(MUSTER_ARGS_MAX <= 32, "a bit for each argument");
 
