@@ -27,7 +27,7 @@
 #define WORDS_MAX 32
 #define TIME_LIMIT_S 10u
 /* Compilers, and drivers that open, are given more. */
-#define COMPILE_LIMIT_S 180u
+#define COMPILE_LIMIT_S 100u
 #define LOOK_NS 2000000L
 #define ITEMS_MAX 4096u
 
@@ -153,7 +153,7 @@ static uint64_t now_ns(void)
 }
 
 /* Waits for the process while it makes progress. False: it did not, and was killed. */
-static bool wait_for(pid_t process, struct probe_report *report, uint64_t limit_s, int *how)
+static bool wait_for(pid_t process, struct probe_report *report, uint64_t *limit_s, int *how)
 {
     const struct timespec pause = { 0, LOOK_NS };
     uint64_t seen = 0, since = now_ns();
@@ -165,16 +165,18 @@ static bool wait_for(pid_t process, struct probe_report *report, uint64_t limit_
             *how = 0;
             return true;
         }
+        /* The flag before the number: whoever sees it fall sees the step before it too. */
+        bool is_compiling = atomic_load_explicit(&report->is_compiling, memory_order_acquire);
         uint64_t steps = atomic_load_explicit(&report->steps, memory_order_relaxed);
-        bool is_compiling = atomic_load_explicit(&report->is_compiling, memory_order_relaxed);
         if (steps != seen) {
             seen = steps;
             since = now_ns();
         }
-        uint64_t most = is_compiling && limit_s < COMPILE_LIMIT_S ? COMPILE_LIMIT_S : limit_s;
+        uint64_t most = is_compiling && *limit_s < COMPILE_LIMIT_S ? COMPILE_LIMIT_S : *limit_s;
         if (now_ns() - since > most * 1000000000u) {
             kill(process, SIGKILL);
             waitpid(process, how, 0);
+            *limit_s = most;
             return false;
         }
         nanosleep(&pause, NULL);
@@ -203,7 +205,7 @@ static bool check_kernel(const struct probe_options *asked, struct probe_report 
     }
     if (process == 0)
         run_child(asked, report);
-    if (!wait_for(process, report, limit_s, &how))
+    if (!wait_for(process, report, &limit_s, &how))
         probe_find(report, PROBE_ENDLESS, "", -1, -1,
                    "look at the kernel's loops; --time-limit gives it more",
                    "%s does not end: it was stopped after %llu s", report->doing,

@@ -361,7 +361,7 @@ static void tell_uses(struct probe *probe)
 static bool is_too_small(const struct probe *probe)
 {
     const struct probe_fault *fault = &probe->fault;
-    return fault->signal != 0 && fault->array && fault->element >= 0;
+    return fault->signal != 0 && fault->array && fault->element >= 0 && !probe->is_guarded;
 }
 
 /* A kernel whose items have many elements is given fewer items. */
@@ -427,7 +427,9 @@ static void check(struct probe *probe, struct muster *m, struct muster_kernel *k
     probe_doing(probe, "compiling kernel %s", probe->entry);
     atomic_store_explicit(&report->is_compiling, true, memory_order_relaxed);
     const struct muster_kernel_form *object = compile(probe, bundle);
-    atomic_store_explicit(&report->is_compiling, false, memory_order_relaxed);
+    /* First the step, so that the time it took does not count against what follows. */
+    probe_doing(probe, "loading kernel %s", probe->entry);
+    atomic_store_explicit(&report->is_compiling, false, memory_order_release);
     if (!object || !load(probe, object))
         return;
     probe->group = find_group(probe, kernel);
@@ -437,6 +439,23 @@ static void check(struct probe *probe, struct muster *m, struct muster_kernel *k
     if (is_done && report->finding_count == 0)
         probe_devices(probe, m, kernel);
     probe_arrays_close(probe);
+}
+
+/* Devices that are named and not there are no mistake of the kernel's. */
+static muster_status find_any(struct muster *m, struct muster_error *err)
+{
+    muster_device device;
+    size_t count = 0;
+    muster_status status = muster_device_list(m, &device, 1, &count, err);
+    if (status == MUSTER_E_CAPACITY || (status == MUSTER_OK && count > 0))
+        return MUSTER_OK;
+    if (status != MUSTER_OK && status != MUSTER_E_NOT_FOUND)
+        return status;
+    if (err)
+        err->status = MUSTER_E_NO_DEVICE;
+    return status == MUSTER_OK ? muster_error_fill(err, MUSTER_E_NO_DEVICE, 0, NULL,
+                                                   "no device can be used on this machine")
+                               : MUSTER_E_NO_DEVICE;
 }
 
 /*
@@ -456,6 +475,8 @@ static muster_status open_devices(const struct probe_options *options, struct mu
         opening.log_level = MUSTER_LOG_INFO;
     }
     muster_status status = muster_open(m, &opening, err);
+    if (status == MUSTER_OK)
+        status = find_any(*m, err);
     if (status != MUSTER_OK || options->devices || getenv("MUSTER_DEVICES"))
         return status;
     status = inventory_init(&inventory, *m, err);
@@ -484,7 +505,8 @@ void probe_kernel(const struct probe_options *options, struct probe_report *repo
     struct muster *m = NULL;
     struct muster_kernel *kernel = NULL;
     struct muster_bundle *bundle = NULL;
-    muster_status status = MUSTER_OK;
+    struct muster_error error;
+    muster_status status;
     if (!probe) {
         muster_error_fill(&report->error, MUSTER_E_NO_MEMORY, 0, NULL,
                           "no memory to check a kernel");
@@ -497,15 +519,18 @@ void probe_kernel(const struct probe_options *options, struct probe_report *repo
                              .group = 1 };
     probe_doing(probe, "opening devices");
     atomic_store_explicit(&report->is_compiling, true, memory_order_relaxed);
-    status = open_devices(options, &m, &report->error);
+    status = open_devices(options, &m, &error);
     if (status == MUSTER_OK)
-        status = muster_bundle_create(&bundle, &report->error);
+        status = muster_bundle_create(&bundle, &error);
     if (status == MUSTER_OK)
-        status = muster_bundle_add_file(bundle, options->file, options->entry, &report->error);
+        status = muster_bundle_add_file(bundle, options->file, options->entry, &error);
     if (status == MUSTER_OK)
-        status = muster_kernel_load(m, options->file, options->entry, &kernel, &report->error);
+        status = muster_kernel_load(m, options->file, options->entry, &kernel, &error);
+    /* Calls that succeed may have written there too. */
     if (status == MUSTER_OK)
         check(probe, m, kernel, bundle);
+    else
+        report->error = error;
     muster_kernel_destroy(kernel);
     muster_bundle_destroy(bundle);
     if (m)

@@ -50,6 +50,7 @@ struct probe {
     uint64_t items, group; /* `group` items are cut together: the bytes of a frame */
     muster_kernel_function function, apart;
     struct probe_fault fault;
+    bool is_guarded; /* the arrays have exactly what the items have */
     uint64_t random;
 };
 

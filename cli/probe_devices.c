@@ -139,7 +139,8 @@ static void check_device(struct probe *probe, struct muster *m, struct muster_ke
     bool has_stream = status == MUSTER_OK;
     if (has_stream)
         status = run_on(probe, m, stream, kernel, &resident, &error);
-    atomic_store_explicit(&report->is_compiling, false, memory_order_relaxed);
+    probe_doing(probe, "comparing what %s gives", id);
+    atomic_store_explicit(&report->is_compiling, false, memory_order_release);
     struct probe_device *told = &report->devices[report->device_count++];
     *told = (struct probe_device){ .status = status };
     snprintf(told->id, sizeof told->id, "%s", id);

@@ -527,6 +527,7 @@ static bool run_guarded(struct probe *probe, bool at_end)
 {
     if (!probe_arrays_guard(probe, at_end))
         return true; /* there is no room for all that the items would have */
+    probe->is_guarded = true;
     for (uint64_t item = 0; item < probe->items; item++) {
         probe_doing(probe, "item %llu of kernel %s between guard pages", (unsigned long long)item,
                     probe->entry);
