@@ -42,6 +42,7 @@ enum {
     ITEMS,
     SEED,
     TIME_LIMIT,
+    NO_CUDA,
     JSON,
     LOG,
     OPTION_COUNT = LOG + LOG_OPTIONS
@@ -97,6 +98,7 @@ static const struct option options[] = {
                      .kind = OPTION_NUMBER,
                      .value = "S",
                      .help = "seconds that one item may take (10)" },
+    [NO_CUDA] = { .name = "no-cuda", .kind = OPTION_FLAG, .help = "make no PTX and no cubins" },
     [JSON] = { .name = "json", .kind = OPTION_FLAG, .help = "print JSON" },
     LOG_OPTION_ROWS,
 };
@@ -416,6 +418,7 @@ static enum exit_code run(const struct option_value *values, const char *file, s
                                    .halo = values[HALO].number,
                                    .items = values[ITEMS].number,
                                    .seed = values[SEED].given ? values[SEED].number : 1,
+                                   .no_cuda = values[NO_CUDA].given,
                                    .is_verbose = values[LOG + LOG_VERBOSE].given };
     uint64_t limit = values[TIME_LIMIT].given ? values[TIME_LIMIT].number : TIME_LIMIT_S;
     if (!log_begin(values + LOG, "kernel check"))

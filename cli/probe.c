@@ -287,9 +287,11 @@ static const struct muster_kernel_form *compile(struct probe *probe, struct must
         muster_bundle_log(bundle, NULL, NULL);
     status = muster_bundle_build(bundle, MUSTER_KERNEL_OPENCL, NULL, &error);
     add_form(report, MUSTER_KERNEL_OPENCL, NULL, status, &error);
-    status = muster_bundle_build(bundle, MUSTER_KERNEL_PTX, computes[0], &error);
-    add_form(report, MUSTER_KERNEL_PTX, computes[0], status, &error);
-    for (size_t i = 0; i < sizeof computes / sizeof *computes; i++) {
+    if (!probe->options->no_cuda) {
+        status = muster_bundle_build(bundle, MUSTER_KERNEL_PTX, computes[0], &error);
+        add_form(report, MUSTER_KERNEL_PTX, computes[0], status, &error);
+    }
+    for (size_t i = 0; i < sizeof computes / sizeof *computes && !probe->options->no_cuda; i++) {
         status = muster_bundle_build(bundle, MUSTER_KERNEL_CUBIN, computes[i], &error);
         add_form(report, MUSTER_KERNEL_CUBIN, computes[i], status, &error);
     }

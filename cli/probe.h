@@ -102,6 +102,7 @@ struct probe_options {
     uint64_t halo;  /* items that a source or array has before and after a unit */
     uint64_t items; /* 0: chosen */
     uint64_t seed;
+    bool no_cuda; /* PTX and cubins are not compiled */
     bool is_verbose;
 };
 

@@ -265,31 +265,41 @@ MUSTER_INLINE double muster_abs_f64(double x)
 #define MUSTER_FIRST_OF(a, b) (1 ? (a) : (b))
 #define MUSTER_SECOND_OF(a, b) (0 ? (a) : (b))
 
-#ifdef __cplusplus
+#if defined(__cplusplus) || defined(__OPENCL_C_VERSION__)
 
+/* OpenCL C has functions of one name by the attribute that its own functions have. */
+#ifdef __cplusplus
+#define MUSTER_OVERLOADED MUSTER_INLINE
+#else
+#define MUSTER_OVERLOADED MUSTER_INLINE __attribute__((overloadable))
+#endif
 /* clang-format off */
 #define MUSTER_OVERLOADS(type, name)                                                               \
-    MUSTER_INLINE type muster_min_of(type a, type b) { return muster_min_##name(a, b); }           \
-    MUSTER_INLINE type muster_max_of(type a, type b) { return muster_max_##name(a, b); }           \
-    MUSTER_INLINE type muster_clamp_of(type x, type low, type high)                                \
+    MUSTER_OVERLOADED type muster_min_of(type a, type b) { return muster_min_##name(a, b); }       \
+    MUSTER_OVERLOADED type muster_max_of(type a, type b) { return muster_max_##name(a, b); }       \
+    MUSTER_OVERLOADED type muster_clamp_of(type x, type low, type high)                            \
     { return muster_clamp_##name(x, low, high); }                                                  \
-    MUSTER_INLINE type muster_abs_of(type x) { return muster_abs_##name(x); }
+    MUSTER_OVERLOADED type muster_abs_of(type x) { return muster_abs_##name(x); }
 #define MUSTER_INTEGER_OVERLOADS(type, name, bits, result)                                         \
     MUSTER_OVERLOADS(type, name)                                                                   \
-    MUSTER_INLINE uint32_t muster_popcount_of(type x) { return muster_popcount_##bits(x); }        \
-    MUSTER_INLINE uint32_t muster_clz_of(type x) { return muster_clz_##bits(x); }                  \
-    MUSTER_INLINE result muster_rotate_of(type x, uint32_t left)                                   \
+    MUSTER_OVERLOADED uint32_t muster_popcount_of(type x) { return muster_popcount_##bits(x); }    \
+    MUSTER_OVERLOADED uint32_t muster_clz_of(type x) { return muster_clz_##bits(x); }              \
+    MUSTER_OVERLOADED result muster_rotate_of(type x, uint32_t left)                               \
     { return muster_rotate_##bits(x, left); }                                                      \
-    MUSTER_INLINE type muster_mulhi_of(type a, type b) { return muster_mulhi_##name(a, b); }
+    MUSTER_OVERLOADED type muster_mulhi_of(type a, type b) { return muster_mulhi_##name(a, b); }
 /* clang-format on */
 MUSTER_INTEGER_OVERLOADS(int, i32, u32, uint32_t)
 MUSTER_INTEGER_OVERLOADS(unsigned, u32, u32, uint32_t)
 MUSTER_INTEGER_OVERLOADS(long, i64, u64, uint64_t)
 MUSTER_INTEGER_OVERLOADS(unsigned long, u64, u64, uint64_t)
+#ifdef __cplusplus
 MUSTER_INTEGER_OVERLOADS(long long, i64, u64, uint64_t)
 MUSTER_INTEGER_OVERLOADS(unsigned long long, u64, u64, uint64_t)
+#endif
 MUSTER_OVERLOADS(float, f32)
+#if !defined(MUSTER_IS_OPENCL) || defined(cl_khr_fp64)
 MUSTER_OVERLOADS(double, f64)
+#endif
 #define MUSTER_FOR_NUMBER(x, name) muster_##name##_of
 #define MUSTER_FOR_INTEGER(x, name) muster_##name##_of
 #define MUSTER_FOR_BITS(x, name) muster_##name##_of

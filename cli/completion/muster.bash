@@ -80,7 +80,7 @@ _muster()
             else
                 choices='--output --entry --arch --no-source --no-object --no-opencl --no-cuda --json --verbose --log --help'
                 [[ ${COMP_WORDS[2]} == check ]] &&
-                    choices='--entry --devices --arg --elements --inout --whole --halo --items --seed --time-limit --json
+                    choices='--entry --devices --arg --elements --inout --whole --halo --items --seed --time-limit --no-cuda --json
                              --verbose --log --help'
                 [[ $word == -* ]] || word_is_file=yes
             fi

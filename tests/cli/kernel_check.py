@@ -85,7 +85,8 @@ def run_all(check, folder, environment, kernels):
     """All of them, two at a time."""
     def one(name):
         path = write(folder, name, kernels[name][0] + "\n")
-        return name, check.run("kernel", "check", path, "--json", "--devices", "cpu", *kernels[name][-1], environment=environment)
+        return name, check.run("kernel", "check", path, "--json", "--devices", "cpu", "--no-cuda", *kernels[name][-1],
+                               environment=environment)
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         return dict(pool.map(one, kernels))
 
@@ -116,7 +117,8 @@ def uses(check, folder, environment):
     """How each parameter is to be passed is found out."""
     def of(name, *options):
         path = write(folder, name, RIGHT[name][0] + "\n")
-        run = check.run("kernel", "check", path, "--json", "--devices", "cpu", *RIGHT[name][1], *options, environment=environment)
+        run = check.run("kernel", "check", path, "--json", "--devices", "cpu", "--no-cuda", *RIGHT[name][1], *options,
+                        environment=environment)
         return {one["name"]: (one["use"], one["elements"], one["halo"]) for one in json.loads(run.out)["kernels"][0]["parameters"]}
     check.equal("a table", of("a table"), {"in": ("MUSTER_IN", 1, 0), "table": ("MUSTER_ALL", 0, 0), "out": ("MUSTER_OUT", 1, 0)})
     check.equal("rows", of("rows"), {"in": ("MUSTER_IN", 256, 0), "out": ("MUSTER_OUT", 256, 0)})
@@ -220,7 +222,7 @@ def usage(check):
     with open(os.path.join(ROOT, "cli", "completion", "muster.bash")) as file:
         completion = file.read()
     for option in ["--entry", "--devices", "--arg", "--elements", "--inout", "--whole", "--halo", "--items", "--seed",
-                   "--time-limit", "--json", "--verbose", "--log"]:
+                   "--time-limit", "--no-cuda", "--json", "--verbose", "--log"]:
         check.contains("help has the option", help_text, f"  {option}")
         check.contains("the manual has the option", page, option)
         check.contains("the completion has the option", completion, option)
