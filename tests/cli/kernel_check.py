@@ -3,6 +3,7 @@
 import concurrent.futures
 import json
 import os
+import re
 import sys
 import tempfile
 
@@ -187,6 +188,37 @@ def refusals(check, folder, environment):
     check.contains("without a C compiler", run.err, "/nonexistent/cc")
 
 
+def documents(check, folder, environment):
+    """The kernels in the documents are right, with the options that they need."""
+    options = {"saxpy": ["--inout", "y"], "smooth": ["--halo", "1"]}
+    found = []
+    for name in ["kernels.md", "cookbook.md"]:
+        with open(os.path.join(ROOT, "docs", name)) as file:
+            blocks = file.read().split("```")[1::2]
+        for block in blocks:
+            if not block.startswith("c\n#include <muster_kernel.h>"):
+                continue
+            entry = re.search(r"MUSTER_KERNEL void (\w+)", block).group(1)
+            path = write(folder, f"{name[:-3]} {entry}", block[2:])
+            run = check.run("kernel", "check", path, "--devices", "cpu", "--no-cuda", *options.get(entry, []), environment=environment)
+            check.equal(f"{name}: {entry}", (run.code, run.err), (0, ""))
+            found.append(entry)
+    check.true("they were found", set(found) >= {"saxpy", "noise", "scale", "smooth", "dice"}, str(found))
+
+
+def silent_before(check, folder, environment):
+    """What `muster map` did without a word."""
+    data = os.path.join(folder, "data")
+    with open(data, "wb") as file:
+        file.write(bytes(4000))
+    for name, source in [("exp", FLOATS + "{ out[i] = exp(in[i]); }"), ("drand48", FLOATS + "{ out[i] = in[i] + (float)drand48(); }"),
+                         ("misspelt", FLOATS + "{ out[i] = muster_squrt(in[i]); }")]:
+        run = check.run("map", "-k", write(folder, name, source + "\n"), "-i", data, "-o", os.path.join(folder, "out"), "-q",
+                        "--devices", "cpu", environment=environment)
+        check.refused(f"map with {name}", run, 2, f"{name}.c:3:", "fix:")
+    check.true("nothing was written", not os.path.exists(os.path.join(folder, "out")))
+
+
 def logs(check, folder, environment):
     """All that a compiler says: -v, --log and MUSTER_LOG, also of `kernel build` and `map`."""
     bad = write(folder, "bad", FLOATS + "{\n    out[i] = nowhere;\n    out[i] = elsewhere;\n}\n")
@@ -232,7 +264,7 @@ def usage(check):
 check = Check()
 with tempfile.TemporaryDirectory() as top:
     settings = {"MUSTER_CACHE": os.path.join(top, "cache")}
-    for number, part in enumerate([wrong, right, uses, text, devices_that_differ, refusals, logs]):
+    for number, part in enumerate([wrong, right, uses, text, devices_that_differ, refusals, documents, silent_before, logs]):
         place = os.path.join(top, str(number))
         os.mkdir(place)
         part(check, place, settings)
