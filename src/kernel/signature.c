@@ -107,6 +107,7 @@ static bool add_to_type(struct parameter *parameter, const struct word *word)
     else if (!is_qualifier(word)) {
         parameter->type_words++;
         parameter->out->bytes = parameter->type_words == 1 ? bytes_of_type(word) : 0;
+        parameter->out->is_float = word_is(word, "float") || word_is(word, "double");
     }
     return true;
 }
@@ -371,7 +372,7 @@ muster_status kernel_signature_read(struct kernel_signature *signature, const ch
         if (kernel_entry_reduces(&signature->entries[i]))
             status = partial_resolve(&signature->entries[i].partial, signature->entries[i].name,
                                      code, bytes, file, err);
-    return status;
+    return status == MUSTER_OK ? names_check(&signature->names, code, bytes, file, err) : status;
 }
 
 bool kernel_signature_is_in(const char *code, size_t bytes)

@@ -14,15 +14,18 @@ _Static_assert(2 * KERNEL_TYPE_BYTES + 3 * KERNEL_NAME_BYTES + 96 <= WRITER_LINE
 
 /*
  * From here on compilers count lines so. What could end the name or the line is left out of it: also
- * question marks, since two of them and a slash are a backslash to some.
+ * question marks, since two of them and a slash are a backslash to some. `is_ours`: to a C compiler
+ * it is a header of the system's, of which it tells no warnings.
  */
-static void put_line(struct writer *writer, size_t line, const char *file)
+static void put_line(struct writer *writer, size_t line, const char *file, bool is_ours,
+                     enum kernel_language language)
 {
-    writer_put(writer, "#line %zu \"", line);
+    bool is_marked = language == KERNEL_C;
+    writer_put(writer, "%s %zu \"", is_marked ? "#" : "#line", line);
     for (const char *at = file; *at; at++)
         if (*at != '"' && *at != '\\' && *at != '?' && (unsigned char)*at >= ' ')
             writer_put_bytes(writer, at, 1);
-    writer_put(writer, "\"\n");
+    writer_put(writer, "\"%s\n", is_marked && is_ours ? " 3" : "");
 }
 
 /* The source, with lines that include the prelude left empty. */
@@ -166,6 +169,14 @@ static void put_c(struct writer *writer, const struct kernel_entry *entry, const
         "__attribute__((visibility(\"default\"))) extern const uint32_t " APART_WRITTEN_PREFIX
         "%s;\nconst uint32_t " APART_WRITTEN_PREFIX "%s = %uu;\n",
         entry->name, entry->name, written);
+    writer_put(writer,
+               "__attribute__((visibility(\"default\"))) extern const uint32_t " APART_BYTES_PREFIX
+               "%s[];\nconst uint32_t " APART_BYTES_PREFIX "%s[] = {\n",
+               entry->name, entry->name);
+    for (size_t i = 0; i < entry->parameter_count; i++)
+        writer_put(writer, entry->parameters[i].is_block ? "sizeof(*(%s)0),\n" : "sizeof(%s),\n",
+                   entry->parameters[i].type);
+    writer_put(writer, "0 };\n");
 }
 _Static_assert(MUSTER_ARGS_MAX <= 32, "a bit for each argument");
 
@@ -245,13 +256,13 @@ static void put_all(struct writer *writer, const struct kernel_signature *signat
                     const char *code, size_t code_bytes, const char *file,
                     enum kernel_language language)
 {
-    put_line(writer, 1, KERNEL_PRELUDE_NAME);
+    put_line(writer, 1, KERNEL_PRELUDE_NAME, true, language);
     writer_put_bytes(writer, kernel_prelude, strlen(kernel_prelude));
     /* The body gets another name, so that the wrapper can have the one that callers know. */
     for (size_t i = 0; i < signature->count; i++)
         writer_put(writer, "#define %s muster_item_%s\n", signature->entries[i].name,
                    signature->entries[i].name);
-    put_line(writer, 1, file);
+    put_line(writer, 1, file, false, language);
     put_source(writer, signature, code, code_bytes);
     /* While its names are as in the source: a kernel's partial may be called as the kernel is. */
     for (size_t i = 0; i < signature->count; i++)
@@ -260,7 +271,7 @@ static void put_all(struct writer *writer, const struct kernel_signature *signat
     for (size_t i = 0; i < signature->count; i++) {
         const struct kernel_entry *entry = &signature->entries[i];
         writer_put(writer, "#undef %s\n", entry->name);
-        put_line(writer, 1, "wrapper");
+        put_line(writer, 1, "wrapper", true, language);
         if (kernel_entry_reduces(entry))
             reduction_put(writer, entry, language);
         else if (language == KERNEL_C)
