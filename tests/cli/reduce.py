@@ -131,6 +131,7 @@ def what_is_refused(bench):
     check.refused("a value nobody takes", bench.run("sum.c", "-i", four, "-a", "z=1"), 2, "no value 'z=1'")
     check.refused("a device that is not there", bench.run("sum.c", "-i", four, "--devices", "cuda:9"), 3, "cuda:9")
     check.refused("--unit 0", bench.run("sum.c", "-i", four, "--unit", "0"), 2, "--unit")
+    check.refused("kernel check of it", check.run("kernel", "check", squares, environment=bench.cache), 2, "is a reduction")
     half = bench.write("half.c", SQUARES.split("MUSTER_COMBINE")[0].encode())
     check.refused("without a combine", bench.run(half, "--items", "5"), 2, "squares_combine")
     check.refused("muster map of it", check.run("map", "-k", squares, "-i", four, "-o", bench.folder + "/out",
