@@ -36,6 +36,11 @@ typedef ulong uint64_t;
 #define muster_trunc(x) trunc((float)(x))
 #define muster_float_bits(x) as_uint((float)(x))
 #define muster_bits_float(x) as_float((uint)(x))
+#define muster_double_bits(x) as_ulong((double)(x))
+#define muster_bits_double(x) as_double((ulong)(x))
+#define muster_sqrt64(x) sqrt((double)(x))
+#define MUSTER_MATH static
+#define MUSTER_MATH_TABLE constant
 
 #elif defined(__CUDACC__) || defined(__CUDACC_RTC__)
 
@@ -58,6 +63,11 @@ typedef unsigned long uint64_t;
 #define muster_trunc(x) truncf((float)(x))
 #define muster_float_bits(x) __float_as_uint((float)(x))
 #define muster_bits_float(x) __uint_as_float((uint32_t)(x))
+#define muster_double_bits(x) ((uint64_t)__double_as_longlong((double)(x)))
+#define muster_bits_double(x) __longlong_as_double((long long)(x))
+#define muster_sqrt64(x) __dsqrt_rn((double)(x))
+#define MUSTER_MATH static __device__ __forceinline__
+#define MUSTER_MATH_TABLE static __constant__ const
 
 #else
 
@@ -96,6 +106,50 @@ static inline float muster_bits_float(uint32_t value)
     return both.number;
 }
 
+static inline uint64_t muster_double_bits(double value)
+{
+    union {
+        double number;
+        uint64_t bits;
+    } both;
+    both.number = value;
+    return both.bits;
+}
+
+static inline double muster_bits_double(uint64_t value)
+{
+    union {
+        double number;
+        uint64_t bits;
+    } both;
+    both.bits = value;
+    return both.number;
+}
+
+#define muster_sqrt64(x) __builtin_sqrt((double)(x))
+/* The mathematics' functions and tables. */
+#define MUSTER_MATH static inline __attribute__((always_inline))
+#define MUSTER_MATH_TABLE static const
+
+#endif
+
+/*
+ * Functions such as muster_exp. In what Muster compiles they stand only where the kernel names one.
+ * A kernel that defines MUSTER_FAST_MATH before the include takes the device's own instead, which
+ * differ between devices.
+ */
+#ifndef MUSTER_KERNEL_BUILD
+#ifdef MUSTER_FAST_MATH
+#include "muster_kernel_math_fast.h"
+#else
+#define MUSTER_NEEDS_QUADRANT
+#define MUSTER_NEEDS_ERF
+#define MUSTER_NEEDS_POW
+#define MUSTER_NEEDS_ATAN2
+#include "muster_kernel_constants.h"
+#include "muster_kernel_math.h"
+#include "muster_kernel_math_two.h"
+#endif
 #endif
 
 #endif

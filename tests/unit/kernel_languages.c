@@ -121,7 +121,7 @@ static void make_expected(void)
                                              .code_bytes = strlen(source),
                                              .entry = "mixed",
                                              .file = "mixed.c" };
-    const struct kernel_target target = { MUSTER_KERNEL_FUNCTION, { 0, 0 } };
+    const struct kernel_target target = { MUSTER_KERNEL_FUNCTION, { 0, 0 }, false };
     struct kernel_image image;
     for (uint32_t i = 0; i < ITEMS; i++)
         in[i] = i * 2246822519u + 374761393u;

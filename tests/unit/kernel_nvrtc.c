@@ -422,7 +422,8 @@ static void it_compiles_for_the_devices_it_knows(void)
         for (uint32_t forms = 1; forms < 4; forms++) {
             const struct kernel_target target = { (forms & 1 ? MUSTER_KERNEL_CUBIN : 0) |
                                                       (forms & 2 ? MUSTER_KERNEL_PTX : 0),
-                                                  { compute[0], compute[1] } };
+                                                  { compute[0], compute[1] },
+                                                  false };
             bool is_cubin = forms & 1 && cases[i].has_cubin;
             bool can = is_cubin || (forms & 2 && cases[i].has_ptx);
             struct kernel_image image;
@@ -448,7 +449,7 @@ static void it_compiles_for_the_devices_it_knows(void)
 static void cuda_source_is_passed_on(void)
 {
     struct muster_kernel_form form = portable_form(cuda, "f");
-    const struct kernel_target target = { MUSTER_KERNEL_CUBIN, { 9, 0 } };
+    const struct kernel_target target = { MUSTER_KERNEL_CUBIN, { 9, 0 }, false };
     struct kernel_image image;
     reset();
     setenv("MUSTER_CACHE", "", 1);
@@ -539,7 +540,7 @@ static void memory_may_end(void)
         CHECK_EQUAL(fake->created, fake->destroyed);
     }
     /* The whole way of each form of source: each allocation fails, with all after it. */
-    const struct kernel_target target = { MUSTER_KERNEL_CUBIN, { 9, 0 } };
+    const struct kernel_target target = { MUSTER_KERNEL_CUBIN, { 9, 0 }, false };
     for (int is_cuda = 0; is_cuda < 2; is_cuda++) {
         struct muster_kernel_form form =
             portable_form("MUSTER_KERNEL void f(uint64_t i) { }\n", "f");

@@ -306,7 +306,8 @@ uint64_t kernel_number(const struct muster_kernel *kernel)
 static struct kernel_target target_of(const struct run_device *device)
 {
     return (struct kernel_target){ device->info.forms,
-                                   { device->info.compute[0], device->info.compute[1] } };
+                                   { device->info.compute[0], device->info.compute[1] },
+                                   !(device->info.capabilities & MUSTER_CAN_DOUBLE) };
 }
 
 /* The first form that the device takes, else the first that can be made into one; NULL if none. */
@@ -354,7 +355,7 @@ bool kernel_has_form_locked(const struct muster_kernel *kernel, const struct run
 void kernel_find_compilers(const struct muster_kernel *kernel)
 {
     struct muster *m = kernel->m;
-    struct kernel_target all = { 0, { 0, 0 } };
+    struct kernel_target all = { 0, { 0, 0 }, false };
     run_lock(m);
     for (uint32_t i = 0; i < m->device_count; i++)
         if (!kernel_state_locked(kernel, m->devices[i]))
@@ -365,7 +366,7 @@ void kernel_find_compilers(const struct muster_kernel *kernel)
                                       MUSTER_KERNEL_CUBIN | MUSTER_KERNEL_PTX };
     for (size_t i = 0; i < kernel->form_count; i++)
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
-            const struct kernel_target one = { all.forms & kinds[k], { 0, 0 } };
+            const struct kernel_target one = { all.forms & kinds[k], { 0, 0 }, false };
             kernel_can_build(&kernel->forms[i], &one);
         }
 }
