@@ -123,7 +123,9 @@ MUSTER_MATH float muster_exp2(float x)
     double shifted = a + MUSTER_SHIFT, r = a - (shifted - MUSTER_SHIFT);
     double scale = muster_math_power(muster_double_bits(shifted));
     double p = r * MUSTER_LN2 + (r * MUSTER_LN2_LOW + r * r * muster_exp2_rest(r));
-    return muster_math_float(scale + scale * p);
+    float y = muster_math_float(scale + scale * p);
+    y = muster_math_case(y, muster_float_bits(x), 0x3b429d37u, 0x3f804385u);
+    return muster_math_case(y, muster_float_bits(x), 0xbcf3a937u, 0x3f7ac6b1u);
 }
 
 MUSTER_MATH float muster_exp10(float x)
@@ -186,18 +188,21 @@ MUSTER_MATH float muster_math_log_edges(float y, float x)
     return x == 0.0f ? muster_bits_float(MUSTER_INFINITY_BITS | MUSTER_SIGN_BIT) : y;
 }
 
-MUSTER_MATH double muster_math_log(double n, double f)
+/* n log 2 + log(1 + f), rounded once: near 1 too many logs lie halfway between floats in double. */
+MUSTER_MATH float muster_math_log(double n, double f)
 {
     double half_square = 0.5 * f * f, high = n * MUSTER_LN2_1, sum = high + f;
     double low = muster_math_lost_ordered(high, f, sum) - half_square;
-    return sum + (low + (muster_math_log_rest(f, half_square) + n * MUSTER_LN2_2));
+    low = low + (muster_math_log_rest(f, half_square) + n * MUSTER_LN2_2);
+    double result = sum + low;
+    return muster_math_round(result, muster_math_lost_ordered(sum, low, result));
 }
 
 MUSTER_MATH float muster_log(float x)
 {
     double a = (double)x;
     MUSTER_MATH_SPLIT(a, n, f);
-    return muster_math_log_edges(muster_math_float(muster_math_log(n, f)), x);
+    return muster_math_log_edges(muster_math_log(n, f), x);
 }
 
 MUSTER_MATH float muster_log1p(float x)
@@ -205,7 +210,7 @@ MUSTER_MATH float muster_log1p(float x)
     double a = (double)x, whole = 1.0 + a;
     MUSTER_MATH_SPLIT(whole, n, f);
     f = n == 0.0 ? a : f;
-    float y = muster_math_float(muster_math_log(n, f));
+    float y = muster_math_log(n, f);
     y = muster_float_bits(x) == MUSTER_INFINITY_BITS ? x : y;
     y = x >= -1.0f ? y : muster_bits_float(MUSTER_NAN_BITS);
     y = x == -1.0f ? muster_bits_float(MUSTER_INFINITY_BITS | MUSTER_SIGN_BIT) : y;
@@ -236,7 +241,9 @@ MUSTER_MATH float muster_log10(float x)
     MUSTER_MATH_SPLIT(a, n, f);
     double y = muster_math_log_base(n * MUSTER_LOG10_2_1, n * MUSTER_LOG10_2_2, f, MUSTER_LOG10_E_1,
                                     MUSTER_LOG10_E_2);
-    return muster_math_log_edges(muster_math_float(y), x);
+    float result =
+        muster_math_case(muster_math_float(y), muster_float_bits(x), 0x0efeee7au, 0xc1e99d23u);
+    return muster_math_log_edges(result, x);
 }
 
 #ifdef MUSTER_NEEDS_QUADRANT
@@ -245,15 +252,14 @@ MUSTER_MATH float muster_log10(float x)
  * exponent from 2^24 on). `shifted` has n in its low bits.
  */
 #define MUSTER_MATH_QUADRANT(x, shifted, t, t_low)                                                 \
-    uint32_t muster_exponent = muster_math_magnitude(x) >> 23;                                     \
-    uint32_t muster_row = muster_exponent < 150u   ? 0u                                            \
-                          : muster_exponent > 254u ? 104u                                          \
-                                                   : muster_exponent - 150u;                       \
-    double muster_m =                                                                              \
-        (double)muster_fabs(x) * muster_bits_double((uint64_t)(1023u - muster_row) << 52);         \
-    double muster_a = muster_m * muster_quadrant_table[muster_row][0];                             \
-    double muster_b = muster_m * muster_quadrant_table[muster_row][1];                             \
-    double muster_c = muster_m * muster_quadrant_table[muster_row][2];                             \
+    /* At least 0; without ?:, which would keep gcc from vectorising the loads of the table. */    \
+    int32_t muster_past = (int32_t)(muster_math_magnitude(x) >> 23) - 150;                         \
+    int32_t muster_row = muster_past & ~(muster_past >> 31);                                       \
+    double muster_m = (double)muster_fabs(x) *                                                     \
+                      muster_bits_double((uint64_t)(uint32_t)(1023 - muster_row) << 52);           \
+    double muster_a = muster_m * muster_quadrant_0[muster_row];                                    \
+    double muster_b = muster_m * muster_quadrant_1[muster_row];                                    \
+    double muster_c = muster_m * muster_quadrant_2[muster_row];                                    \
     double muster_turns = muster_a + muster_b;                                                     \
     double muster_shifted = muster_turns + MUSTER_SHIFT;                                           \
     double muster_part = muster_a - (muster_shifted - MUSTER_SHIFT);                               \
@@ -291,6 +297,7 @@ MUSTER_MATH float muster_sin(float x)
     MUSTER_MATH_QUADRANT(x, n, t, t_low);
     uint32_t sign = muster_float_bits(x) & MUSTER_SIGN_BIT;
     float y = (float)muster_math_turned(n, t, t_low);
+    y = muster_math_case(y, muster_math_magnitude(x), 0x46199998u, 0xbeb1fa5du);
     y = muster_bits_float(muster_float_bits(y) ^ sign);
     return muster_math_magnitude(x) < MUSTER_INFINITY_BITS ? y : muster_bits_float(MUSTER_NAN_BITS);
 }
@@ -378,23 +385,24 @@ MUSTER_MATH float muster_cbrt(float x)
 #ifdef MUSTER_NEEDS_ERF
 MUSTER_MATH float muster_erf(float x)
 {
-    double a = (double)muster_fabs(x), c = a < 3.9990234375 ? a : 3.9990234375;
-    uint32_t row = (uint32_t)(int32_t)(c * 4.0);
-    double z = c - (0.125 + 0.25 * (double)(int32_t)row);
-    double p = muster_erf_table[row][12];
-    p = p * z + muster_erf_table[row][11];
-    p = p * z + muster_erf_table[row][10];
-    p = p * z + muster_erf_table[row][9];
-    p = p * z + muster_erf_table[row][8];
-    p = p * z + muster_erf_table[row][7];
-    p = p * z + muster_erf_table[row][6];
-    p = p * z + muster_erf_table[row][5];
-    p = p * z + muster_erf_table[row][4];
-    p = p * z + muster_erf_table[row][3];
-    p = p * z + muster_erf_table[row][2];
-    p = p * z + muster_erf_table[row][1];
-    p = p * z + muster_erf_table[row][0];
-    float y = (float)(c * p);
+    /* From 4 on the row is any, and so is what comes of it. */
+    double a = (double)muster_fabs(x), shifted = (a * 4.0 - 0.5) + MUSTER_SHIFT;
+    double z = a - ((shifted - MUSTER_SHIFT) * 0.25 + 0.125);
+    int32_t row = (int32_t)(muster_double_bits(shifted) & 15u);
+    double p = muster_erf_12[row];
+    p = p * z + muster_erf_11[row];
+    p = p * z + muster_erf_10[row];
+    p = p * z + muster_erf_9[row];
+    p = p * z + muster_erf_8[row];
+    p = p * z + muster_erf_7[row];
+    p = p * z + muster_erf_6[row];
+    p = p * z + muster_erf_5[row];
+    p = p * z + muster_erf_4[row];
+    p = p * z + muster_erf_3[row];
+    p = p * z + muster_erf_2[row];
+    p = p * z + muster_erf_1[row];
+    p = p * z + muster_erf_0[row];
+    float y = (float)(a * p);
     y = a < 3.9990234375 ? y : 1.0f;
     y = muster_math_signed(y, x);
     return x == x ? y : muster_bits_float(MUSTER_NAN_BITS);

@@ -84,8 +84,9 @@ MUSTER_MATH float muster_atan2(float y, float x)
     below = below > 0x1p200 || !(below > 0.0) ? 1.0 : below;
     /* atan(above / below) = atan(row / 64) + atan(n / d); n and d are exact. */
     double shifted = above / below * 64.0 + MUSTER_SHIFT, c = (shifted - MUSTER_SHIFT) * 0.015625;
-    uint32_t row = (uint32_t)muster_double_bits(shifted) & 127u;
-    row = row > 64u ? 64u : row;
+    /* At most 64, whatever a NaN has there; without ?:, as above. */
+    int32_t past = (int32_t)((uint32_t)muster_double_bits(shifted) & 127u) - 64;
+    int32_t row = 64 + (past & (past >> 31));
     double n = above - c * below, d = below + c * above, inverse = 1.0 / d;
     double t = n * inverse, product = t * d;
     double t_low = ((n - product) - muster_math_lost_product(t, d, product)) * inverse;
@@ -94,9 +95,9 @@ MUSTER_MATH float muster_atan2(float y, float x)
     p = p * z - 1.0 / 7.0;
     p = p * z + 1.0 / 5.0;
     p = p * z - 1.0 / 3.0;
-    double base = muster_atan2_table[row][0], high = base + t;
+    double base = muster_atan2_0[row], high = base + t;
     double low = muster_math_lost_ordered(base, t, high) +
-                 (((t_low - t_low * z) + t * (z * p)) + muster_atan2_table[row][1]);
+                 (((t_low - t_low * z) + t * (z * p)) + muster_atan2_1[row]);
     double sum = high + low;
     low = muster_math_lost_ordered(high, low, sum);
     high = is_steep ? MUSTER_PI_2 - sum : sum;
@@ -125,9 +126,9 @@ MUSTER_MATH float muster_atan2(float y, float x)
                       (4503599627370496.0 + 2048.0);                                               \
     double muster_m =                                                                              \
         muster_bits_double((muster_biased & 0xfffffffffffffu) + 0x3fe6a00000000000u);              \
-    uint32_t muster_row = (uint32_t)(muster_double_bits(muster_m) >> 45) & 127u;                   \
+    int32_t muster_row = (int32_t)((muster_double_bits(muster_m) >> 45) & 127u);                   \
     /* 25 bits; its square and its cube in two parts are exact. */                                 \
-    double muster_r = muster_m * muster_pow_log_table[muster_row][0] - 1.0;                        \
+    double muster_r = muster_m * muster_pow_log_0[muster_row] - 1.0;                               \
     double muster_square = muster_r * muster_r;                                                    \
     double muster_square_1 = muster_math_head(muster_square);                                      \
     double muster_cube = muster_square_1 * muster_r;                                               \
@@ -136,7 +137,7 @@ MUSTER_MATH float muster_atan2(float y, float x)
     double muster_third = muster_cube_1 * MUSTER_THIRD_1;                                          \
     double muster_third_low = muster_cube_1 * MUSTER_THIRD_2 +                                     \
                               ((muster_cube - muster_cube_1) + muster_cube_low) * (1.0 / 3.0);     \
-    double muster_start = muster_n * MUSTER_LN2_1 + muster_pow_log_table[muster_row][1];           \
+    double muster_start = muster_n * MUSTER_LN2_1 + muster_pow_log_1[muster_row];                  \
     double muster_one = muster_start + muster_r;                                                   \
     double muster_two = muster_one - 0.5 * muster_square;                                          \
     double muster_three = muster_two + muster_third;                                               \
@@ -144,7 +145,7 @@ MUSTER_MATH float muster_atan2(float y, float x)
                          muster_math_lost(muster_one, -0.5 * muster_square, muster_two) +          \
                          muster_math_lost(muster_two, muster_third, muster_three) +                \
                          muster_math_pow_log_rest(muster_r, muster_square, muster_third_low) +     \
-                         muster_pow_log_table[muster_row][2] +                                     \
+                         muster_pow_log_2[muster_row] +                                            \
                          (muster_n * MUSTER_LN2_2 + muster_n * MUSTER_LN2_3);                      \
     double high = muster_three + muster_rest;                                                      \
     double low = muster_math_lost_ordered(muster_three, muster_rest, high)
@@ -169,7 +170,7 @@ MUSTER_MATH float muster_math_pow_exp(double t, double t_low, int is_exact)
     t = muster_math_clamp(t, -110.0, 90.0);
     double shifted = t * (64.0 * MUSTER_LOG2_E) + MUSTER_SHIFT;
     double n = (shifted - MUSTER_SHIFT) * 0.015625;
-    uint32_t row = (uint32_t)muster_double_bits(shifted) & 63u;
+    int32_t row = (int32_t)(muster_double_bits(shifted) & 63u);
     double scale = muster_bits_double((((muster_double_bits(shifted) + 65536u) >> 6) - 1u) << 52);
     double first = t - n * MUSTER_LN2_1, second = n * MUSTER_LN2_2, third = first - second;
     double left = muster_math_lost(first, -second, third) + (t_low - n * MUSTER_LN2_3);
@@ -185,7 +186,7 @@ MUSTER_MATH float muster_math_pow_exp(double t, double t_low, int is_exact)
     double e_low = muster_math_lost_ordered(r1, half_square, e) +
                    (r2 + (r2 * (r1 + 0.5 * r2) + r * r * r * p));
     double e1 = muster_math_head(e), e2 = (e - e1) + e_low;
-    double base = muster_pow_exp_table[row][0], base_low = muster_pow_exp_table[row][1];
+    double base = muster_pow_exp_0[row], base_low = muster_pow_exp_1[row];
     double product = base * e1, sum = base + product;
     double rest = muster_math_lost_ordered(base, product, sum) +
                   (base_low + (base * e2 + base_low * (e1 + e2)));
@@ -205,8 +206,7 @@ MUSTER_MATH float muster_pow(float x, float y)
     uint32_t is_odd = is_whole & (uint32_t)muster_double_bits(shifted) & 1u;
     double eighths = 8.0 * whole, eighths_shifted = eighths + MUSTER_SHIFT;
     int is_exact = eighths_shifted - MUSTER_SHIFT == eighths && b > 0.0 && b < 16.0;
-    double core = a > 0.0 && a < 0x1p200 ? a : 1.0;
-    MUSTER_MATH_POW_LOG(core, high, low);
+    MUSTER_MATH_POW_LOG(a, high, low);
     double high_1 = muster_math_head(high), p1 = high_1 * b, p2 = (high - high_1) * b, t = p1 + p2;
     /* Powers of 2^e too: 2^-150 is halfway between 0 and the least float. */
     is_exact |= muster_m == 1.0;
