@@ -36,6 +36,9 @@ typedef ulong uint64_t;
 #define muster_trunc(x) trunc((float)(x))
 #define muster_float_bits(x) as_uint((float)(x))
 #define muster_bits_float(x) as_float((uint)(x))
+#define muster_atomic_add(at, value) atomic_add(at, value)
+#define muster_atomic_min(at, value) atomic_min(at, value)
+#define muster_atomic_max(at, value) atomic_max(at, value)
 #define muster_double_bits(x) as_ulong((double)(x))
 #define muster_bits_double(x) as_double((ulong)(x))
 #define muster_sqrt64(x) sqrt((double)(x))
@@ -63,6 +66,9 @@ typedef unsigned long uint64_t;
 #define muster_trunc(x) truncf((float)(x))
 #define muster_float_bits(x) __float_as_uint((float)(x))
 #define muster_bits_float(x) __uint_as_float((uint32_t)(x))
+#define muster_atomic_add(at, value) atomicAdd(at, value)
+#define muster_atomic_min(at, value) atomicMin(at, value)
+#define muster_atomic_max(at, value) atomicMax(at, value)
 #define muster_double_bits(x) ((uint64_t)__double_as_longlong((double)(x)))
 #define muster_bits_double(x) __longlong_as_double((long long)(x))
 #define muster_sqrt64(x) __dsqrt_rn((double)(x))
@@ -125,6 +131,25 @@ static inline double muster_bits_double(uint64_t value)
     both.bits = value;
     return both.number;
 }
+
+/*
+ * On a uint32_t or int32_t of a block, whichever other items of the launch change it too; gives what
+ * was there before. What is added, or the least, does not depend on the order; what is given does.
+ */
+#define muster_atomic_add(at, value) __atomic_fetch_add(at, value, __ATOMIC_RELAXED)
+#define muster_atomic_min(at, value) MUSTER_ATOMIC_IF(at, value, <)
+#define muster_atomic_max(at, value) MUSTER_ATOMIC_IF(at, value, >)
+#define MUSTER_ATOMIC_IF(at, value, is_better)                                                     \
+    __extension__({                                                                                \
+        __typeof__(&*(at)) muster_at = (at);                                                       \
+        __typeof__(*(at)) muster_value = (value);                                                  \
+        __typeof__(*(at)) muster_old = __atomic_load_n(muster_at, __ATOMIC_RELAXED);               \
+        while (muster_value is_better muster_old &&                                                \
+               !__atomic_compare_exchange_n(muster_at, &muster_old, muster_value, 1,               \
+                                            __ATOMIC_RELAXED, __ATOMIC_RELAXED))                   \
+            ;                                                                                      \
+        muster_old;                                                                                \
+    })
 
 #define muster_sqrt64(x) __builtin_sqrt((double)(x))
 /* The mathematics' functions and tables. */

@@ -148,7 +148,9 @@ MUSTER_MATH float muster_expm1(float x)
 MUSTER_MATH float muster_sinh(float x)
 {
     double a = (double)muster_fabs(x), p = muster_math_expm1(a > 95.0 ? 95.0 : a);
-    return muster_math_signed(muster_math_float(0.5 * (p + p / (p + 1.0))), x);
+    float y = muster_math_float(0.5 * (p + p / (p + 1.0)));
+    y = muster_math_case(y, muster_math_magnitude(x), 0x3a1285ffu, 0x3a1285ffu);
+    return muster_math_signed(y, x);
 }
 
 MUSTER_MATH float muster_cosh(float x)
@@ -342,7 +344,9 @@ MUSTER_MATH float muster_acos(float x)
     double rest = muster_math_asin_rest(t, z);
     double middle = MUSTER_PI_2 - (t + (rest - MUSTER_PI_2_LOW));
     double left = 2.0 * (MUSTER_PI_2 - (t + (rest - MUSTER_PI_2_LOW))), right = 2.0 * (t + rest);
-    return muster_math_float(a > 0.5 ? (v < 0.0 ? left : right) : middle);
+    float y = muster_math_float(a > 0.5 ? (v < 0.0 ? left : right) : middle);
+    y = muster_math_case(y, muster_float_bits(x), 0x328885a3u, 0x3fc90fdbu);
+    return muster_math_case(y, muster_float_bits(x), 0x39826222u, 0x3fc907b5u);
 }
 
 MUSTER_MATH float muster_atan(float x)
@@ -357,7 +361,9 @@ MUSTER_MATH float muster_atan(float x)
     double t = above / below, z = t * t, sum = base + t;
     double low = muster_math_lost_ordered(base, t, sum) + base_low;
     double y = sum + (low + t * (z * muster_atan_rest(z)));
-    return muster_math_signed(muster_math_float(y), x);
+    float result =
+        muster_math_case(muster_math_float(y), muster_math_magnitude(x), 0x3d8d6b23u, 0x3d8d31c3u);
+    return muster_math_signed(result, x);
 }
 
 MUSTER_MATH float muster_rsqrt(float x)

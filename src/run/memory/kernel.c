@@ -7,6 +7,7 @@
 #include "base/allocator.h"
 #include "kernel/build.h"
 #include "kernel/check.h"
+#include "kernel/mathematics.h"
 #include "kernel/signature.h"
 
 #include <muster/bundle.h>
@@ -37,6 +38,7 @@ struct muster_kernel {
     struct built *built;        /* owns */
     uint32_t holds;             /* of jobs and tasks that may run it */
     bool is_gone;               /* for its user: the last that holds it frees it */
+    bool has_own_mathematics;
 };
 
 static void free_kernel(struct muster_kernel *kernel)
@@ -107,6 +109,8 @@ static muster_status read_signatures(struct muster_kernel *kernel, struct muster
             signature = allocator_take(allocator, 1, sizeof *signature);
         if (!signature)
             return run_no_memory(err, "a kernel");
+        const struct mathematics found = mathematics_read(form->code, form->code_bytes);
+        kernel->has_own_mathematics |= found.is_own && found.is_named;
         const char *file = form->file ? form->file : form->entry;
         status = kernel_signature_read(signature, form->code, form->code_bytes, file, err);
         if (status != MUSTER_OK)
@@ -296,6 +300,11 @@ void kernels_destroy_all(struct muster *m)
 bool kernel_is_of(const struct muster_kernel *kernel, const struct muster *m)
 {
     return kernel->m == m;
+}
+
+bool kernel_has_own_mathematics(const struct muster_kernel *kernel)
+{
+    return kernel->has_own_mathematics;
 }
 
 uint64_t kernel_number(const struct muster_kernel *kernel)
