@@ -47,6 +47,11 @@ static const struct {
     { "hypot", "muster_hypot(a, b)", -10, 10 },
     { "fmod", "muster_fmod(a, b)", 0.1f, 1000 },
     { "fma", "muster_fma(a, b, a)", -10, 10 },
+    { "exp64", "(float)muster_exp64((double)a)", -80, 80 },
+    { "log64", "(float)muster_log64((double)a)", 1e-6f, 1000 },
+    { "sin64", "(float)muster_sin64((double)a)", -100, 100 },
+    { "cos64", "(float)muster_cos64((double)a)", -100, 100 },
+    { "pow64", "(float)muster_pow64((double)a, (double)b)", 1e-3f, 50 },
 };
 #define FUNCTION_COUNT (sizeof functions / sizeof *functions)
 

@@ -171,8 +171,10 @@ static inline double muster_bits_double(uint64_t value)
 #define MUSTER_NEEDS_ERF
 #define MUSTER_NEEDS_POW
 #define MUSTER_NEEDS_ATAN2
+#define MUSTER_NEEDS_TURNS
 #include "muster_kernel_constants.h"
 #include "muster_kernel_math.h"
+#include "muster_kernel_math_double.h"
 #include "muster_kernel_math_two.h"
 #endif
 #endif

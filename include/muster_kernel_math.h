@@ -262,8 +262,8 @@ MUSTER_MATH float muster_log10(float x)
     double muster_a = muster_m * muster_quadrant_0[muster_row];                                    \
     double muster_b = muster_m * muster_quadrant_1[muster_row];                                    \
     double muster_c = muster_m * muster_quadrant_2[muster_row];                                    \
-    double muster_turns = muster_a + muster_b;                                                     \
-    double muster_shifted = muster_turns + MUSTER_SHIFT;                                           \
+    double muster_count = muster_a + muster_b;                                                     \
+    double muster_shifted = muster_count + MUSTER_SHIFT;                                           \
     double muster_part = muster_a - (muster_shifted - MUSTER_SHIFT);                               \
     double muster_q = muster_part + muster_b;                                                      \
     double muster_q_low = muster_math_lost(muster_part, muster_b, muster_q) + muster_c;            \

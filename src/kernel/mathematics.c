@@ -39,6 +39,12 @@ static const struct {
     /* All stand in one text, and a device without double does not compile it. */
     { "muster_round", true, 0 },
     { "muster_rint", true, 0 },
+    { "muster_sqrt64", true, 0 },
+    { "muster_exp64", true, 0 },
+    { "muster_log64", true, 0 },
+    { "muster_sin64", true, MATHEMATICS_QUADRANT | MATHEMATICS_TURNS },
+    { "muster_cos64", true, MATHEMATICS_QUADRANT | MATHEMATICS_TURNS },
+    { "muster_pow64", true, MATHEMATICS_POW },
 };
 
 static void look_at_word(const struct word *word, struct mathematics *out)

@@ -17,7 +17,8 @@ enum mathematics_table {
     MATHEMATICS_QUADRANT = 1 << 0,
     MATHEMATICS_ERF = 1 << 1,
     MATHEMATICS_POW = 1 << 2,
-    MATHEMATICS_ATAN2 = 1 << 3
+    MATHEMATICS_ATAN2 = 1 << 3,
+    MATHEMATICS_TURNS = 1 << 4 /* with QUADRANT's functions */
 };
 
 struct mathematics {

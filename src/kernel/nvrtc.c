@@ -209,10 +209,12 @@ static muster_status compile(const char *source, const char *file, const char *c
     static const char *const header_names[] = {
         KERNEL_PRELUDE_NAME,         "stdint.h",
         "muster_kernel_constants.h", "muster_kernel_math.h",
-        "muster_kernel_math_two.h",  "muster_kernel_math_fast.h"
+        "muster_kernel_math_two.h",  "muster_kernel_math_double.h",
+        "muster_kernel_math_fast.h",
     };
-    const char *const headers[] = { kernel_prelude,       kernel_prelude, mathematics_text, "", "",
-                                    mathematics_fast_text };
+    const char *const headers[] = {
+        kernel_prelude, kernel_prelude, mathematics_text, "", "", "", mathematics_fast_text,
+    };
     _Static_assert(sizeof headers == sizeof header_names, "a text for each name");
     nvrtc_program program;
     nvrtc_result result = nvrtc.nvrtcCreateProgram(

@@ -261,7 +261,7 @@ static void put_opencl(struct writer *writer, const struct kernel_entry *entry)
 /* What of the prelude and the mathematics stands before the source. */
 static void put_prelude(struct writer *writer, const struct mathematics *mathematics)
 {
-    static const char *const tables[] = { "QUADRANT", "ERF", "POW", "ATAN2" };
+    static const char *const tables[] = { "QUADRANT", "ERF", "POW", "ATAN2", "TURNS" };
     put(writer, "#define MUSTER_KERNEL_BUILD\n");
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
         if (mathematics->tables >> i & 1)

@@ -21,22 +21,41 @@
 
 static const struct {
     const char *name;
-    const char *call; /* of numbers a, b and c, or of doubles p and q */
+    const char *call; /* of floats a, b and c, or 32 bits of doubles folded */
 } functions[] = {
-    { "exp", "muster_exp(a)" },        { "exp2", "muster_exp2(a)" },
-    { "exp10", "muster_exp10(a)" },    { "expm1", "muster_expm1(a)" },
-    { "log", "muster_log(a)" },        { "log2", "muster_log2(a)" },
-    { "log10", "muster_log10(a)" },    { "log1p", "muster_log1p(a)" },
-    { "sin", "muster_sin(a)" },        { "cos", "muster_cos(a)" },
-    { "tan", "muster_tan(a)" },        { "asin", "muster_asin(a)" },
-    { "acos", "muster_acos(a)" },      { "atan", "muster_atan(a)" },
-    { "sinh", "muster_sinh(a)" },      { "cosh", "muster_cosh(a)" },
-    { "tanh", "muster_tanh(a)" },      { "cbrt", "muster_cbrt(a)" },
-    { "rsqrt", "muster_rsqrt(a)" },    { "erf", "muster_erf(a)" },
-    { "round", "muster_round(a)" },    { "rint", "muster_rint(a)" },
-    { "pow", "muster_pow(a, b)" },     { "atan2", "muster_atan2(a, b)" },
-    { "hypot", "muster_hypot(a, b)" }, { "fmod", "muster_fmod(a, b)" },
+    { "exp", "muster_exp(a)" },
+    { "exp2", "muster_exp2(a)" },
+    { "exp10", "muster_exp10(a)" },
+    { "expm1", "muster_expm1(a)" },
+    { "log", "muster_log(a)" },
+    { "log2", "muster_log2(a)" },
+    { "log10", "muster_log10(a)" },
+    { "log1p", "muster_log1p(a)" },
+    { "sin", "muster_sin(a)" },
+    { "cos", "muster_cos(a)" },
+    { "tan", "muster_tan(a)" },
+    { "asin", "muster_asin(a)" },
+    { "acos", "muster_acos(a)" },
+    { "atan", "muster_atan(a)" },
+    { "sinh", "muster_sinh(a)" },
+    { "cosh", "muster_cosh(a)" },
+    { "tanh", "muster_tanh(a)" },
+    { "cbrt", "muster_cbrt(a)" },
+    { "rsqrt", "muster_rsqrt(a)" },
+    { "erf", "muster_erf(a)" },
+    { "round", "muster_round(a)" },
+    { "rint", "muster_rint(a)" },
+    { "pow", "muster_pow(a, b)" },
+    { "atan2", "muster_atan2(a, b)" },
+    { "hypot", "muster_hypot(a, b)" },
+    { "fmod", "muster_fmod(a, b)" },
     { "fma", "muster_fma(a, b, c)" },
+    { "exp64", "FOLD(muster_exp64(ANY)) + FOLD(muster_exp64(NEAR))" },
+    { "log64", "FOLD(muster_log64(ANY))" },
+    { "sin64", "FOLD(muster_sin64(ANY)) + FOLD(muster_sin64(NEAR))" },
+    { "cos64", "FOLD(muster_cos64(ANY)) + FOLD(muster_cos64(NEAR))" },
+    { "pow64", "FOLD(muster_pow64(ANY, NEAR))" },
+    { "sqrt64", "FOLD(muster_sqrt64(NEAR * NEAR))" },
 };
 #define FUNCTION_COUNT (sizeof functions / sizeof *functions)
 
@@ -53,6 +72,10 @@ static const char head[] =
     "    uint32_t v = y ^ (x * 0x9e3779b1u);\n"
     "    return (uint64_t)v * (v ^ 0x5bd1e995u);\n"
     "}\n"
+    "#define FOLD(value) (uint32_t)(muster_double_bits(value) ^ (muster_double_bits(value) >> "
+    "31))\n"
+    "#define ANY muster_bits_double(((uint64_t)mixed(x) << 32) | x)\n"
+    "#define NEAR ((double)(int32_t)mixed(x) * 0x1p-22 + (double)(int32_t)x * 0x1p-60)\n"
     "MUSTER_KERNEL void digest(uint64_t i, uint64_t unit, uint32_t every, uint32_t inputs,\n"
     "                          MUSTER_GLOBAL uint64_t *out)\n"
     "{\n"
@@ -77,13 +100,20 @@ static void die(const char *what, const struct muster_error *error)
     exit(error->status == MUSTER_E_NOT_FOUND || error->status == MUSTER_E_NO_DEVICE ? 77 : 1);
 }
 
+static bool is_double(size_t function)
+{
+    return strncmp(functions[function].call, "FOLD", 4) == 0;
+}
+
 /* The kernel of functions [first, end). */
 static size_t write_kernel(char *text, size_t first, size_t end)
 {
     size_t used = (size_t)snprintf(text, TEXT_BYTES, "%s", head);
     for (size_t i = first; i < end; i++)
         used += (size_t)snprintf(text + used, TEXT_BYTES - used,
-                                 "        sum += folded(muster_float_bits(%s), x + %zuu);\n",
+                                 is_double(i)
+                                     ? "        sum += folded(%s, x + %zuu);\n"
+                                     : "        sum += folded(muster_float_bits(%s), x + %zuu);\n",
                                  functions[i].call, i);
     used += (size_t)snprintf(text + used, TEXT_BYTES - used,
                              "        sum += (uint64_t)((b != b) & (c != c) & (a != a));\n"
