@@ -4,6 +4,7 @@
  * process, so each look of another one has a process of its own.
  */
 #include "kernel/compile.h"
+#include "kernel/mathematics.h"
 #include "kernel/translate.h"
 #include "kernel_support.h"
 #include "platform/library.h"
@@ -62,10 +63,12 @@ static int fake_create(void **program, const char *source, const char *name, int
     snprintf(fake->source, sizeof fake->source, "%s", source);
     snprintf(fake->name, sizeof fake->name, "%s", name);
     fake->header_count = header_count;
-    fake->has_headers = header_count == 2 && strcmp(header_names[0], "muster_kernel.h") == 0 &&
+    fake->has_headers = header_count == 7 && strcmp(header_names[0], "muster_kernel.h") == 0 &&
                         strcmp(header_names[1], "stdint.h") == 0 &&
                         strcmp(headers[0], kernel_prelude) == 0 &&
-                        strcmp(headers[1], kernel_prelude) == 0;
+                        strcmp(headers[1], kernel_prelude) == 0 &&
+                        strcmp(header_names[2], "muster_kernel_constants.h") == 0 &&
+                        strcmp(headers[2], mathematics_text) == 0;
     fake->created++;
     *program = fake;
     return 0;
