@@ -179,11 +179,12 @@ struct muster_run_options {
      */
     const struct muster_policy *user_policy;
     /*
-     * Not 0: a device that costs the job more than it brings, since it shares cores, memory or a link
-     * with others, is left out; a later job of the same kernel and devices knows that from its start.
-     * Finding it out costs some per cent where nobody is to be left out. Not with a policy.
+     * Not 0: all devices take part. 0: a device that costs the job more than it brings, since it shares
+     * cores, memory or a link with others, is left out; short trials find that out, which cost at most
+     * about one per cent, and a later job of the same kernel and devices knows it from its start. A job
+     * with a policy leaves nobody out.
      */
-    int leave_out;
+    int everyone;
 };
 
 struct muster_job;
