@@ -37,8 +37,8 @@ MUSTER_MATH float muster_hypot(float x, float y)
     double left = ((sum - square) - muster_math_lost_product(root, root, square)) +
                   muster_math_lost(a, b, sum);
     float result = muster_math_round(root, left);
-    uint32_t is_infinite = (muster_math_magnitude(x) == MUSTER_INFINITY_BITS) |
-                           (muster_math_magnitude(y) == MUSTER_INFINITY_BITS);
+    int is_infinite = muster_math_magnitude(x) == MUSTER_INFINITY_BITS ||
+                      muster_math_magnitude(y) == MUSTER_INFINITY_BITS;
     return is_infinite ? muster_bits_float(MUSTER_INFINITY_BITS) : result;
 }
 
@@ -52,7 +52,7 @@ MUSTER_MATH uint32_t muster_math_significand(uint32_t bits)
 MUSTER_MATH float muster_fmod(float x, float y)
 {
     uint32_t a = muster_math_magnitude(x), b = muster_math_magnitude(y);
-    uint32_t is_wrong = (a >= MUSTER_INFINITY_BITS) | (b > MUSTER_INFINITY_BITS) | (b == 0u);
+    int is_wrong = a >= MUSTER_INFINITY_BITS || b > MUSTER_INFINITY_BITS || b == 0u;
     uint32_t divisor = is_wrong ? 1u : muster_math_significand(b);
     uint32_t from = a >> 23 ? a >> 23 : 1u, to = b >> 23 ? b >> 23 : 1u;
     uint64_t rest = muster_math_significand(a);
