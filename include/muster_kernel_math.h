@@ -308,6 +308,8 @@ MUSTER_MATH float muster_cos(float x)
 {
     MUSTER_MATH_QUADRANT(x, n, t, t_low);
     float y = (float)muster_math_turned(n + 1u, t, t_low);
+    y = muster_math_case(y, muster_math_magnitude(x), 0x5f18b878u, 0x3f7f14bbu);
+    y = muster_math_case(y, muster_math_magnitude(x), 0x6115cb11u, 0x3f78142fu);
     return muster_math_magnitude(x) < MUSTER_INFINITY_BITS ? y : muster_bits_float(MUSTER_NAN_BITS);
 }
 
