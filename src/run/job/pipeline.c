@@ -71,13 +71,26 @@ static const char *wrong_with_copy(const struct muster_stage *stage, uint64_t de
     return NULL;
 }
 
-/* A kernel without a callback is given the stage's buffers and nothing else. */
-static muster_status check_kernel(const struct muster_stage *stage, struct muster_error *err)
+/* What a stage says that it does with a buffer, enum muster_access. */
+static uint32_t access_of(const struct muster_stage *stage, size_t buffer)
+{
+    return (stage->reads >> buffer & 1 ? MUSTER_READS : 0u) |
+           (stage->writes >> buffer & 1 ? MUSTER_WRITES : 0u);
+}
+
+/* A kernel without a callback is given the stage's buffers: those it reads, then the others. */
+static muster_status check_kernel(const struct muster_stage *stage,
+                                  const struct muster_buffer *buffers, size_t buffer_count,
+                                  struct muster_error *err)
 {
     struct kernel_argument args[MUSTER_ARGS_MAX];
-    size_t count = (size_t)__builtin_popcountll(stage->reads | stage->writes);
-    for (size_t i = 0; i < count; i++)
-        args[i] = (struct kernel_argument){ true, 0 };
+    size_t count = 0;
+    for (int is_read = 1; is_read >= 0; is_read--)
+        for (size_t i = 0; i < buffer_count; i++)
+            if (access_of(stage, i) != 0 && (stage->reads >> i & 1) == (uint64_t)is_read)
+                args[count++] = (struct kernel_argument){ .is_block = true,
+                                                          .bytes = buffers[i].bytes_per_item,
+                                                          .access = access_of(stage, i) };
     return kernel_check_arguments(stage->kernel, args, count, err);
 }
 
@@ -142,7 +155,8 @@ static muster_status check_stage(const struct muster *m, const struct muster_sta
     if (wrong)
         return muster_error_fill(err, MUSTER_E_INVALID, 0, NULL, "stage '%s': %s", stage->name,
                                  wrong);
-    return stage->kernel && !stage->run ? check_kernel(stage, err) : MUSTER_OK;
+    return stage->kernel && !stage->run ? check_kernel(stage, buffers, buffer_count, err)
+                                        : MUSTER_OK;
 }
 
 static muster_status check_distinct(const struct muster_buffer *buffers, size_t buffer_count,

@@ -287,7 +287,12 @@ muster_status muster_unit_launch(struct muster_unit *unit, struct muster_kernel 
         bool is_data = args[i].data.generation != 0;
         launch.data[i] = args[i].data;
         launch.has_data = launch.has_data || is_data;
-        checked[i] = (struct kernel_argument){ args[i].bytes == 0, args[i].bytes };
+        /* One of several launches of the stage may only read what another one writes. */
+        bool is_only_read = is_data || (args[i].bytes == 0 && args[i].buffer < 64 &&
+                                        !(stage_of(unit)->writes >> args[i].buffer & 1));
+        checked[i] = (struct kernel_argument){ .is_block = args[i].bytes == 0,
+                                               .bytes = args[i].bytes,
+                                               .access = is_only_read ? MUSTER_READS : 0u };
         if (args[i].bytes > 0)
             launch.args[i] =
                 (struct muster_launch_arg){ .value = args[i].value, .bytes = args[i].bytes };
