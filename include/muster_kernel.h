@@ -40,6 +40,14 @@ typedef ulong uint64_t;
 #define muster_trunc(x) trunc((float)(x))
 #define muster_float_bits(x) as_uint((float)(x))
 #define muster_bits_float(x) as_float((uint)(x))
+#define muster_atomic_add(at, value) atomic_add(at, value)
+#define muster_atomic_min(at, value) atomic_min(at, value)
+#define muster_atomic_max(at, value) atomic_max(at, value)
+#define muster_double_bits(x) as_ulong((double)(x))
+#define muster_bits_double(x) as_double((ulong)(x))
+#define muster_sqrt64(x) sqrt((double)(x))
+#define MUSTER_MATH static
+#define MUSTER_MATH_TABLE constant
 #define MUSTER_INLINE static inline
 #define MUSTER_POPCOUNT32(x) ((uint32_t)popcount(x))
 #define MUSTER_POPCOUNT64(x) ((uint32_t)popcount(x))
@@ -73,6 +81,14 @@ typedef unsigned long uint64_t;
 #define muster_trunc(x) truncf((float)(x))
 #define muster_float_bits(x) __float_as_uint((float)(x))
 #define muster_bits_float(x) __uint_as_float((uint32_t)(x))
+#define muster_atomic_add(at, value) atomicAdd(at, value)
+#define muster_atomic_min(at, value) atomicMin(at, value)
+#define muster_atomic_max(at, value) atomicMax(at, value)
+#define muster_double_bits(x) ((uint64_t)__double_as_longlong((double)(x)))
+#define muster_bits_double(x) __longlong_as_double((long long)(x))
+#define muster_sqrt64(x) __dsqrt_rn((double)(x))
+#define MUSTER_MATH static __device__ __forceinline__
+#define MUSTER_MATH_TABLE static __constant__ const
 #define MUSTER_INLINE static __device__ __forceinline__
 #define MUSTER_POPCOUNT32(x) ((uint32_t)__popc(x))
 #define MUSTER_POPCOUNT64(x) ((uint32_t)__popcll(x))
@@ -137,6 +153,71 @@ static inline float muster_bits_float(uint32_t value)
     return both.number;
 }
 
+static inline uint64_t muster_double_bits(double value)
+{
+    union {
+        double number;
+        uint64_t bits;
+    } both;
+    both.number = value;
+    return both.bits;
+}
+
+static inline double muster_bits_double(uint64_t value)
+{
+    union {
+        double number;
+        uint64_t bits;
+    } both;
+    both.bits = value;
+    return both.number;
+}
+
+/*
+ * On a uint32_t or int32_t of a block, whichever other items of the launch change it too; gives what
+ * was there before. What is added, or the least, does not depend on the order; what is given does.
+ */
+#define muster_atomic_add(at, value) __atomic_fetch_add(at, value, __ATOMIC_RELAXED)
+#define muster_atomic_min(at, value) MUSTER_ATOMIC_IF(at, value, <)
+#define muster_atomic_max(at, value) MUSTER_ATOMIC_IF(at, value, >)
+#define MUSTER_ATOMIC_IF(at, value, is_better)                                                     \
+    __extension__({                                                                                \
+        __typeof__(&*(at)) muster_at = (at);                                                       \
+        __typeof__(*(at)) muster_value = (value);                                                  \
+        __typeof__(*(at)) muster_old = __atomic_load_n(muster_at, __ATOMIC_RELAXED);               \
+        while (muster_value is_better muster_old &&                                                \
+               !__atomic_compare_exchange_n(muster_at, &muster_old, muster_value, 1,               \
+                                            __ATOMIC_RELAXED, __ATOMIC_RELAXED))                   \
+            ;                                                                                      \
+        muster_old;                                                                                \
+    })
+
+#define muster_sqrt64(x) __builtin_sqrt((double)(x))
+/* The mathematics' functions and tables. */
+#define MUSTER_MATH static inline __attribute__((always_inline))
+#define MUSTER_MATH_TABLE static const
+
+#endif
+
+/*
+ * Functions such as muster_exp. In what Muster compiles they stand only where the kernel names one.
+ * A kernel that defines MUSTER_FAST_MATH before the include takes the device's own instead, which
+ * differ between devices.
+ */
+#ifndef MUSTER_KERNEL_BUILD
+#ifdef MUSTER_FAST_MATH
+#include "muster_kernel_math_fast.h"
+#else
+#define MUSTER_NEEDS_QUADRANT
+#define MUSTER_NEEDS_ERF
+#define MUSTER_NEEDS_POW
+#define MUSTER_NEEDS_ATAN2
+#define MUSTER_NEEDS_TURNS
+#include "muster_kernel_constants.h"
+#include "muster_kernel_math.h"
+#include "muster_kernel_math_double.h"
+#include "muster_kernel_math_two.h"
+#endif
 #endif
 
 /*

@@ -418,6 +418,11 @@ struct muster_report {
     /* Of a pipeline's job: how it was run on its first device, and why so. */
     enum muster_schedule schedule;
     char schedule_reason[208];
+    /*
+     * Not 0: a kernel takes its devices' own mathematics (MUSTER_FAST_MATH, docs/kernels.md), so
+     * that results may have other bits on another device.
+     */
+    uint32_t own_mathematics;
 };
 
 /*

@@ -46,7 +46,7 @@
     X(muster_job_desc, output)                                                                     \
     X(muster_progress, waits_for)                                                                  \
     X(muster_job_device, health)                                                                   \
-    X(muster_report, schedule_reason)                                                              \
+    X(muster_report, own_mathematics)                                                              \
     X(muster_task_desc, is_awaited)                                                                \
     X(muster_file_options, no_sync)                                                                \
     X(muster_file_report, memory_fixed)                                                            \

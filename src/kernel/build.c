@@ -3,6 +3,7 @@
 #include "base/allocator.h"
 #include "base/apart.h"
 #include "kernel/elf.h"
+#include "kernel/mathematics.h"
 #include "kernel/translate.h"
 #include "platform/library.h"
 
@@ -23,7 +24,8 @@ struct building {
 bool kernel_is_taken(const struct muster_kernel_form *form, const struct kernel_target *target)
 {
     const uint16_t *made = form->compute, *has = target->compute;
-    if (!(form->kind & target->forms))
+    if (!(form->kind & target->forms) ||
+        (target->lacks_double && mathematics_form_needs_double(form)))
         return false;
     bool is_known = made[0] != 0 && has[0] != 0;
     /* Machine code runs within its generation; PTX on whatever is newer. */
@@ -49,7 +51,8 @@ static uint32_t find_goal(const struct muster_kernel_form *form, const struct ke
         return compiled & MUSTER_KERNEL_FUNCTION ? MUSTER_KERNEL_FUNCTION
                                                  : MUSTER_KERNEL_SHARED_OBJECT;
     if (is_portable && target->forms & MUSTER_KERNEL_OPENCL)
-        return MUSTER_KERNEL_OPENCL;
+        return target->lacks_double && mathematics_form_needs_double(form) ? 0
+                                                                           : MUSTER_KERNEL_OPENCL;
     if (!is_portable && form->kind != MUSTER_KERNEL_CUDA)
         return 0; /* before NVRTC is loaded for nothing */
     if (target->forms & MUSTER_KERNEL_CUBIN && nvrtc_can_build(target->compute, false))
@@ -81,6 +84,12 @@ static muster_status explain_no_goal(const struct building *building)
         return compiler_missing(building->err);
     if (is_source && target->forms & (MUSTER_KERNEL_CUBIN | MUSTER_KERNEL_PTX))
         return nvrtc_missing(target->compute, building->err);
+    if (target->lacks_double && target->forms & MUSTER_KERNEL_OPENCL &&
+        mathematics_form_needs_double(form))
+        return muster_error_fill(
+            building->err, MUSTER_E_NOT_SUPPORTED, 0,
+            "use a device with double precision, or define MUSTER_FAST_MATH",
+            "the kernel's mathematics compute in double, which this device does not have");
     if (form->kind == MUSTER_KERNEL_SHARED_OBJECT && target->forms & MUSTER_KERNEL_FUNCTION)
         return muster_error_fill(
             building->err, MUSTER_E_PARSE, 0, "build it again, for this processor's architecture",

@@ -16,6 +16,7 @@
 struct kernel_target {
     uint32_t forms;      /* enum muster_kernel_kind, or-ed: what the backend takes itself */
     uint16_t compute[2]; /* of a CUDA device, {0, 0} elsewhere */
+    bool lacks_double;   /* of an OpenCL device */
 };
 
 /* A form that was built. */

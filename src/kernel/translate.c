@@ -3,6 +3,7 @@
 #include "base/allocator.h"
 #include "base/apart.h"
 #include "base/batch.h"
+#include "kernel/mathematics.h"
 #include "kernel/reduction.h"
 #include "kernel/writer.h"
 
@@ -252,12 +253,32 @@ static void put_opencl(struct writer *writer, const struct kernel_entry *entry)
     writer_put(writer, "}\n");
 }
 
+/* What of the prelude and the mathematics stands before the source. */
+static void put_prelude(struct writer *writer, const struct mathematics *mathematics,
+                        enum kernel_language language)
+{
+    static const char *const tables[] = { "QUADRANT", "ERF", "POW", "ATAN2", "TURNS" };
+    writer_put(writer, "#define MUSTER_KERNEL_BUILD\n");
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+        if (mathematics->tables >> i & 1)
+            writer_put(writer, "#define MUSTER_NEEDS_%s\n", tables[i]);
+    if (mathematics->needs_double && !mathematics->is_own)
+        writer_put(writer, KERNEL_NEEDS_DOUBLE "\n");
+    put_line(writer, 1, KERNEL_PRELUDE_NAME, true, language);
+    writer_put_bytes(writer, kernel_prelude, strlen(kernel_prelude));
+    if (!mathematics->is_named)
+        return;
+    const char *text = mathematics->is_own ? mathematics_fast_text : mathematics_text;
+    put_line(writer, 1, "mathematics", true, language);
+    writer_put_bytes(writer, text, strlen(text));
+}
+
 static void put_all(struct writer *writer, const struct kernel_signature *signature,
                     const char *code, size_t code_bytes, const char *file,
                     enum kernel_language language)
 {
-    put_line(writer, 1, KERNEL_PRELUDE_NAME, true, language);
-    writer_put_bytes(writer, kernel_prelude, strlen(kernel_prelude));
+    const struct mathematics mathematics = mathematics_read(code, code_bytes);
+    put_prelude(writer, &mathematics, language);
     /* The body gets another name, so that the wrapper can have the one that callers know. */
     for (size_t i = 0; i < signature->count; i++)
         writer_put(writer, "#define %s muster_item_%s\n", signature->entries[i].name,

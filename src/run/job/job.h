@@ -191,6 +191,7 @@ struct muster_job {
     bool is_unwanted;    /* destroyed by its own callback: goes when it is over */
     uint64_t give_up_ns; /* when threads that are away are given up; UINT64_MAX: the job runs */
     struct kernel_hold *kernels; /* owns: those that attempts may run */
+    bool has_own_mathematics;    /* one of them does */
     uint64_t start_ns, end_ns;
     muster_status status;
     struct muster_error error;   /* what made the job fail */

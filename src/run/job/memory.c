@@ -115,6 +115,7 @@ muster_status job_hold_kernel(struct muster_job *job, struct muster_kernel *kern
     run_lock(m);
     *hold = (struct kernel_hold){ .kernel = kernel, .next = job->kernels };
     job->kernels = hold;
+    job->has_own_mathematics |= kernel_has_own_mathematics(kernel);
     kernel_hold_locked(kernel);
     run_unlock(m);
     return MUSTER_OK;

@@ -7,6 +7,7 @@
 #include "base/allocator.h"
 #include "kernel/build.h"
 #include "kernel/check.h"
+#include "kernel/mathematics.h"
 #include "kernel/signature.h"
 
 #include <muster/bundle.h>
@@ -39,6 +40,7 @@ struct muster_kernel {
         *host;      /* owns: as a function of this process, for reductions; NULL: not built */
     uint32_t holds; /* of jobs and tasks that may run it */
     bool is_gone;   /* for its user: the last that holds it frees it */
+    bool has_own_mathematics;
 };
 
 static void free_kernel(struct muster_kernel *kernel)
@@ -109,6 +111,8 @@ static muster_status read_signatures(struct muster_kernel *kernel, struct muster
             signature = allocator_take(allocator, 1, sizeof *signature);
         if (!signature)
             return run_no_memory(err, "a kernel");
+        const struct mathematics found = mathematics_read(form->code, form->code_bytes);
+        kernel->has_own_mathematics |= found.is_own && found.is_named;
         const char *file = form->file ? form->file : form->entry;
         status = kernel_signature_read(signature, form->code, form->code_bytes, file, err);
         if (status != MUSTER_OK)
@@ -308,6 +312,11 @@ bool kernel_is_of(const struct muster_kernel *kernel, const struct muster *m)
     return kernel->m == m;
 }
 
+bool kernel_has_own_mathematics(const struct muster_kernel *kernel)
+{
+    return kernel->has_own_mathematics;
+}
+
 uint64_t kernel_number(const struct muster_kernel *kernel)
 {
     return kernel->number;
@@ -316,7 +325,8 @@ uint64_t kernel_number(const struct muster_kernel *kernel)
 static struct kernel_target target_of(const struct run_device *device)
 {
     return (struct kernel_target){ device->info.forms,
-                                   { device->info.compute[0], device->info.compute[1] } };
+                                   { device->info.compute[0], device->info.compute[1] },
+                                   !(device->info.capabilities & MUSTER_CAN_DOUBLE) };
 }
 
 /* The first form that the device takes, else the first that can be made into one; NULL if none. */
@@ -364,7 +374,7 @@ bool kernel_has_form_locked(const struct muster_kernel *kernel, const struct run
 void kernel_find_compilers(const struct muster_kernel *kernel)
 {
     struct muster *m = kernel->m;
-    struct kernel_target all = { 0, { 0, 0 } };
+    struct kernel_target all = { 0, { 0, 0 }, false };
     run_lock(m);
     for (uint32_t i = 0; i < m->device_count; i++)
         if (!kernel_state_locked(kernel, m->devices[i]))
@@ -375,7 +385,7 @@ void kernel_find_compilers(const struct muster_kernel *kernel)
                                       MUSTER_KERNEL_CUBIN | MUSTER_KERNEL_PTX };
     for (size_t i = 0; i < kernel->form_count; i++)
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
-            const struct kernel_target one = { all.forms & kinds[k], { 0, 0 } };
+            const struct kernel_target one = { all.forms & kinds[k], { 0, 0 }, false };
             kernel_can_build(&kernel->forms[i], &one);
         }
 }
