@@ -28,6 +28,9 @@ typedef uint uint32_t;
 typedef long int64_t;
 typedef ulong uint64_t;
 #define MUSTER_KERNEL
+#define MUSTER_COMBINE
+#define MUSTER_IDENTITY
+#define MUSTER_PARTIAL private
 #define MUSTER_GLOBAL global
 #define MUSTER_CONSTANT constant
 #define muster_sqrt(x) sqrt((float)(x))
@@ -66,6 +69,9 @@ typedef long int64_t;
 typedef unsigned long uint64_t;
 #define restrict __restrict__
 #define MUSTER_KERNEL static __device__ __forceinline__
+#define MUSTER_COMBINE static __device__ __forceinline__
+#define MUSTER_IDENTITY static __device__ __forceinline__
+#define MUSTER_PARTIAL
 #define MUSTER_GLOBAL
 #define MUSTER_CONSTANT static __constant__ const
 #define muster_sqrt(x) __fsqrt_rn((float)(x))
@@ -98,6 +104,15 @@ typedef unsigned long uint64_t;
 #define MUSTER_INLINE static inline
 /* Inlined, so that the loop over the items can be vectorised. */
 #define MUSTER_KERNEL static inline __attribute__((always_inline))
+/*
+ * A reduction: a kernel whose last parameter is MUSTER_PARTIAL T *p adds an item to the partial p.
+ *     MUSTER_COMBINE void NAME_combine(MUSTER_PARTIAL T *into, MUSTER_PARTIAL const T *from)
+ * joins two partials, and MUSTER_IDENTITY void NAME_identity(MUSTER_PARTIAL T *p), which may be left
+ * out, makes one of no items; without it that is all zeros.
+ */
+#define MUSTER_COMBINE static inline __attribute__((always_inline))
+#define MUSTER_IDENTITY static inline __attribute__((always_inline))
+#define MUSTER_PARTIAL
 /* Memory of a device; every pointer parameter of a kernel is one. */
 #define MUSTER_GLOBAL
 /* A table beside a kernel: MUSTER_CONSTANT uint32_t table[4] = { 1, 2, 3, 4 }; */

@@ -61,7 +61,10 @@ enum muster_arg_kind {
      */
     MUSTER_ARG_DEVICE_IN = 8,
     MUSTER_ARG_DEVICE_OUT = 9,
-    MUSTER_ARG_DEVICE_INOUT = 10
+    MUSTER_ARG_DEVICE_INOUT = 10,
+    /* Muster's own, of a reduction: where the partials of blocks go, and how many items a unit has. */
+    MUSTER_ARG_PARTIAL = 20,
+    MUSTER_ARG_ITEMS = 21
 };
 
 /*
@@ -326,6 +329,14 @@ struct muster_job_desc {
     const void
         *input;   /* borrowed likewise; pinned (muster_host_allocate) it is copied from directly */
     void *output; /* where its only output, of a fixed size, goes too; NULL: to the sink alone */
+    /*
+     * Not NULL: the kernel is a reduction (reduce.h), and its result, of `result_bytes`, is written here
+     * when all items are done, before the job is over. Nothing is written if the job does not end well.
+     * Borrowed until the job is over. Goes with arrays that are read, sources and device memory, and not
+     * with a sink, `each_status`, a pipeline, `kept_max` or `unit_multiple`; results are always in order.
+     */
+    void *result;
+    size_t result_bytes;
 };
 
 /* How far a job is. The caller sets `size`. */

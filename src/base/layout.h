@@ -31,6 +31,8 @@
     X(muster_kernel_form, file)                                                                    \
     X(muster_operand, bytes)                                                                       \
     X(muster_kernel_parameter, bytes)                                                              \
+    X(muster_partial, field_count)                                                                 \
+    X(muster_partial_field, is_array)                                                              \
     X(muster_buffer, flags)                                                                        \
     X(muster_stage, every)                                                                         \
     X(muster_edge, distance)                                                                       \

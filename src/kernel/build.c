@@ -108,6 +108,19 @@ static void *find_beside(const struct platform_library *library, const char *pre
     return (size_t)length < sizeof name ? platform_library_symbol(library, name) : NULL;
 }
 
+bool kernel_image_fold(const struct kernel_image *image, fold_function *fold,
+                       folded_function *folded)
+{
+    if (!image->library)
+        return false;
+    const struct platform_image *loaded = image->library;
+    void *first = find_beside(&loaded->library, FOLD_PREFIX, image->form.entry);
+    void *second = find_beside(&loaded->library, FOLDED_PREFIX, image->form.entry);
+    memcpy(fold, &first, sizeof first);
+    memcpy(folded, &second, sizeof second);
+    return first && second;
+}
+
 static void find_apart(const struct platform_library *library, struct muster_kernel_form *form)
 {
     void *apart = find_beside(library, APART_PREFIX, form->entry);
@@ -230,6 +243,10 @@ static muster_status build_portable(const struct building *building, uint32_t go
     if (status == MUSTER_OK)
         status = kernel_translate(signature, form->code, form->code_bytes, building->file, language,
                                   allocator, &text, &bytes, building->err);
+    /* So many threads of a GPU share memory for the lanes of a reduction; 0 of another kernel. */
+    const struct kernel_entry *entry = kernel_signature_find(signature, form->entry);
+    if (status == MUSTER_OK && language == KERNEL_CUDA_CPP && kernel_entry_reduces(entry))
+        image->form.threads = entry->partial.threads;
     allocator_give(allocator, signature, 1, sizeof *signature);
     if (status != MUSTER_OK)
         return status;

@@ -223,6 +223,10 @@ static void set_operand(struct launch *launch, size_t index, const struct lane_u
         launch->args[index] = (struct muster_launch_arg){ .value = &of->claim.range.begin,
                                                           .bytes = sizeof of->claim.range.begin };
         break;
+    case OPERAND_ITEMS:
+        launch->args[index] = (struct muster_launch_arg){ .value = &launch->counted,
+                                                          .bytes = sizeof launch->counted };
+        break;
     case OPERAND_DATA:
         launch->data[index] = operand->data;
         launch->has_data = true;
@@ -253,6 +257,10 @@ muster_status unit_launch_step(struct lane_unit *of, uint32_t step, uint32_t fir
                              .items = least(unit_part_items(of, first_part, part_count),
                                             of->section.end - of->section.begin),
                              .arg_count = launched->operand_count };
+    launch.counted = launch.items;
+    if (launched->block_items > 0)
+        launch.items = launched->lanes * (launch.items / launched->block_items +
+                                          (launch.items % launched->block_items > 0));
     for (uint32_t i = 0; i < launched->operand_count; i++)
         set_operand(&launch, i, of, &lane->plan->operands[launched->first_operand + i], first_part,
                     part_count);

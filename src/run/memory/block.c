@@ -329,12 +329,14 @@ uint32_t arg_access(const struct muster_arg *arg)
         return MUSTER_READS;
     case MUSTER_ARG_OUT:
     case MUSTER_ARG_DEVICE_OUT:
+    case MUSTER_ARG_PARTIAL:
         return MUSTER_WRITES;
     case MUSTER_ARG_INOUT:
     case MUSTER_ARG_DEVICE_INOUT:
         return MUSTER_READS_WRITES;
     case MUSTER_ARG_VALUE:
     case MUSTER_ARG_FIRST:
+    case MUSTER_ARG_ITEMS:
         break;
     }
     return 0;

@@ -36,8 +36,10 @@ struct muster_kernel {
     size_t memory_bytes;
     struct kernel_entry *entry; /* owns: what it takes; NULL if its source does not say */
     struct built *built;        /* owns */
-    uint32_t holds;             /* of jobs and tasks that may run it */
-    bool is_gone;               /* for its user: the last that holds it frees it */
+    struct kernel_image
+        *host;      /* owns: as a function of this process, for reductions; NULL: not built */
+    uint32_t holds; /* of jobs and tasks that may run it */
+    bool is_gone;   /* for its user: the last that holds it frees it */
     bool has_own_mathematics;
 };
 
@@ -246,6 +248,13 @@ void kernels_free_left(struct run_device *device)
     }
 }
 
+static void free_host_image(struct muster_kernel *kernel, struct kernel_image *image)
+{
+    if (image)
+        kernel_image_release(image, &kernel->m->allocator);
+    allocator_give(&kernel->m->allocator, image, 1, sizeof *image);
+}
+
 static void free_all(struct muster_kernel *kernel)
 {
     while (kernel->built) {
@@ -253,6 +262,7 @@ static void free_all(struct muster_kernel *kernel)
         kernel->built = built->next;
         free_built(built);
     }
+    free_host_image(kernel, kernel->host);
     free_kernel(kernel);
 }
 
@@ -627,7 +637,7 @@ static muster_status check_block(const struct muster_kernel *kernel, size_t inde
     return MUSTER_OK;
 }
 
-muster_status kernel_check_arguments(const struct muster_kernel *kernel,
+muster_status kernel_check_reduction(const struct muster_kernel *kernel,
                                      const struct kernel_argument *args, size_t count,
                                      struct muster_error *err)
 {
@@ -651,6 +661,73 @@ muster_status kernel_check_arguments(const struct muster_kernel *kernel,
         if (status != MUSTER_OK)
             return status;
     }
+    return MUSTER_OK;
+}
+
+muster_status kernel_check_arguments(const struct muster_kernel *kernel,
+                                     const struct kernel_argument *args, size_t count,
+                                     struct muster_error *err)
+{
+    if (kernel->entry && kernel_entry_reduces(kernel->entry))
+        return muster_error_fill(err, MUSTER_E_INVALID, 0, "run it with muster_reduce",
+                                 "kernel %s is a reduction, which has no result for each item",
+                                 kernel->name);
+    return kernel_check_reduction(kernel, args, count, err);
+}
+
+const struct kernel_entry *kernel_entry(const struct muster_kernel *kernel)
+{
+    return kernel->entry;
+}
+
+const char *kernel_name(const struct muster_kernel *kernel)
+{
+    return kernel->name;
+}
+
+/* The first form that a compiler of this machine, or none, makes a function of. */
+static muster_status build_host_image(struct muster_kernel *kernel, struct kernel_image *out,
+                                      struct muster_error *err)
+{
+    const struct kernel_target target = { .forms = MUSTER_KERNEL_FUNCTION };
+    const struct kernel_log log = { say_line, kernel };
+    const struct muster_kernel_form *form = NULL;
+    for (size_t i = 0; i < kernel->form_count; i++) {
+        const struct muster_kernel_form *other = &kernel->forms[i];
+        bool is_ours =
+            other->kind == MUSTER_KERNEL_PORTABLE || other->kind == MUSTER_KERNEL_SHARED_OBJECT;
+        /* Where none can be built, the portable one says why. */
+        if (is_ours && (!form || !kernel_can_build(form, &target)))
+            form = other;
+    }
+    return kernel_build_logged(form, &target, &kernel->m->allocator, &log, out, err);
+}
+
+muster_status kernel_get_host_image(struct muster_kernel *kernel, const struct kernel_image **out,
+                                    struct muster_error *err)
+{
+    struct muster *m = kernel->m;
+    run_lock(m);
+    *out = kernel->host;
+    run_unlock(m);
+    if (*out)
+        return MUSTER_OK;
+    struct kernel_image *image = allocator_take(&m->allocator, 1, sizeof *image);
+    if (!image)
+        return run_no_memory(err, "a kernel");
+    muster_status status = build_host_image(kernel, image, err);
+    if (status != MUSTER_OK) {
+        allocator_give(&m->allocator, image, 1, sizeof *image);
+        return status;
+    }
+    run_lock(m);
+    /* Another thread may have been faster. */
+    struct kernel_image *spare = kernel->host ? image : NULL;
+    if (!kernel->host)
+        kernel->host = image;
+    *out = kernel->host;
+    run_unlock(m);
+    free_host_image(kernel, spare);
     return MUSTER_OK;
 }
 

@@ -42,6 +42,18 @@ struct kernel_argument {
 muster_status kernel_check_arguments(const struct muster_kernel *kernel,
                                      const struct kernel_argument *args, size_t count,
                                      struct muster_error *err);
+/* What the kernel's source says it takes; NULL if no form of it is portable source. */
+struct kernel_entry;
+const struct kernel_entry *kernel_entry(const struct muster_kernel *kernel);
+const char *kernel_name(const struct muster_kernel *kernel);
+/* The same as kernel_check_arguments for the arguments of a reduction, which that refuses. */
+muster_status kernel_check_reduction(const struct muster_kernel *kernel,
+                                     const struct kernel_argument *args, size_t count,
+                                     struct muster_error *err);
+/* Built as a function of this process, whatever devices there are; stays as long as the kernel. */
+struct kernel_image;
+muster_status kernel_get_host_image(struct muster_kernel *kernel, const struct kernel_image **out,
+                                    struct muster_error *err);
 /* A kernel that is held stays, with all that devices have built of it, when its user destroys it. */
 void kernel_hold_locked(struct muster_kernel *kernel);
 void kernel_let_go(struct muster_kernel *kernel);
