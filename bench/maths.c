@@ -177,6 +177,10 @@ int main(int argc, char **argv)
     bench_open(&bench, json);
     if (muster_open(&m, &options, &error) != MUSTER_OK)
         stop(&bench, error.text);
+    /* Waits for drivers that take long to open. */
+    size_t count;
+    if (muster_device_list(m, NULL, 0, &count, &error) != MUSTER_OK)
+        stop(&bench, error.text);
     for (char *device; (device = strsep(&rest, ","));)
         measure_device(&bench, m, device);
     muster_close(m, NULL);
