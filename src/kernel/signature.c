@@ -3,6 +3,7 @@
 #include "base/batch.h"
 
 #include <muster/backend.h>
+#include <muster_kernel.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -124,6 +125,10 @@ static muster_status finish_parameter(const struct reading *reading, struct para
     if (parameter->out->is_block) {
         parameter->out->element_bytes = parameter->out->bytes;
         parameter->out->bytes = sizeof(void *);
+    } else if (strcmp(parameter->out->type, "struct muster_cell") == 0 ||
+               strcmp(parameter->out->type, "const struct muster_cell") == 0) {
+        parameter->out->is_cell = true;
+        parameter->out->bytes = sizeof(struct muster_cell);
     }
     snprintf(parameter->out->name, KERNEL_NAME_BYTES, "%.*s", (int)name->bytes, name->text);
     return MUSTER_OK;
@@ -166,9 +171,15 @@ static muster_status read_parameters(struct reading *reading, struct kernel_entr
         if (entry->parameter_count == MUSTER_ARGS_MAX)
             return wrong(reading, &word, "pack values into a struct",
                          "a kernel has at most 16 parameters after the item");
-        status = read_parameter(reading, &entry->parameters[entry->parameter_count], &word);
+        struct kernel_parameter *parameter = &entry->parameters[entry->parameter_count];
+        status = read_parameter(reading, parameter, &word);
         if (status != MUSTER_OK)
             return status;
+        if (parameter->is_cell && entry->cell != KERNEL_NO_CELL)
+            return wrong(reading, &word, "a job has one grid: leave one out",
+                         "two parameters are a struct muster_cell");
+        if (parameter->is_cell)
+            entry->cell = entry->parameter_count;
         entry->parameter_count++;
     }
     return MUSTER_OK;
@@ -283,7 +294,7 @@ static muster_status read_entry(struct reading *reading)
         return wrong(reading, &word, "use several files", "a file has at most 32 kernels");
     struct kernel_entry *entry = &signature->entries[signature->count];
     struct word name = word;
-    *entry = (struct kernel_entry){ .parameter_count = 0 };
+    *entry = (struct kernel_entry){ .cell = KERNEL_NO_CELL };
     memcpy(entry->name, word.text, word.bytes);
     status = next(reading, &word);
     if (status == MUSTER_OK && !word_is(&word, "("))

@@ -72,13 +72,29 @@ static const char *wrong_with_copy(const struct muster_stage *stage, uint64_t de
 }
 
 /* A kernel without a callback is given the stage's buffers and nothing else. */
-static muster_status check_kernel(const struct muster_stage *stage, struct muster_error *err)
+static muster_status check_kernel(const struct muster_pipeline *pipeline,
+                                  const struct muster_stage *stage, struct muster_error *err)
 {
-    struct kernel_argument args[MUSTER_ARGS_MAX];
-    size_t count = (size_t)__builtin_popcountll(stage->reads | stage->writes);
-    for (size_t i = 0; i < count; i++)
-        args[i] = (struct kernel_argument){ true, 0 };
+    struct kernel_argument args[MUSTER_ARGS_MAX + 1];
+    size_t count = 0;
+    if (pipeline_gives_cell(pipeline, stage))
+        args[count++] = (struct kernel_argument){ false, sizeof(struct muster_cell) };
+    for (uint64_t left = stage->reads | stage->writes; left != 0; left &= left - 1)
+        args[count++] = (struct kernel_argument){ true, 0 };
+    if (count > MUSTER_ARGS_MAX)
+        return muster_error_fill(err, MUSTER_E_INVALID, 0, NULL,
+                                 "stage '%s': its kernel has too many buffers", stage->name);
     return kernel_check_arguments(stage->kernel, args, count, err);
+}
+
+/* Kernels without a callback. */
+static muster_status check_kernels(const struct muster_pipeline *pipeline, struct muster_error *err)
+{
+    muster_status status = MUSTER_OK;
+    for (uint32_t i = 0; i < pipeline->declaration.stage_count && status == MUSTER_OK; i++)
+        if (pipeline->stages[i].kernel && !pipeline->stages[i].run)
+            status = check_kernel(pipeline, &pipeline->stages[i], err);
+    return status;
 }
 
 /* The buffers of a stage that are of one place. */
@@ -142,7 +158,7 @@ static muster_status check_stage(const struct muster *m, const struct muster_sta
     if (wrong)
         return muster_error_fill(err, MUSTER_E_INVALID, 0, NULL, "stage '%s': %s", stage->name,
                                  wrong);
-    return stage->kernel && !stage->run ? check_kernel(stage, err) : MUSTER_OK;
+    return MUSTER_OK;
 }
 
 static muster_status check_distinct(const struct muster_buffer *buffers, size_t buffer_count,
@@ -405,6 +421,7 @@ struct given {
     struct muster_buffer buffer_copies[MUSTER_BUFFERS_MAX];
     struct muster_stage stage_copies[MUSTER_STAGES_MAX];
     struct muster_edge edge_copies[ADDED_MAX];
+    struct muster_arg grid;
 };
 
 static muster_status read_given(struct given *given, const struct muster_buffer *buffers,
@@ -436,6 +453,10 @@ static muster_status read_given(struct given *given, const struct muster_buffer 
         given->options.edges =
             layout_read_all(LAYOUT(muster_edge), given->options.edges, given->options.edge_count,
                             given->edge_copies, &status, err);
+    if (status != MUSTER_OK || !given->options.grid)
+        return status;
+    status = layout_read(LAYOUT(muster_arg), given->options.grid, &given->grid, err);
+    given->options.grid = &given->grid;
     return status;
 }
 
@@ -466,6 +487,10 @@ muster_status muster_pipeline_create(struct muster *m, const struct muster_buffe
     pipeline->declaration.buffer_count = (uint32_t)buffer_count;
     pipeline->declaration.stage_count = (uint32_t)stage_count;
     status = declare(pipeline, given.buffers, given.stages, err);
+    if (status == MUSTER_OK)
+        status = pipeline_set_halos(pipeline, &given.options, err);
+    if (status == MUSTER_OK)
+        status = check_kernels(pipeline, err);
     if (status == MUSTER_OK)
         status = keep_edges(pipeline, &given.options, err);
     if (status == MUSTER_OK)

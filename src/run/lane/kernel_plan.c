@@ -65,6 +65,7 @@ void kernel_plan_declare(struct kernel_plan *plan, const struct kernel_work *wor
 static uint32_t add_piece(struct lane_plan *plan, const struct kernel_work *work, uint32_t buffer,
                           const struct muster_arg *given)
 {
+    const struct margins *margins = work->margins ? &work->margins[given - work->args] : NULL;
     const struct pipe_buffer *declared = &plan->declaration->buffers[buffer];
     size_t halo = (size_t)given->halo * given->bytes;
     bool has_array = declared->is_input && given->kind != MUSTER_ARG_SOURCE;
@@ -73,7 +74,11 @@ static uint32_t add_piece(struct lane_plan *plan, const struct kernel_work *work
                              .item_bytes = given->bytes,
                              .stride = (size_t)work->part_items * given->bytes,
                              .halo = halo,
-                             .array = has_array ? given->in : NULL,
+                             .array = !has_array ? NULL
+                                      : margins  ? margins->array
+                                                 : given->in,
+                             .head = has_array && margins ? margins->head : NULL,
+                             .tail = has_array && margins ? margins->tail : NULL,
                              .direct = declared->is_output ? given->out : NULL,
                              .offset = plan->slot_bytes[buffer] };
     size_t bytes = (size_t)work->unit_items * given->bytes + 2 * halo;
@@ -121,6 +126,9 @@ static struct lane_operand make_operand(const struct muster_arg *given)
     switch (given->kind) {
     case MUSTER_ARG_FIRST:
         return (struct lane_operand){ .kind = OPERAND_FIRST };
+    case MUSTER_ARG_GRID:
+    case MUSTER_ARG_PICTURES:
+        return (struct lane_operand){ .kind = OPERAND_CELL };
     case MUSTER_ARG_ALL:
         return (struct lane_operand){ .kind = OPERAND_DATA, .data = given->data };
     case MUSTER_ARG_DEVICE_IN:

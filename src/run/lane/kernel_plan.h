@@ -27,8 +27,9 @@ struct kernel_work {
     struct muster_kernel *kernel;
     const struct muster_arg *args; /* borrowed */
     size_t arg_count;
-    uint64_t unit_items; /* of a unit at most */
-    uint64_t part_items; /* of one of the caller's units */
+    uint64_t unit_items;           /* of a unit at most */
+    uint64_t part_items;           /* of one of the caller's units */
+    const struct margins *margins; /* of each argument; NULL: none has a halo, which is in items */
 };
 
 static inline bool arg_is_written(const struct muster_arg *arg)
