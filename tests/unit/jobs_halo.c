@@ -234,7 +234,7 @@ static void what_is_no_grid_is_refused(void)
     refuse(m, kernel, args, 3, 40, &options, "8 cells");
     options.unit_items = 16;
     MUST(muster_for(m, kernel, 40, args, 3, &options, NULL, &problem));
-    options.unit_multiple = 12;
+    options.unit_multiple = 4;
     refuse(m, kernel, args, 3, 40, &options, "rows");
     options.unit_multiple = 0;
     options.window = 7;

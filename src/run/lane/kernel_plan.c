@@ -66,6 +66,7 @@ static uint32_t add_piece(struct lane_plan *plan, const struct kernel_work *work
                           const struct muster_arg *given)
 {
     const struct margins *margins = work->margins ? &work->margins[given - work->args] : NULL;
+    const char *array = margins && margins->memory ? margins->array : given->in;
     const struct pipe_buffer *declared = &plan->declaration->buffers[buffer];
     size_t halo = (size_t)given->halo * given->bytes;
     bool has_array = declared->is_input && given->kind != MUSTER_ARG_SOURCE;
@@ -74,9 +75,7 @@ static uint32_t add_piece(struct lane_plan *plan, const struct kernel_work *work
                              .item_bytes = given->bytes,
                              .stride = (size_t)work->part_items * given->bytes,
                              .halo = halo,
-                             .array = !has_array ? NULL
-                                      : margins  ? margins->array
-                                                 : given->in,
+                             .array = has_array ? array : NULL,
                              .head = has_array && margins ? margins->head : NULL,
                              .tail = has_array && margins ? margins->tail : NULL,
                              .direct = declared->is_output ? given->out : NULL,
