@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define OPTIONS_MAX 24
+#define OPTIONS_MAX 40
 
 enum option_kind {
     OPTION_FLAG,
