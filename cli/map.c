@@ -72,16 +72,14 @@ static const struct option options[] = {
              .required = true,
              .value = "[NAME=]FILE",
              .list = &ins,
-             .help =
-                 "what to run it over; - is standard input; repeated: one for each const pointer" },
+             .help = "the input; - is standard input; repeated: one for each const pointer" },
     [OUT] = { .name = "out",
               .letter = 'o',
               .kind = OPTION_TEXT,
               .required = true,
               .value = "[NAME=]FILE",
               .list = &outs,
-              .help =
-                  "where results go; - is standard output; repeated: one for each other pointer" },
+              .help = "the results; - is standard output; repeated: one for each other pointer" },
     [ITEM] = { .name = "item",
                .kind = OPTION_NUMBER,
                .value = "BYTES",

@@ -328,7 +328,7 @@ def mistakes(check, bench):
             ("width 0", b"YUV4MPEG2 W0 H4\n", ["'W0'"]), ("a huge width", b"YUV4MPEG2 W4294967297 H4\n", ["W4294967297"]),
             ("two widths", b"YUV4MPEG2 W4 W4 H4\n", ["W4"]), ("a rate", b"YUV4MPEG2 W4 H4 F25\n", ["'F25'"]),
             ("interlacing", b"YUV4MPEG2 W4 H4 Ix\n", ["'Ix'"]), ("a letter", b"YUV4MPEG2 W4 H4 Q1\n", ["'Q1'"]),
-            ("ten bits", b"YUV4MPEG2 W4 H4 C420p10\n", ["420p10", "8 bits"]), ("alpha", b"YUV4MPEG2 W4 H4 C444alpha\n", ["444alpha"]),
+            ("eleven bits", b"YUV4MPEG2 W4 H4 C420p11\n", ["420p11", "16 bits"]), ("alpha", b"YUV4MPEG2 W4 H4 C444alpha\n", ["444alpha"]),
             ("another magic", b"YUV4MPEG22 W4 H4\n", ["YUV4MPEG2"]),
             ("no frame", b"YUV4MPEG2 W4 H4 Cmono\nFRAMX\n", ["frame 0"]),
             ("a frame's line", b"YUV4MPEG2 W4 H4 Cmono\nFRAME " + b"x" * 3000, ["line"]),

@@ -3,6 +3,8 @@
 import array
 import os
 import random
+import re
+import shlex
 import shutil
 import struct
 import subprocess
@@ -11,7 +13,7 @@ import tempfile
 import time
 
 sys.dont_write_bytecode = True
-from lib.check import Check, clean_environment  # noqa: E402
+from lib.check import ROOT, Check, clean_environment  # noqa: E402
 
 try:
     import numpy
@@ -297,11 +299,38 @@ def ffmpeg(check, bench):
     check.true("between two ffmpegs: the same as a plain program's", sink.stdout == expected)
 
 
+def recipes(check, bench):
+    """What docs/cookbook.md says, as it stands there."""
+    with open(os.path.join(ROOT, "docs", "cookbook.md"), encoding="utf-8") as file:
+        text = file.read()
+    floats = array.array("f", [i / 4 for i in range(1000)]).tobytes()
+    bench.write("samples.npy", header("{'descr': '<f4', 'fortran_order': False, 'shape': (10, 100), }") + floats)
+    bench.write("samples.wav", bytes(44) + floats + b"x")
+    for name in ("samples.f32", "image.f32", "gain.f32"):
+        bench.write(name, floats)
+    bench.write("image.u8", bytes(i % 256 for i in range(1000)))
+    bench.write("curve.f32", array.array("f", range(256)).tobytes())
+    run = 0
+    for title in ("NumPy's .npy, and other files with a header", "Several files and a table", "Neighbours"):
+        section = text.split(f"\n## {title}\n", 1)[1].split("\n## ", 1)[0]
+        for kernel in re.findall(r"```c\n(.*?)```", section, re.S):
+            bench.write(re.search(r"MUSTER_KERNEL void (\w+)", kernel)[1] + ".c", kernel.encode())
+        for line in "".join(re.findall(r"```sh\n(.*?)```", section, re.S)).splitlines():
+            words = shlex.split(line, comments=True)
+            check.equal("a recipe runs muster map", words[:2], ["muster", "map"])
+            bench.works(line, *words[2:])
+            run += 1
+    check.equal("recipes", run, 7)
+    check.true("a recipe's result", parse(bench.read("louder.npy")) == (
+        "<f4", (10, 100), array.array("f", [1.5 * i / 4 for i in range(1000)]).tobytes()))
+    check.true("another's", bench.read("mask.u8") == bytes(1 if i % 256 == 255 else 0 for i in range(1000)))
+
+
 def main():
     check = Check()
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(check, os.path.realpath(folder))
-        for test in [npy, with_numpy, several, rests, grids, foreign, deep_video, ffmpeg]:
+        for test in [npy, with_numpy, several, rests, grids, foreign, deep_video, ffmpeg, recipes]:
             begin = time.monotonic()
             test(check, bench)
             print(f"{test.__name__}: {time.monotonic() - begin:.1f} s")
