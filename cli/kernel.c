@@ -5,6 +5,8 @@
 #include "command.h"
 #include "interrupt.h"
 #include "json.h"
+#include "kernel_check.h"
+#include "log.h"
 #include "message.h"
 #include "placement.h"
 #include "table.h"
@@ -131,7 +133,7 @@ static void print_json(const struct building *building, const char *path, struct
 
 /* Building. */
 
-enum { OUTPUT, ENTRY, ARCH, NO_SOURCE, NO_OBJECT, NO_OPENCL, NO_CUDA, JSON };
+enum { OUTPUT, ENTRY, ARCH, NO_SOURCE, NO_OBJECT, NO_OPENCL, NO_CUDA, JSON, LOG };
 
 static const struct option build_options[] = {
     [OUTPUT] = { .name = "output",
@@ -153,6 +155,7 @@ static const struct option build_options[] = {
     [NO_OPENCL] = { .name = "no-opencl", .kind = OPTION_FLAG, .help = "make no OpenCL C" },
     [NO_CUDA] = { .name = "no-cuda", .kind = OPTION_FLAG, .help = "make no PTX and no cubins" },
     [JSON] = { .name = "json", .kind = OPTION_FLAG, .help = "print JSON" },
+    LOG_OPTION_ROWS,
 };
 
 static bool read_archs(struct building *building, const char *list)
@@ -292,8 +295,11 @@ static enum exit_code build(const struct option_value *values, const char *file,
     struct muster_error error;
     if (!read_archs(&building, values[ARCH].given ? values[ARCH].text : ARCHS_DEFAULT))
         return EXIT_USAGE;
+    if (!log_begin(values + LOG, "kernel build"))
+        return EXIT_USAGE;
     if (muster_bundle_create(&building.bundle, &error) != MUSTER_OK)
         return refuse(&error);
+    muster_bundle_log(building.bundle, log_line, NULL);
     enum exit_code code = fill_bundle(&building, values, file);
     if (code == EXIT_DONE) {
         if (values[JSON].given)
@@ -380,7 +386,8 @@ static const struct command command_list = {
 
 static enum exit_code dispatch(char *const *words, size_t count, struct output *out)
 {
-    static const struct command *const actions[] = { &command_build, &command_list };
+    static const struct command *const actions[] = { &command_build, &command_kernel_check,
+                                                     &command_list };
     const char *word = count > 0 ? words[0] : "";
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
         help_print(&command_kernel, out);
@@ -402,7 +409,7 @@ static enum exit_code dispatch(char *const *words, size_t count, struct output *
         }
     }
     if (count == 0)
-        message_usage("kernel", "kernel needs build or list");
+        message_usage("kernel", "kernel needs build, check or list");
     else
         message_usage("kernel", "there is no 'kernel %s'", word);
     return EXIT_USAGE;
@@ -410,13 +417,14 @@ static enum exit_code dispatch(char *const *words, size_t count, struct output *
 
 const struct command command_kernel = {
     .name = "kernel",
-    .summary = "bundle the forms of a kernel, or list them",
-    .argument = "build | list",
+    .summary = "bundle the forms of a kernel, check it, or list what a file has",
+    .argument = "build | check | list",
     .argument_required = true,
     .details =
         "muster kernel build FILE... -o OUT   make one file of all forms of a kernel\n"
+        "muster kernel check FILE             try a kernel on small data, and say what is wrong\n"
         "muster kernel list FILE              show which kernels a file has, and in which forms\n"
         "\n"
-        "`muster kernel build --help` and `muster kernel list --help` tell more.\n",
+        "`muster kernel build --help`, `... check --help` and `... list --help` tell more.\n",
     .dispatch = dispatch,
 };

@@ -6,6 +6,7 @@
 
 #include "command.h"
 #include "interrupt.h"
+#include "log.h"
 #include "message.h"
 #include "runtime.h"
 #include "show.h"
@@ -43,7 +44,8 @@ enum {
     UNORDERED,
     NO_SPECULATION,
     SHOW,
-    OPTION_COUNT = SHOW + SHOW_OPTIONS
+    LOG = SHOW + SHOW_OPTIONS,
+    OPTION_COUNT = LOG + LOG_OPTIONS
 };
 
 static const char *kernel_words[KERNELS_MAX], *argument_words[MUSTER_ARGS_MAX],
@@ -157,6 +159,7 @@ static const struct option options[] = {
                          .kind = OPTION_FLAG,
                          .help = "no unit is run a second time to get ahead of a slow device" },
     SHOW_OPTION_ROWS,
+    LOG_OPTION_ROWS,
 };
 _Static_assert(sizeof options / sizeof *options == OPTION_COUNT && OPTION_COUNT <= OPTIONS_MAX,
                "each option has its row");
@@ -327,6 +330,7 @@ static enum exit_code run_on_devices(const struct map_options *asked,
     struct muster_error error;
     opening.devices = values[DEVICES].given ? values[DEVICES].text : values[BACKEND].text;
     opening.close_ns = PATIENCE_NS;
+    log_set(&opening);
     if (muster_open(&m, &opening, &error) != MUSTER_OK)
         return refuse(MAP_DEVICES, &error);
     enum exit_code code = run_job(m, asked, values, interrupt, out);
@@ -449,7 +453,7 @@ static enum exit_code run(const struct option_value *values, const char *argumen
                                           .no_copies = values[NO_SPECULATION].given } };
     struct interrupt interrupt;
     (void)argument;
-    if (!check(values) || !read_neighbours(values, &asked))
+    if (!check(values) || !read_neighbours(values, &asked) || !log_begin(values + LOG, "map"))
         return EXIT_USAGE;
     if (values[WINDOW].given) {
         struct muster_error error;

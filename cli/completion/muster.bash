@@ -72,19 +72,22 @@ _muster()
             ;;
         kernel)
             case ${COMP_WORDS[COMP_CWORD - 1]} in
-            --entry | --arch) return ;;
-            --output | -o) word_is_file=yes ;;
+            --entry | --arch | --devices | --arg | -a | --elements | --inout | --whole | --halo | --items | --seed | --time-limit) return ;;
+            --output | -o | --log) word_is_file=yes ;;
             esac
             if ((COMP_CWORD == 2)); then
-                choices='build list --help'
+                choices='build check list --help'
             else
-                choices='--output --entry --arch --no-source --no-object --no-opencl --no-cuda --json --help'
+                choices='--output --entry --arch --no-source --no-object --no-opencl --no-cuda --json --verbose --log --help'
+                [[ ${COMP_WORDS[2]} == check ]] &&
+                    choices='--entry --devices --arg --elements --inout --whole --halo --items --seed --time-limit --no-cuda --json
+                             --verbose --log --help'
                 [[ $word == -* ]] || word_is_file=yes
             fi
             ;;
         map)
             case ${COMP_WORDS[COMP_CWORD - 1]} in
-            --kernel | -k | --in | -i | --out | -o | --trace | --timeline) word_is_file=yes ;;
+            --kernel | -k | --in | -i | --out | -o | --trace | --timeline | --log) word_is_file=yes ;;
             # What stands after these is a name, a number or a list.
             --entry | --item | --out-item | --halo | --arg | -a | --devices | --affinity | --unit | --window) return ;;
             --policy)
@@ -99,7 +102,7 @@ _muster()
             esac
             choices='--kernel --entry --in --out --item --out-item --y4m --halo --arg --devices --backend --policy
                      --affinity --unit --window --unordered --no-speculation --border --grid --planes --table
-                     --skip --rest --quiet --json --trace --timeline --help'
+                     --skip --rest --quiet --json --trace --timeline --verbose --log --help'
             ;;
         scan)
             case ${COMP_WORDS[COMP_CWORD - 1]} in

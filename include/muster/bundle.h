@@ -44,6 +44,16 @@ MUSTER_API muster_status muster_bundle_build(struct muster_bundle *bundle,
                                              const uint16_t compute[2], struct muster_error *err);
 
 /*
+ * Where the lines go that compilers say while muster_bundle_build runs: errors of one that refuses,
+ * else warnings. NULL: nowhere but to the file that MUSTER_LOG names. `user` is borrowed until the
+ * bundle is destroyed.
+ */
+MUSTER_API void muster_bundle_log(struct muster_bundle *bundle,
+                                  void (*log)(void *user, enum muster_log_level level,
+                                              const char *text),
+                                  void *user);
+
+/*
  * What is in it: form number `index`, counted from 0; NULL past the last. Borrowed until the bundle
  * is changed or destroyed.
  */

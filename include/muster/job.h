@@ -101,6 +101,20 @@ enum muster_arg_kind {
  * (0: 10 s). If it has not ended then, its unit fails, and with it the job.
  */
 
+/*
+ * What the elements of an argument are, as far as the macros below can tell from the C type: a job is
+ * refused if the kernel's source says something else. Whether integers have a sign is not compared.
+ */
+enum muster_element {
+    MUSTER_ELEMENT_UNKNOWN = 0,
+    MUSTER_ELEMENT_INT8 = 1, /* with or without a sign, and so on */
+    MUSTER_ELEMENT_INT16 = 2,
+    MUSTER_ELEMENT_INT32 = 3,
+    MUSTER_ELEMENT_INT64 = 4,
+    MUSTER_ELEMENT_FLOAT = 5,
+    MUSTER_ELEMENT_DOUBLE = 6
+};
+
 /* One argument; those of a call are an array, and the macros below set `size`. */
 struct muster_arg {
     size_t size;
@@ -123,6 +137,8 @@ struct muster_arg {
      */
     muster_block block;
     uint64_t offset;
+    /* Of arrays, sources and values: MUSTER_ELEMENT_UNKNOWN is compared with nothing. */
+    enum muster_element element;
     /* With a halo; all arguments of a job with a grid have the same. Of a source: zero or clamp. */
     enum muster_border border;
     /*
@@ -132,26 +148,70 @@ struct muster_arg {
     uint32_t width, height, depth;
     uint32_t chroma_width, chroma_height;
 };
+
+#ifdef __cplusplus
+}
+#define MUSTER_ELEMENT_AT(type_, element_)                                                         \
+    constexpr muster_element muster_element_at(const volatile type_ *)                             \
+    {                                                                                              \
+        return element_;                                                                           \
+    }
+MUSTER_ELEMENT_AT(void, MUSTER_ELEMENT_UNKNOWN)
+MUSTER_ELEMENT_AT(char, MUSTER_ELEMENT_INT8)
+MUSTER_ELEMENT_AT(signed char, MUSTER_ELEMENT_INT8)
+MUSTER_ELEMENT_AT(unsigned char, MUSTER_ELEMENT_INT8)
+MUSTER_ELEMENT_AT(short, MUSTER_ELEMENT_INT16)
+MUSTER_ELEMENT_AT(unsigned short, MUSTER_ELEMENT_INT16)
+MUSTER_ELEMENT_AT(int, MUSTER_ELEMENT_INT32)
+MUSTER_ELEMENT_AT(unsigned, MUSTER_ELEMENT_INT32)
+MUSTER_ELEMENT_AT(long, sizeof(long) == 8 ? MUSTER_ELEMENT_INT64 : MUSTER_ELEMENT_INT32)
+MUSTER_ELEMENT_AT(unsigned long, sizeof(long) == 8 ? MUSTER_ELEMENT_INT64 : MUSTER_ELEMENT_INT32)
+MUSTER_ELEMENT_AT(long long, MUSTER_ELEMENT_INT64)
+MUSTER_ELEMENT_AT(unsigned long long, MUSTER_ELEMENT_INT64)
+MUSTER_ELEMENT_AT(float, MUSTER_ELEMENT_FLOAT)
+MUSTER_ELEMENT_AT(double, MUSTER_ELEMENT_DOUBLE)
+#undef MUSTER_ELEMENT_AT
+#define MUSTER_ELEMENT_OF(array) muster_element_at(&*(array))
+#define MUSTER_ELEMENT_OF_TYPE(type) muster_element_at((__typeof__(type) *)nullptr)
+extern "C" {
+#elif defined(__GNUC__) && defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
+/* clang-format off */
+#define MUSTER_ELEMENT_OF(array)                                                                   \
+    _Generic(*(array), char: MUSTER_ELEMENT_INT8, signed char: MUSTER_ELEMENT_INT8,                \
+             unsigned char: MUSTER_ELEMENT_INT8, short: MUSTER_ELEMENT_INT16,                      \
+             unsigned short: MUSTER_ELEMENT_INT16, int: MUSTER_ELEMENT_INT32,                      \
+             unsigned: MUSTER_ELEMENT_INT32,                                                       \
+             long: sizeof(long) == 8 ? MUSTER_ELEMENT_INT64 : MUSTER_ELEMENT_INT32,                \
+             unsigned long: sizeof(long) == 8 ? MUSTER_ELEMENT_INT64 : MUSTER_ELEMENT_INT32,       \
+             long long: MUSTER_ELEMENT_INT64, unsigned long long: MUSTER_ELEMENT_INT64,            \
+             float: MUSTER_ELEMENT_FLOAT, double: MUSTER_ELEMENT_DOUBLE,                           \
+             default: MUSTER_ELEMENT_UNKNOWN)
+/* clang-format on */
+#define MUSTER_ELEMENT_OF_TYPE(type) MUSTER_ELEMENT_OF((__typeof__(type) *)0)
+#else
+#define MUSTER_ELEMENT_OF(array) MUSTER_ELEMENT_UNKNOWN
+#define MUSTER_ELEMENT_OF_TYPE(type) MUSTER_ELEMENT_UNKNOWN
+#endif
 /* clang-format off */
 /* For an argument that none of the others makes: { MUSTER_ARG_OF(MUSTER_ARG_OUT), .bytes = 24 } */
 #define MUSTER_ARG_OF(kind_) .size = sizeof(struct muster_arg), .kind = (kind_)
-#define MUSTER_IN(array) { MUSTER_ARG_OF(MUSTER_ARG_IN), .in = (array), .bytes = sizeof *(array) }
-#define MUSTER_OUT(array) { MUSTER_ARG_OF(MUSTER_ARG_OUT), .out = (array), .bytes = sizeof *(array) }
-#define MUSTER_INOUT(array) { MUSTER_ARG_OF(MUSTER_ARG_INOUT), .in = (array), .out = (array), .bytes = sizeof *(array) }
-#define MUSTER_VALUE(variable) { MUSTER_ARG_OF(MUSTER_ARG_VALUE), .in = &(variable), .bytes = sizeof(variable) }
+#define MUSTER_IN(array) { MUSTER_ARG_OF(MUSTER_ARG_IN), .in = (array), .bytes = sizeof *(array), .element = MUSTER_ELEMENT_OF(array) }
+#define MUSTER_OUT(array) { MUSTER_ARG_OF(MUSTER_ARG_OUT), .out = (array), .bytes = sizeof *(array), .element = MUSTER_ELEMENT_OF(array) }
+#define MUSTER_INOUT(array) { MUSTER_ARG_OF(MUSTER_ARG_INOUT), .in = (array), .out = (array), .bytes = sizeof *(array), .element = MUSTER_ELEMENT_OF(array) }
+#define MUSTER_VALUE(variable) { MUSTER_ARG_OF(MUSTER_ARG_VALUE), .in = &(variable), .bytes = sizeof(variable), .element = MUSTER_ELEMENT_OF(&(variable)) }
 #define MUSTER_ALL(data_) { MUSTER_ARG_OF(MUSTER_ARG_ALL), .data = (data_) }
 #define MUSTER_FIRST { MUSTER_ARG_OF(MUSTER_ARG_FIRST) }
-#define MUSTER_SOURCE(type) { MUSTER_ARG_OF(MUSTER_ARG_SOURCE), .bytes = sizeof(type) }
-#define MUSTER_SOURCE_HALO(type, items) { MUSTER_ARG_OF(MUSTER_ARG_SOURCE), .bytes = sizeof(type), .halo = (items) }
+#define MUSTER_SOURCE(type) { MUSTER_ARG_OF(MUSTER_ARG_SOURCE), .bytes = sizeof(type), .element = MUSTER_ELEMENT_OF_TYPE(type) }
+#define MUSTER_SOURCE_HALO(type, items) { MUSTER_ARG_OF(MUSTER_ARG_SOURCE), .bytes = sizeof(type), .halo = (items), .element = MUSTER_ELEMENT_OF_TYPE(type) }
+#define MUSTER_DEVICE_IN(block_, type) { MUSTER_ARG_OF(MUSTER_ARG_DEVICE_IN), .bytes = sizeof(type), .block = (block_), .element = MUSTER_ELEMENT_OF_TYPE(type) }
+#define MUSTER_DEVICE_OUT(block_, type) { MUSTER_ARG_OF(MUSTER_ARG_DEVICE_OUT), .bytes = sizeof(type), .block = (block_), .element = MUSTER_ELEMENT_OF_TYPE(type) }
+#define MUSTER_DEVICE_INOUT(block_, type) { MUSTER_ARG_OF(MUSTER_ARG_DEVICE_INOUT), .bytes = sizeof(type), .block = (block_), .element = MUSTER_ELEMENT_OF_TYPE(type) }
 #define MUSTER_IN_HALO(array, items) MUSTER_IN_BORDER(array, items, MUSTER_BORDER_ZERO)
-#define MUSTER_IN_BORDER(array, items, border_) { MUSTER_ARG_OF(MUSTER_ARG_IN), .in = (array), .bytes = sizeof *(array), .halo = (items), .border = (border_) }
-#define MUSTER_SOURCE_BORDER(type, items, border_) { MUSTER_ARG_OF(MUSTER_ARG_SOURCE), .bytes = sizeof(type), .halo = (items), .border = (border_) }
+#define MUSTER_IN_BORDER(array, items, border_) { MUSTER_ARG_OF(MUSTER_ARG_IN), .in = (array), .bytes = sizeof *(array), .halo = (items), .element = MUSTER_ELEMENT_OF(array), .border = (border_) }
+#define MUSTER_SOURCE_BORDER(type, items, border_) { MUSTER_ARG_OF(MUSTER_ARG_SOURCE), .bytes = sizeof(type), .halo = (items), .element = MUSTER_ELEMENT_OF_TYPE(type), .border = (border_) }
 #define MUSTER_GRID(width_, height_) { MUSTER_ARG_OF(MUSTER_ARG_GRID), .width = (width_), .height = (height_) }
 #define MUSTER_GRID_3D(width_, height_, depth_) { MUSTER_ARG_OF(MUSTER_ARG_GRID), .width = (width_), .height = (height_), .depth = (depth_) }
 #define MUSTER_PICTURES(width_, height_) { MUSTER_ARG_OF(MUSTER_ARG_PICTURES), .width = (width_), .height = (height_) }
-#define MUSTER_DEVICE_IN(block_, type) { MUSTER_ARG_OF(MUSTER_ARG_DEVICE_IN), .bytes = sizeof(type), .block = (block_) }
-#define MUSTER_DEVICE_OUT(block_, type) { MUSTER_ARG_OF(MUSTER_ARG_DEVICE_OUT), .bytes = sizeof(type), .block = (block_) }
-#define MUSTER_DEVICE_INOUT(block_, type) { MUSTER_ARG_OF(MUSTER_ARG_DEVICE_INOUT), .bytes = sizeof(type), .block = (block_) }
 /* clang-format on */
 
 /* How to run a job. The caller sets `size`; zero means the default everywhere. */
@@ -215,11 +275,12 @@ struct muster_run_options {
      */
     const struct muster_policy *user_policy;
     /*
-     * Not 0: a device that costs the job more than it brings, since it shares cores, memory or a link
-     * with others, is left out; a later job of the same kernel and devices knows that from its start.
-     * Finding it out costs some per cent where nobody is to be left out. Not with a policy.
+     * Not 0: all devices take part. 0: a device that costs the job more than it brings, since it shares
+     * cores, memory or a link with others, is left out; short trials find that out, which cost at most
+     * about one per cent, and a later job of the same kernel and devices knows it from its start. A job
+     * with a policy leaves nobody out.
      */
-    int leave_out;
+    int everyone;
 };
 
 struct muster_job;

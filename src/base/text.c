@@ -125,3 +125,17 @@ void text_put(struct text_room *room, const char *format, ...)
     if (length > 0)
         room->length += (size_t)length;
 }
+
+void text_each_line(const char *text, void (*take)(void *user, const char *line), void *user)
+{
+    char line[TEXT_LINE_BYTES];
+    while (*text) {
+        size_t bytes = strcspn(text, "\n");
+        size_t taken = bytes < sizeof line ? bytes : sizeof line - 1;
+        memcpy(line, text, taken);
+        line[taken] = '\0';
+        if (taken > 0)
+            take(user, line);
+        text += taken + (text[taken] == '\n');
+    }
+}

@@ -37,4 +37,8 @@ void text_put(struct text_room *room, const char *format, ...)
 #endif
     ;
 
+/* Each line of the text that is not empty, in pieces of at most TEXT_LINE_BYTES - 1 characters. */
+#define TEXT_LINE_BYTES 400
+void text_each_line(const char *text, void (*take)(void *user, const char *line), void *user);
+
 #endif

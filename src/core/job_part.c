@@ -97,5 +97,5 @@ void job_learn(const struct job *job, struct take_part_lesson *out, uint64_t now
 {
     *out = (struct take_part_lesson){ .jobs = 0 };
     if (job->has_part)
-        take_part_learn(&job->part, out, now_ns);
+        take_part_learn(&job->part, out, job->state == JOB_DONE, now_ns);
 }

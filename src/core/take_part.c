@@ -42,7 +42,7 @@
  * its kind there will be more, which it is worth to them.
  */
 #define TRIALS_PART 0.06
-#define TRIALS_PART_AGAIN 0.4
+#define TRIALS_PART_AGAIN 0.1
 /* None begins where less than this part of the job is left after it. */
 #define AFTER_PART 0.1
 /* A trial that does not get on is given up after so many times as long as it should take. */
@@ -134,10 +134,14 @@ void take_part_init(struct take_part *part, struct take_part_lane *lanes, uint32
         part->jobs = lesson->jobs;
         part->lesson_rate = lesson->rate;
         part->is_again = lesson->jobs > 0;
+        part->is_whole = lesson->is_whole;
+        part->whole = lesson->whole;
     }
+    for (uint32_t i = 0; i < count && part->is_whole; i++)
+        lanes[i].is_out = whole_jobs_left_out(&part->whole) >> i & 1;
     part->now_ns = now_ns;
     recount(part);
-    enter(part, TAKE_PART_SETTLING, now_ns);
+    enter(part, part->is_whole ? TAKE_PART_RESTING : TAKE_PART_SETTLING, now_ns);
 }
 
 bool take_part_is_in(const struct take_part *part, uint32_t lane)
@@ -299,6 +303,7 @@ static void make_rule(struct take_part *part)
 /* Leaves the lane out, or lets it in. Others may have been held up by it, or may be now. */
 static void decide(struct take_part *part, uint32_t index, bool is_out, double gain)
 {
+    part->is_mixed = true;
     for (uint32_t i = 0; i < part->count; i++) {
         part->lanes[i].gain = 0;
         part->lanes[i].is_tried = part->lanes[i].is_tried && !is_in(&part->lanes[i]);
@@ -452,6 +457,8 @@ static void end_settling(struct take_part *part, uint64_t now_ns)
 
 static void end_rest(struct take_part *part, uint64_t now_ns)
 {
+    if (part->is_whole)
+        return;
     part->rest_units++;
     part->smooth_rate += SHIFT_ALPHA * (part->rate - part->smooth_rate);
     bool has_shifted =
@@ -546,6 +553,7 @@ void take_part_finished(struct take_part *part, uint32_t index, uint64_t items, 
     struct take_part_lane *lane = &part->lanes[index];
     part->left = (double)left;
     part->now_ns = now_ns;
+    lane->items += (double)items;
     if (lane->finished > 0)
         count_unit(part, lane, items, since(lane->finish_ns, now_ns));
     lane->same++;
@@ -574,6 +582,8 @@ void take_part_gone(struct take_part *part, uint32_t index, bool is_gone, bool i
     /* Nobody counts on one that was left out anyway. */
     if (!has_changed || (lane->is_out && !is_trial))
         return;
+    part->is_mixed = true;
+    part->is_whole = false;
     bool by_rule = part->gone == 0;
     for (uint32_t i = 0; i < part->count; i++) {
         part->lanes[i].is_out = by_rule && part->lanes[i].is_out_by_rule;
@@ -593,12 +603,56 @@ void take_part_stuck(struct take_part *part, uint64_t now_ns)
 {
     for (uint32_t i = 0; i < part->count; i++)
         part->lanes[i].is_out = false;
+    part->is_mixed = true;
+    part->is_whole = false;
     recount(part);
     part->rest_ns = 0;
     rest(part, now_ns);
 }
 
-void take_part_learn(const struct take_part *part, struct take_part_lesson *lesson, uint64_t now_ns)
+static void compare_whole(struct take_part_lesson *lesson, const struct whole_job *job)
+{
+    double gain = 0;
+    uint32_t decided = whole_jobs_ended(&lesson->whole, job, &gain);
+    if (decided > 0)
+        lesson->faster_without[decided - 1] = (float)(1 + gain);
+    lesson->left_out = lesson->whole.left_out;
+}
+
+/* What the job says as a whole: nothing if it is not done, or if who takes part has changed meanwhile. */
+static void learn_whole(const struct take_part *part, struct take_part_lesson *lesson, bool is_done,
+                        uint64_t now_ns)
+{
+    struct whole_job job = { .job_ns = since(part->begin_ns, now_ns), .lane_count = part->count };
+    for (uint32_t i = 0; i < part->count; i++)
+        job.items += part->lanes[i].items;
+    lesson->whole = part->whole;
+    if (!is_done || job.items <= 0 || job.job_ns <= 0)
+        return;
+    lesson->is_whole = job.job_ns < WHOLE_JOBS_LEAST_NS ||
+                       (lesson->tried == 0 && job.job_ns <= WHOLE_JOBS_MOST_NS);
+    /* Whom trials within a job have left out stays out, and another trial must be saved for. */
+    lesson->whole.left_out |= lesson->left_out;
+    lesson->whole.has_begun = lesson->whole.has_begun || lesson->left_out != 0;
+    if (part->is_mixed || !lesson->is_whole)
+        return;
+    for (uint32_t i = 0; i < part->count; i++)
+        job.shares[i] = part->lanes[i].items / job.items;
+    compare_whole(lesson, &job);
+}
+
+void take_part_learn_without(struct take_part_lesson *lesson, double job_ns, double items)
+{
+    /* Without shares no lane is tried next: that is for a job that all take part in. */
+    struct whole_job job = { .job_ns = job_ns, .items = items };
+    if (job_ns > 0 && items > 0)
+        compare_whole(lesson, &job);
+    if (++lesson->jobs >= JOBS_BELIEVED)
+        *lesson = (struct take_part_lesson){ .jobs = 0 };
+}
+
+void take_part_learn(const struct take_part *part, struct take_part_lesson *lesson, bool is_done,
+                     uint64_t now_ns)
 {
     *lesson = (struct take_part_lesson){ .jobs = part->jobs + 1 };
     for (uint32_t i = 0; i < part->count; i++) {
@@ -613,4 +667,5 @@ void take_part_learn(const struct take_part *part, struct take_part_lesson *less
         TAKE_PART_COST_MAX * since(part->begin_ns, now_ns) + part->saved_ns - part->spent_ns;
     lesson->unspent_ns = unspent > 0 ? unspent : 0;
     lesson->rate = part->rate;
+    learn_whole(part, lesson, is_done, now_ns);
 }

@@ -9,12 +9,15 @@
  *
  * A trial costs what the lane would have brought meanwhile. All trials of a job together cost at most
  * TAKE_PART_COST_MAX of it, so where a job is too short there is none. Units are kept short while the
- * controller measures, see take_part_size.
+ * controller measures, see take_part_size. Short jobs that come again are trials as a whole, see
+ * whole_jobs.h; they make none of their own.
  *
  * Pure: time is a parameter, memory is the caller's.
  */
 #ifndef CORE_TAKE_PART_H
 #define CORE_TAKE_PART_H
+
+#include "core/whole_jobs.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,6 +42,8 @@ struct take_part_lesson {
     double rate;       /* of all that take part, in items per nanosecond; 0: not known */
     double unspent_ns; /* what trials might have cost so far and have not */
     uint32_t jobs;     /* since the last trial */
+    bool is_whole;     /* the next one is compared as a whole, and makes no trials */
+    struct whole_jobs whole;
 };
 
 /* What a lane did in the stretches of a trial with, or without, the lane that is tried. */
@@ -63,6 +68,7 @@ struct take_part_lane {
     uint64_t largest;      /* unit, in items */
     uint32_t same;         /* units since one was much larger than all before */
     uint64_t finish_ns;    /* of the last one */
+    double items;          /* that the job has from it */
     double rate;           /* in items per nanosecond; 0: not known */
     double unit_ns;        /* from one finish to the next, of late */
     double squares, changes; /* relative changes of the rate from unit to unit: sum and number */
@@ -99,7 +105,10 @@ struct take_part {
     uint64_t away_ns;              /* since when the lane has been other than before */
     double away_sum_ns;            /* how long it has been in earlier steps */
     uint32_t jobs;
-    bool is_again;       /* there were jobs of its kind before */
+    bool is_again; /* there were jobs of its kind before */
+    bool is_whole; /* the job is one of those that are compared as a whole */
+    bool is_mixed; /* who takes part has changed meanwhile, so it cannot be compared */
+    struct whole_jobs whole;
     double lesson_rate;  /* what earlier jobs delivered; 0: not known */
     uint64_t now_ns;     /* when something last happened */
     uint32_t version;    /* of who takes part */
@@ -136,9 +145,11 @@ void take_part_gone(struct take_part *part, uint32_t lane, bool is_gone, bool is
 /* Those that take part do not come on: everybody does, and no trial for a while. */
 void take_part_stuck(struct take_part *part, uint64_t now_ns);
 
-/* At the end of the job. */
-void take_part_learn(const struct take_part *part, struct take_part_lesson *lesson,
+/* At the end of the job. is_done: all of its items were finished. */
+void take_part_learn(const struct take_part *part, struct take_part_lesson *lesson, bool is_done,
                      uint64_t now_ns);
+/* At the end of a whole job that was run without the lanes that whole_jobs_left_out names, and knew nothing of them. */
+void take_part_learn_without(struct take_part_lesson *lesson, double job_ns, double items);
 /* By what factor the job is faster without the lane, which is left out; 0 if it is not. */
 double take_part_faster_without(const struct take_part *part, uint32_t lane);
 

@@ -10,6 +10,7 @@
 #include "kernel/format.h"
 #include "kernel/signature.h"
 #include "platform/file.h"
+#include "platform/log.h"
 #include "platform/machine.h"
 
 #include <muster/backend.h>
@@ -30,6 +31,9 @@ struct muster_bundle {
     struct muster_kernel_form *forms; /* owns; what they point to is in the pieces */
     size_t count, capacity;
     struct piece *pieces; /* owns */
+    /* What compilers say; NULL: nobody is told. */
+    void (*log)(void *user, enum muster_log_level level, const char *text);
+    void *log_user; /* borrowed */
 };
 
 static const struct muster_allocator *heap = &platform_heap;
@@ -407,12 +411,39 @@ static bool is_first_with_code(const struct muster_bundle *bundle, size_t index)
     return first == index;
 }
 
+void muster_bundle_log(struct muster_bundle *bundle,
+                       void (*log)(void *user, enum muster_log_level level, const char *text),
+                       void *user)
+{
+    bundle->log = log;
+    bundle->log_user = user;
+}
+
+/* A compiler's words about one form. */
+struct telling {
+    const struct muster_bundle *bundle;
+    const char *entry;
+};
+
+static void tell_line(void *user, enum muster_log_level level, const char *line)
+{
+    const struct telling *telling = user;
+    char text[512];
+    snprintf(text, sizeof text, "kernel %s: %s", telling->entry, line);
+    platform_log(level == MUSTER_LOG_ERROR ? "error" : "warning", text);
+    if (telling->bundle->log)
+        telling->bundle->log(telling->bundle->log_user, level, text);
+}
+
 /* Compiles one source and adds the result for each of its kernels, at the bundle's end. */
 static muster_status build_source(struct muster_bundle *bundle, size_t index, size_t count,
                                   const struct kernel_target *target, struct muster_error *err)
 {
     struct kernel_image image;
-    muster_status status = kernel_build(&bundle->forms[index], target, heap, &image, err);
+    struct telling telling = { bundle, bundle->forms[index].entry };
+    const struct kernel_log log = { tell_line, &telling };
+    muster_status status =
+        kernel_build_logged(&bundle->forms[index], target, heap, &log, &image, err);
     if (status != MUSTER_OK)
         return status;
     struct muster_kernel_form form = image.form;

@@ -98,3 +98,34 @@ void kernel_cache_keep(const uint8_t key[SHA256_BYTES], const void *bytes, size_
     platform_file_put_over(path, text, HEAD_BYTES + size, NULL);
     allocator_give(allocator, text, HEAD_BYTES + size, 1);
 }
+
+static void words_key(const uint8_t key[SHA256_BYTES], uint8_t out[SHA256_BYTES])
+{
+    struct sha256 hash;
+    sha256_init(&hash);
+    sha256_add_text(&hash, "words");
+    sha256_add(&hash, key, SHA256_BYTES);
+    sha256_finish(&hash, out);
+}
+
+void kernel_cache_keep_words(const uint8_t key[SHA256_BYTES], const char *words,
+                             const struct muster_allocator *allocator)
+{
+    uint8_t own[SHA256_BYTES];
+    words_key(key, own);
+    if (words[strspn(words, " \n")])
+        kernel_cache_keep(own, words, strlen(words) + 1, allocator);
+}
+
+void kernel_cache_tell_words(const uint8_t key[SHA256_BYTES],
+                             const struct muster_allocator *allocator, const struct kernel_log *log)
+{
+    struct kernel_blob words;
+    uint8_t own[SHA256_BYTES];
+    words_key(key, own);
+    if (!log || !kernel_cache_find(own, allocator, &words))
+        return;
+    if (words.size > 0 && words.data[words.size - 1] == '\0')
+        kernel_tell(log, MUSTER_LOG_WARNING, words.data);
+    kernel_blob_release(&words, allocator);
+}

@@ -20,11 +20,14 @@ struct kernel_blob {
 
 void kernel_blob_release(struct kernel_blob *blob, const struct muster_allocator *allocator);
 
-/* Where a compiler's words go, a line at a time. */
+/* Where a compiler's words go, a line at a time: errors of one that refused, else warnings. */
 struct kernel_log {
-    void (*say)(void *user, const char *line);
+    void (*say)(void *user, enum muster_log_level level, const char *line);
     void *user;
 };
+
+/* Gives what a compiler said to `log`, which may be NULL, line by line. */
+void kernel_tell(const struct kernel_log *log, enum muster_log_level level, const char *words);
 
 /*
  * A compiler refused: gives all its words to `log`, which may be NULL, and the line that says why
@@ -40,6 +43,15 @@ muster_status kernel_report(const char *compiler, const char *words, const struc
  */
 bool kernel_cache_find(const uint8_t key[SHA256_BYTES], const struct muster_allocator *allocator,
                        struct kernel_blob *out);
+/*
+ * What the compiler said when it made what is kept under this key, so that its warnings are told
+ * each time; nothing is kept of one that said nothing.
+ */
+void kernel_cache_keep_words(const uint8_t key[SHA256_BYTES], const char *words,
+                             const struct muster_allocator *allocator);
+void kernel_cache_tell_words(const uint8_t key[SHA256_BYTES],
+                             const struct muster_allocator *allocator,
+                             const struct kernel_log *log);
 /* Does nothing where that cannot be: the cache is only there to save time. */
 void kernel_cache_keep(const uint8_t key[SHA256_BYTES], const void *bytes, size_t size,
                        const struct muster_allocator *allocator);

@@ -16,22 +16,22 @@
 #include <unistd.h>
 
 #define COMPILE_NS_MAX (120 * UINT64_C(1000000000))
-#define WORDS_BYTES 16384
+#define WORDS_BYTES ((size_t)256 << 10)
 #define OBJECT_BYTES_MAX ((size_t)256 << 20)
 
 /*
  * The same arithmetic everywhere: no contraction, no excess precision (-std=c11). What is left out
  * (errno, traps) no kernel can see, and the loop is vectorised for it.
  */
-static const char *const options[] = { "-std=c11",
-                                       "-O3",
-                                       "-fPIC",
-                                       "-shared",
-                                       "-fvisibility=hidden",
-                                       "-ffp-contract=off",
-                                       "-fno-math-errno",
-                                       "-fno-trapping-math",
-                                       "-w" };
+static const char *const options[] = {
+    "-std=c11", "-O3", "-fPIC", "-shared", "-fvisibility=hidden", "-ffp-contract=off",
+    "-fno-math-errno", "-fno-trapping-math",
+    /* A helper that no kernel of the file calls is no mistake. */
+    "-Wall", "-Wno-unused-function", "-Wno-unknown-pragmas",
+    /* What would give a wrong result, or a crash in mid-run. */
+    "-Werror=implicit-function-declaration", "-Werror=implicit-int", "-Werror=int-conversion",
+    "-Werror=incompatible-pointer-types", "-Wl,-z,defs"
+};
 /*
  * For this very processor. On many processors with AVX-512 compilers use half of each register. With
  * whole registers kernels that are limited by arithmetic take half the time, and those that are
@@ -48,7 +48,12 @@ static const char *const native_options[] = {
  * clang vectorises over the items only where no loop is left in the body. It unrolls loops of
  * constant length for that: by default up to about 64 multiply-adds, with this option up to about 400.
  */
-static const char *const clang_options[] = { "-mllvm", "-unroll-threshold=2000" };
+static const char *const clang_options[] = {
+    "-mllvm", "-unroll-threshold=2000", "-Werror=incompatible-pointer-types-discards-qualifiers",
+    "-Wno-unused-const-variable"
+};
+/* A pointer that loses its const could write what the caller says is only read. */
+static const char *const gcc_options[] = { "-Werror=discarded-qualifiers" };
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 
 static bool find_compiler(char path[PLATFORM_PATH_BYTES])
@@ -88,7 +93,7 @@ muster_status compiler_missing(struct muster_error *err)
 
 /* A compiler's command line. */
 struct words {
-    const char *all[COUNT_OF(options) + COUNT_OF(native_options) + COUNT_OF(clang_options) + 6];
+    const char *all[COUNT_OF(options) + COUNT_OF(native_options) + COUNT_OF(clang_options) + 8];
     size_t count;
 };
 
@@ -107,6 +112,8 @@ static void add_options(struct words *words, const char *path, bool is_native)
         add(words, native_options, COUNT_OF(native_options));
     if (is_clang(path))
         add(words, clang_options, COUNT_OF(clang_options));
+    else
+        add(words, gcc_options, COUNT_OF(gcc_options));
 }
 
 /* All that the result depends on. */
@@ -134,9 +141,10 @@ static void make_key(const char *path, const char *source, size_t bytes, bool is
     sha256_finish(&hash, key);
 }
 
-/* Compiles `input` to `output`, both files. */
+/* Compiles `input` to `output`, both files; what the compiler says goes to the cache, too. */
 static muster_status run_compiler(const char *folder, const char *path, const char *input,
                                   const char *output, bool is_native,
+                                  const uint8_t key[SHA256_BYTES],
                                   const struct muster_allocator *allocator,
                                   const struct kernel_log *log, struct muster_error *err)
 {
@@ -154,6 +162,10 @@ static muster_status run_compiler(const char *folder, const char *path, const ch
     /* Where the code is not known, the file that should be there tells. */
     if (status == MUSTER_OK && end.code != 0 && (end.code > 0 || access(output, R_OK) != 0))
         status = kernel_report(path, words, log, err);
+    else if (status == MUSTER_OK) {
+        kernel_tell(log, MUSTER_LOG_WARNING, words);
+        kernel_cache_keep_words(key, words, allocator);
+    }
     allocator_give(allocator, words, WORDS_BYTES, 1);
     return status;
 }
@@ -176,7 +188,7 @@ static muster_status read_object(const char *path, const char *output,
 }
 
 static muster_status compile_in(const char *folder, const char *path, const char *source,
-                                size_t bytes, bool is_native,
+                                size_t bytes, bool is_native, const uint8_t key[SHA256_BYTES],
                                 const struct muster_allocator *allocator,
                                 const struct kernel_log *log, struct kernel_blob *out,
                                 struct muster_error *err)
@@ -187,7 +199,7 @@ static muster_status compile_in(const char *folder, const char *path, const char
     snprintf(output, sizeof output, "%s/kernel.so", folder);
     muster_status status = platform_file_write(input, source, bytes, err);
     if (status == MUSTER_OK)
-        status = run_compiler(folder, path, input, output, is_native, allocator, log, err);
+        status = run_compiler(folder, path, input, output, is_native, key, allocator, log, err);
     if (status == MUSTER_OK)
         status = read_object(path, output, allocator, &object, &object_bytes, err);
     if (status == MUSTER_OK)
@@ -204,12 +216,14 @@ muster_status compiler_build(const char *source, size_t bytes, bool is_native,
     if (!find_compiler(path))
         return compiler_missing(err);
     make_key(path, source, bytes, is_native, key);
-    if (kernel_cache_find(key, allocator, out))
+    if (kernel_cache_find(key, allocator, out)) {
+        kernel_cache_tell_words(key, allocator, log);
         return MUSTER_OK;
+    }
     muster_status status = platform_folder_make_temporary(folder, err);
     if (status != MUSTER_OK)
         return status;
-    status = compile_in(folder, path, source, bytes, is_native, allocator, log, out, err);
+    status = compile_in(folder, path, source, bytes, is_native, key, allocator, log, out, err);
     platform_folder_remove_temporary(folder);
     if (status == MUSTER_OK)
         kernel_cache_keep(key, out->data, out->size, allocator);

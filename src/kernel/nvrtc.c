@@ -157,6 +157,21 @@ static muster_status no_memory(struct muster_error *err)
                              "no host memory for a kernel that NVRTC compiled");
 }
 
+/* What it said of a program that it compiled. */
+static void tell_warnings(nvrtc_program program, const uint8_t key[SHA256_BYTES],
+                          const struct muster_allocator *allocator, const struct kernel_log *log)
+{
+    size_t bytes = 0;
+    if (nvrtc.nvrtcGetProgramLogSize(program, &bytes) != 0 || bytes <= 1)
+        return;
+    char *words = allocator_take(allocator, bytes + 1, 1);
+    if (words && nvrtc.nvrtcGetProgramLog(program, words) == 0) {
+        kernel_tell(log, MUSTER_LOG_WARNING, words);
+        kernel_cache_keep_words(key, words, allocator);
+    }
+    allocator_give(allocator, words, bytes + 1, 1);
+}
+
 static muster_status report_log(nvrtc_program program, nvrtc_result result,
                                 const struct muster_allocator *allocator,
                                 const struct kernel_log *log, struct muster_error *err)
@@ -200,7 +215,7 @@ static muster_status take_result(nvrtc_program program, bool is_ptx,
 
 /* Kernels may include the prelude, also by the name that C knows its types by. */
 static muster_status compile(const char *source, const char *file, const char *const *options,
-                             int option_count, bool is_ptx,
+                             int option_count, bool is_ptx, const uint8_t key[SHA256_BYTES],
                              const struct muster_allocator *allocator, const struct kernel_log *log,
                              struct kernel_blob *out, struct muster_error *err)
 {
@@ -214,6 +229,8 @@ static muster_status compile(const char *source, const char *file, const char *c
     result = nvrtc.nvrtcCompileProgram(program, option_count, options);
     muster_status status = result == 0 ? take_result(program, is_ptx, allocator, out, err)
                                        : report_log(program, result, allocator, log, err);
+    if (status == MUSTER_OK)
+        tell_warnings(program, key, allocator, log);
     nvrtc.nvrtcDestroyProgram(&program);
     return status;
 }
@@ -244,10 +261,12 @@ muster_status nvrtc_build(const char *source, const char *file, const uint16_t c
     sha256_finish(&hash, key);
     made_for[0] = (uint16_t)(arch / 10);
     made_for[1] = (uint16_t)(arch % 10);
-    if (kernel_cache_find(key, allocator, out))
+    if (kernel_cache_find(key, allocator, out)) {
+        kernel_cache_tell_words(key, allocator, log);
         return MUSTER_OK;
+    }
     muster_status status =
-        compile(source, file, options, option_count, is_ptx, allocator, log, out, err);
+        compile(source, file, options, option_count, is_ptx, key, allocator, log, out, err);
     if (status == MUSTER_OK)
         kernel_cache_keep(key, out->data, out->size, allocator);
     return status;

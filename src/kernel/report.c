@@ -2,6 +2,7 @@
  * A compiler's words: all of them to the log, the one line that matters to the caller.
  */
 #include "base/allocator.h"
+#include "base/text.h"
 #include "kernel/compile.h"
 
 #include <muster/backend.h>
@@ -31,17 +32,22 @@ static const char *telling_line(const char *words, size_t *length)
     return first;
 }
 
-static void say_all(const struct kernel_log *log, const char *words)
+struct telling {
+    const struct kernel_log *log;
+    enum muster_log_level level;
+};
+
+static void tell_line(void *user, const char *line)
 {
-    char line[400];
-    while (*words) {
-        size_t bytes = strcspn(words, "\n");
-        snprintf(line, sizeof line, "%.*s", (int)(bytes < sizeof line ? bytes : sizeof line),
-                 words);
-        if (bytes > 0)
-            log->say(log->user, line);
-        words += bytes + (words[bytes] == '\n');
-    }
+    const struct telling *telling = user;
+    telling->log->say(telling->log->user, telling->level, line);
+}
+
+void kernel_tell(const struct kernel_log *log, enum muster_log_level level, const char *words)
+{
+    struct telling telling = { log, level };
+    if (log)
+        text_each_line(words, tell_line, &telling);
 }
 
 muster_status kernel_report(const char *compiler, const char *words, const struct kernel_log *log,
@@ -50,12 +56,12 @@ muster_status kernel_report(const char *compiler, const char *words, const struc
     size_t length;
     words += strspn(words, " \n");
     const char *line = telling_line(words, &length);
-    if (log)
-        say_all(log, words);
+    kernel_tell(log, MUSTER_LOG_ERROR, words);
     if (length == 0)
         return muster_error_fill(err, MUSTER_E_PARSE, 0, NULL,
                                  "%s refused the kernel and does not say why", compiler);
-    return muster_error_fill(err, MUSTER_E_PARSE, 0,
-                             "mend the kernel; the log has all that the compiler said", "%s: %.*s",
-                             compiler, (int)length, line);
+    return muster_error_fill(
+        err, MUSTER_E_PARSE, 0,
+        "correct the kernel; -v, --log FILE or MUSTER_LOG=FILE shows all that the compiler said",
+        "%s: %.*s", compiler, (int)length, line);
 }

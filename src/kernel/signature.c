@@ -106,6 +106,7 @@ static bool add_to_type(struct parameter *parameter, const struct word *word)
     else if (!is_qualifier(word)) {
         parameter->type_words++;
         parameter->out->bytes = parameter->type_words == 1 ? bytes_of_type(word) : 0;
+        parameter->out->is_float = word_is(word, "float") || word_is(word, "double");
     }
     return true;
 }
@@ -333,7 +334,7 @@ muster_status kernel_signature_read(struct kernel_signature *signature, const ch
     if (status == MUSTER_OK && signature->count == 0)
         status = muster_error_fill(err, MUSTER_E_PARSE, 0, EXAMPLE,
                                    "%s: no function is marked " MARK, file);
-    return status;
+    return status == MUSTER_OK ? names_check(&signature->names, code, bytes, file, err) : status;
 }
 
 bool kernel_signature_is_in(const char *code, size_t bytes)

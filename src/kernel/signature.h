@@ -6,6 +6,7 @@
 #ifndef KERNEL_SIGNATURE_H
 #define KERNEL_SIGNATURE_H
 
+#include "kernel/names.h"
 #include "kernel/portable.h"
 
 #include <muster/kernel.h>
@@ -27,6 +28,7 @@ struct kernel_parameter {
     bool is_cell;         /* a struct muster_cell: the item's own is made by the wrapper */
     size_t bytes;         /* of a value; 0: not known */
     size_t element_bytes; /* of what a pointer points to; 0: not known */
+    bool is_float;        /* the value, or what it points to, is float or double */
 };
 
 /* Part of the source, in bytes. */
@@ -62,10 +64,11 @@ struct kernel_signature {
     size_t count;
     struct kernel_span includes[KERNEL_INCLUDES_MAX];
     size_t include_count;
+    struct names names; /* room for names_check */
 };
 
 /*
- * Reads portable source, which must pass portable_check. MUSTER_E_PARSE with the place ("FILE:LINE") and what to write instead;
+ * Reads portable source, which must pass portable_check and names_check. MUSTER_E_PARSE with the place ("FILE:LINE") and what to write instead;
  * also if there is no entry at all.
  */
 muster_status kernel_signature_read(struct kernel_signature *signature, const char *code,

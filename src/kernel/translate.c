@@ -37,15 +37,18 @@ _Static_assert(2 * KERNEL_TYPE_BYTES + 3 * KERNEL_NAME_BYTES + 96 <= 512, "every
 
 /*
  * From here on compilers count lines so. What could end the name or the line is left out of it: also
- * question marks, since two of them and a slash are a backslash to some.
+ * question marks, since two of them and a slash are a backslash to some. `is_ours`: to a C compiler
+ * it is a header of the system's, of which it tells no warnings.
  */
-static void put_line(struct writer *writer, size_t line, const char *file)
+static void put_line(struct writer *writer, size_t line, const char *file, bool is_ours,
+                     enum kernel_language language)
 {
-    put(writer, "#line %zu \"", line);
+    bool is_marked = language == KERNEL_C;
+    put(writer, "%s %zu \"", is_marked ? "#" : "#line", line);
     for (const char *at = file; *at; at++)
         if (*at != '"' && *at != '\\' && *at != '?' && (unsigned char)*at >= ' ')
             put_bytes(writer, at, 1);
-    put(writer, "\"\n");
+    put(writer, "\"%s\n", is_marked && is_ours ? " 3" : "");
 }
 
 /* The source, with lines that include the prelude left empty. */
@@ -262,6 +265,14 @@ static void put_c(struct writer *writer, const struct kernel_entry *entry, const
         "__attribute__((visibility(\"default\"))) extern const uint32_t " APART_WRITTEN_PREFIX
         "%s;\nconst uint32_t " APART_WRITTEN_PREFIX "%s = %uu;\n",
         entry->name, entry->name, written);
+    put(writer,
+        "__attribute__((visibility(\"default\"))) extern const uint32_t " APART_BYTES_PREFIX
+        "%s[];\nconst uint32_t " APART_BYTES_PREFIX "%s[] = {\n",
+        entry->name, entry->name);
+    for (size_t i = 0; i < entry->parameter_count; i++)
+        put(writer, entry->parameters[i].is_block ? "sizeof(*(%s)0),\n" : "sizeof(%s),\n",
+            entry->parameters[i].type);
+    put(writer, "0 };\n");
 }
 _Static_assert(MUSTER_ARGS_MAX <= 32, "a bit for each argument");
 
@@ -339,18 +350,18 @@ static void put_all(struct writer *writer, const struct kernel_signature *signat
                     const char *code, size_t code_bytes, const char *file,
                     enum kernel_language language)
 {
-    put_line(writer, 1, KERNEL_PRELUDE_NAME);
+    put_line(writer, 1, KERNEL_PRELUDE_NAME, true, language);
     put_bytes(writer, kernel_prelude, strlen(kernel_prelude));
     /* The body gets another name, so that the wrapper can have the one that callers know. */
     for (size_t i = 0; i < signature->count; i++)
         put(writer, "#define %s muster_item_%s\n", signature->entries[i].name,
             signature->entries[i].name);
-    put_line(writer, 1, file);
+    put_line(writer, 1, file, false, language);
     put_source(writer, signature, code, code_bytes);
     for (size_t i = 0; i < signature->count; i++) {
         const struct kernel_entry *entry = &signature->entries[i];
         put(writer, "#undef %s\n", entry->name);
-        put_line(writer, 1, "wrapper");
+        put_line(writer, 1, "wrapper", true, language);
         if (language == KERNEL_C)
             put_c(writer, entry, code);
         else if (language == KERNEL_CUDA_CPP)

@@ -77,6 +77,11 @@ muster_status platform_thread_start(struct platform_thread *thread, void (*run)(
                                     const struct platform_cores *cores, struct muster_error *err);
 /* What the calling thread is called from now on, in the system's lists. */
 void platform_thread_rename(const char *name);
+/*
+ * The calling thread feeds devices: it sleeps most of the time and should run at once when it is woken,
+ * also where kernels keep all cores busy. Short slices, which Linux has since 6.12; elsewhere nothing.
+ */
+void platform_thread_hurry(void);
 /* Lets others run first. */
 void platform_thread_yield(void);
 /* Both do nothing if the thread was never started. */

@@ -119,7 +119,7 @@ def places(check, folder, environment):
 
 
 def usage(check):
-    for arguments, part in [([], "build or list"), (["frobnicate"], "'kernel frobnicate'"), (["build"], "FILE"),
+    for arguments, part in [([], "build, check or list"), (["frobnicate"], "'kernel frobnicate'"), (["build"], "FILE"),
                             (["build", SAXPY], "--output"), (["list"], "FILE"), (["list", "a", "b"], "'b'"),
                             (["build", SAXPY, "-o"], "needs a value"), (["build", SAXPY, "-x"], "-x"),
                             (["build", SAXPY, "-o", "x", "--arch", "nine"], "'nine'"),

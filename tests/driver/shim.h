@@ -66,6 +66,13 @@ static inline float __uint_as_float(unsigned value)
 #define floorf __builtin_floorf
 #define ceilf __builtin_ceilf
 #define truncf __builtin_truncf
+#define fabs __builtin_fabs
+#define __popc __builtin_popcount
+#define __popcll __builtin_popcountll
+#define __clz(x) ((x) ? __builtin_clz((unsigned)(x)) : 32)
+#define __clzll(x) ((x) ? __builtin_clzll((unsigned long long)(x)) : 64)
+#define __umul64hi(a, b) ((unsigned long long)((unsigned __int128)(a) * (b) >> 64))
+#define __mul64hi(a, b) ((long long)((__int128)(a) * (b) >> 64))
 
 extern "C" int clock_gettime(int clock, struct timespec *now) noexcept;
 struct timespec {

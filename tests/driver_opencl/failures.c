@@ -409,7 +409,8 @@ static void keep_log(const struct muster_services *services, enum muster_log_lev
                      const char *text)
 {
     (void)services, (void)level;
-    snprintf(logged, sizeof logged, "%s", text);
+    size_t used = strlen(logged);
+    snprintf(logged + used, sizeof logged - used, "%s\n", text);
 }
 
 static void a_source_that_does_not_build_says_why(void)
@@ -418,7 +419,7 @@ static void a_source_that_does_not_build_says_why(void)
     rig->services.log = keep_log;
     logged[0] = 0;
     kernel_of(rig, "kernel void add(ulong begin, ulong items) { undeclared_word = 1; }", "add", 0,
-              MUSTER_E_INVALID);
+              MUSTER_E_PARSE);
     CHECK_CONTAINS("add does not build", rig->err.text);
     CHECK_CONTAINS("undeclared_word", logged);
     CHECK(rig->err.driver_code != 0);

@@ -293,6 +293,9 @@ static void run_kernel(struct muster *m, struct muster_kernel *kernel, const str
         args[count++] = (struct muster_arg)MUSTER_IN_BORDER(in, s->halo, s->border);
         args[count++] = (struct muster_arg)MUSTER_OUT(out);
     }
+    /* The bits of floats. */
+    for (size_t i = 0; i < count; i++)
+        args[i].element = MUSTER_ELEMENT_UNKNOWN;
     const bool is_unknown = way == FROM_SOURCE && (s->is_pictures || !s->has_cell);
     const struct muster_job_desc desc = {
         .size = sizeof desc,

@@ -31,12 +31,26 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
     return __real_pthread_create(thread, attributes, run, argument);
 }
 
+/* How long the calling thread runs at a time; 0: the system does not say. */
+static uint64_t slice_ns(void)
+{
+    struct {
+        uint32_t size, policy;
+        uint64_t flags;
+        int32_t nice;
+        uint32_t priority;
+        uint64_t runtime_ns, deadline_ns, period_ns;
+    } now = { .size = 0 };
+    return syscall(SYS_sched_getattr, 0, &now, sizeof now, 0) == 0 ? now.runtime_ns : 0;
+}
+
 struct piece {
     struct muster *m;
     struct crew_thread *crew;
     struct door *door; /* NULL: it is done at once */
     bool must_end;
     pid_t thread;
+    uint64_t slice_ns;
     char name[16];
     bool is_done; /* with the lock */
 };
@@ -46,6 +60,7 @@ static void work(void *argument)
     struct piece *piece = argument;
     struct muster *m = piece->m;
     piece->thread = this_thread();
+    piece->slice_ns = slice_ns();
     prctl(PR_GET_NAME, piece->name);
     if (piece->door)
         door_pass(piece->door);
@@ -107,6 +122,20 @@ static void a_thread_that_is_back_runs_the_next(void)
     CHECK_EQUAL(first.thread, second.thread);
     CHECK_TEXT("muster-job", second.name);
     CHECK_EQUAL(1, threads_started);
+    close_counting(m, &counting);
+}
+
+/* They feed devices, also where kernels keep all cores busy. */
+static void its_threads_run_at_once_when_woken(void)
+{
+    struct counting counting = COUNTING_INIT;
+    struct muster *m = open_counting(&counting);
+    struct piece piece = { .door = NULL };
+    uint64_t usual_ns = slice_ns();
+    give(m, &piece, "muster-lane");
+    wait_done(m, &piece);
+    /* Linux before 6.12 has no slices of a thread's own. */
+    CHECK(usual_ns == 0 || (piece.slice_ns > 0 && piece.slice_ns < usual_ns));
     close_counting(m, &counting);
 }
 
@@ -272,6 +301,7 @@ int main(int argc, char **argv)
 {
     static const struct test tests[] = {
         TEST(a_thread_that_is_back_runs_the_next),
+        TEST(its_threads_run_at_once_when_woken),
         TEST(one_that_is_busy_is_not_waited_for),
         TEST(one_of_the_same_name_is_preferred),
         TEST(one_that_was_given_up_runs_nothing_else),

@@ -29,11 +29,11 @@ static bool look(struct muster_job *job, const struct take_part_lesson *lesson)
 
 /* Runs a job; gives what its report says of the second device. Whether there is a lesson for the next. */
 static struct muster_job_device run(struct muster *m, struct muster_kernel *kernel, uint64_t items,
-                                    int leave_out, const struct take_part_lesson *lesson,
+                                    int everyone, const struct take_part_lesson *lesson,
                                     bool *is_kept)
 {
     struct account account;
-    struct muster_run_options how = { .size = sizeof how, .leave_out = leave_out };
+    struct muster_run_options how = { .size = sizeof how, .everyone = everyone };
     struct muster_job_device devices[2] = { { .size = sizeof *devices },
                                             { .size = sizeof *devices } };
     size_t count;
@@ -64,11 +64,11 @@ static void the_next_job_of_its_kind_believes_it(void)
     struct muster_kernel *kernel = kernel_of(m, compute);
     struct muster_job_device second = { .items = 0 };
     bool is_kept;
-    run(m, kernel, ITEMS, 1, &without_second, &is_kept);
+    run(m, kernel, ITEMS, 0, &without_second, &is_kept);
     CHECK(is_kept);
     /* On a busy machine those who take part may not come on, and then everybody does. */
     for (int i = 0; i < 100 && (i == 0 || second.items > 0); i++)
-        second = run(m, kernel, ITEMS, 1, &without_second, NULL);
+        second = run(m, kernel, ITEMS, 0, &without_second, NULL);
     CHECK_EQUAL(0, second.items);
     CHECK(second.faster_without == FACTOR);
     muster_kernel_destroy(kernel);
@@ -79,12 +79,12 @@ static void others_know_nothing_of_it(void)
 {
     struct muster *m = open_two();
     struct muster_kernel *kernel = kernel_of(m, compute), *other = kernel_of(m, compute);
-    run(m, kernel, ITEMS, 1, &without_second, NULL);
-    /* Another kernel, another size, and whoever does not ask for it. */
-    CHECK(run(m, other, ITEMS, 1, NULL, NULL).faster_without == 0);
-    CHECK(run(m, kernel, 2 * ITEMS, 1, NULL, NULL).faster_without == 0);
+    run(m, kernel, ITEMS, 0, &without_second, NULL);
+    /* Another kernel, another size, and a job that wants everyone. */
+    CHECK(run(m, other, ITEMS, 0, NULL, NULL).faster_without == 0);
+    CHECK(run(m, kernel, 2 * ITEMS, 0, NULL, NULL).faster_without == 0);
     bool is_kept;
-    CHECK(run(m, kernel, ITEMS, 0, NULL, &is_kept).faster_without == 0);
+    CHECK(run(m, kernel, ITEMS, 1, NULL, &is_kept).faster_without == 0);
     CHECK(!is_kept);
     muster_kernel_destroy(other);
     muster_kernel_destroy(kernel);
@@ -96,7 +96,7 @@ static void a_policy_learns_nothing(void)
     struct muster *m = open_two();
     struct muster_kernel *kernel = kernel_of(m, compute);
     struct account account;
-    struct muster_run_options how = { .size = sizeof how, .policy = "round-robin", .leave_out = 1 };
+    struct muster_run_options how = { .size = sizeof how, .policy = "round-robin" };
     account_init(&account, ITEMS);
     struct muster_job_desc desc = account_desc(&account, kernel);
     desc.options = &how;
@@ -115,7 +115,7 @@ static void a_new_kernel_begins_anew(void)
     struct muster *m = open_two();
     for (int i = 0; i < 4; i++) {
         struct muster_kernel *kernel = kernel_of(m, compute);
-        CHECK(run(m, kernel, ITEMS, 1, &without_second, NULL).faster_without == 0);
+        CHECK(run(m, kernel, ITEMS, 0, &without_second, NULL).faster_without == 0);
         muster_kernel_destroy(kernel);
     }
     MUST(muster_close(m, &problem));
@@ -127,22 +127,97 @@ static void what_was_not_used_for_longest_is_forgotten(void)
     struct muster_kernel *kernels[LESSONS_MAX + 1];
     struct muster_kernel *first = kernel_of(m, compute);
     bool is_kept;
-    run(m, first, 64, 1, &without_second, &is_kept);
+    run(m, first, 64, 0, &without_second, &is_kept);
     CHECK(is_kept);
     for (uint32_t i = 0; i <= LESSONS_MAX; i++) {
         kernels[i] = kernel_of(m, compute);
-        run(m, kernels[i], 64, 1, &without_second, &is_kept);
+        run(m, kernels[i], 64, 0, &without_second, &is_kept);
         CHECK(is_kept);
     }
     /* On a busy machine some may use all devices, as above. */
     uint32_t known = 0;
     for (uint32_t i = LESSONS_MAX; i > LESSONS_MAX / 2; i--)
-        known += run(m, kernels[i], 64, 1, NULL, NULL).faster_without == FACTOR;
+        known += run(m, kernels[i], 64, 0, NULL, NULL).faster_without == FACTOR;
     CHECK(known > 1);
-    CHECK(run(m, first, 64, 1, NULL, NULL).faster_without == 0);
+    CHECK(run(m, first, 64, 0, NULL, NULL).faster_without == 0);
     for (uint32_t i = 0; i <= LESSONS_MAX; i++)
         muster_kernel_destroy(kernels[i]);
     muster_kernel_destroy(first);
+    MUST(muster_close(m, &problem));
+}
+
+/* Processors that are faster alone are laid out for alone; the device that is set aside stays in the report. */
+static void processors_alone_have_a_job_for_themselves(void)
+{
+    struct muster_options options = MUSTER_OPTIONS_INIT;
+    options.sim = "[{\"items_per_s\": 1e9}]";
+    options.devices = "cpu:0,sim:0";
+    struct muster *m = open_with(options);
+    struct muster_kernel *kernel = kernel_of(m, compute);
+    const struct take_part_lesson alone = { .left_out = 2,
+                                            .faster_without = { 0, FACTOR },
+                                            .jobs = 1,
+                                            .is_whole = true,
+                                            .whole = { .left_out = 2, .tried = 2 } };
+    bool is_kept;
+    run(m, kernel, ITEMS, 0, &alone, &is_kept);
+    CHECK(is_kept);
+    for (int i = 0; i < 3; i++) {
+        struct muster_job_device second = run(m, kernel, ITEMS, 0, NULL, NULL);
+        CHECK_EQUAL(0, second.items);
+        CHECK_TEXT("sim:0", second.id);
+        CHECK(second.faster_without == FACTOR);
+    }
+    CHECK_EQUAL(0, run(m, kernel, ITEMS, 1, NULL, NULL).faster_without);
+    muster_kernel_destroy(kernel);
+    MUST(muster_close(m, &problem));
+}
+
+/* A job on a device that may be lost keeps the others, which stand in for it. */
+static void those_left_out_on_a_gpu_stay_lanes(void)
+{
+    struct muster *m = open_two();
+    struct muster_kernel *kernel = kernel_of(m, compute);
+    const struct take_part_lesson alone = { .left_out = 2,
+                                            .faster_without = { 0, FACTOR },
+                                            .jobs = 1,
+                                            .is_whole = true,
+                                            .whole = { .left_out = 2, .tried = 2 } };
+    struct account account;
+    run(m, kernel, ITEMS, 0, &alone, NULL);
+    account_init(&account, ITEMS);
+    struct muster_job_desc desc = account_desc(&account, kernel);
+    struct muster_job *job = start(m, &desc);
+    MUST(muster_job_wait(job, NULL, &problem));
+    CHECK_EQUAL(2, job->lane_count);
+    CHECK_EQUAL(0, job->aside_count);
+    muster_job_destroy(job);
+    account_deinit(&account);
+    muster_kernel_destroy(kernel);
+    MUST(muster_close(m, &problem));
+}
+
+/* What jobs without it are compared with is what jobs with it took. */
+static void a_trial_by_whole_jobs_is_decided_by_the_third(void)
+{
+    struct muster_options options = MUSTER_OPTIONS_INIT;
+    /* A device that takes its time, and nothing is gained by it. */
+    options.sim = "[{\"items_per_s\": 1e3}]";
+    options.devices = "cpu:0,sim:0";
+    struct muster *m = open_with(options);
+    struct muster_kernel *kernel = kernel_of(m, compute);
+    struct take_part_lesson tried = { .jobs = 1, .is_whole = true };
+    tried.whole = (struct whole_jobs){ .trial = 2,
+                                       .is_without = true,
+                                       .has_begun = true,
+                                       .times_ns = { [WHOLE_JOBS_WITH] = { 1e9 } },
+                                       .times_known = { [WHOLE_JOBS_WITH] = 1 } };
+    run(m, kernel, ITEMS, 0, &tried, NULL);
+    CHECK_EQUAL(0, run(m, kernel, ITEMS, 0, NULL, NULL).items);
+    struct muster_job_device third = run(m, kernel, ITEMS, 0, NULL, NULL);
+    CHECK_EQUAL(0, third.items);
+    CHECK(third.faster_without > 1);
+    muster_kernel_destroy(kernel);
     MUST(muster_close(m, &problem));
 }
 
@@ -154,6 +229,9 @@ int main(int argc, char **argv)
         TEST(a_policy_learns_nothing),
         TEST(a_new_kernel_begins_anew),
         TEST(what_was_not_used_for_longest_is_forgotten),
+        TEST(processors_alone_have_a_job_for_themselves),
+        TEST(those_left_out_on_a_gpu_stay_lanes),
+        TEST(a_trial_by_whole_jobs_is_decided_by_the_third),
     };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }

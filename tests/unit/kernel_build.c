@@ -111,8 +111,11 @@ static void a_wrong_entry_is_refused_with_those_there_are(void)
 
 static char log_text[4096];
 
-static void log_line(void *user, const char *line)
+static enum muster_log_level log_level;
+
+static void log_line(void *user, enum muster_log_level level, const char *line)
 {
+    log_level = level;
     (void)user;
     size_t used = strlen(log_text);
     snprintf(log_text + used, sizeof log_text - used, "%s\n", line);

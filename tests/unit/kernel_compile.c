@@ -341,8 +341,11 @@ static void a_compiler_that_fails_leaves_nothing(void)
 static size_t log_lines, log_longest;
 static char log_last[512];
 
-static void note_line(void *user, const char *line)
+static enum muster_log_level log_level;
+
+static void note_line(void *user, enum muster_log_level level, const char *line)
 {
+    log_level = level;
     CHECK(user == &log_lines);
     CHECK(strchr(line, '\n') == NULL && line[0] != '\0');
     log_lines++;
@@ -367,7 +370,8 @@ static void a_compiler_may_talk_a_lot(void)
     CHECK_CONTAINS("error: first", problem.text);
     log_lines = log_longest = 0;
     CHECK_STATUS(MUSTER_E_PARSE, build_logged(&form, &functions, &log));
-    CHECK_EQUAL(2, log_lines);
+    /* All of the long line, in pieces, as far as it was kept. */
+    CHECK(log_lines > 100 && log_level == MUSTER_LOG_ERROR);
     CHECK(log_longest >= 300 && log_longest < sizeof log_last - 1);
     /* Lines apart, empty ones left out, the last without an end. */
     use_script("cc-talking", "#!/bin/sh\nprintf '\\n\\none\\n\\ntwo\\nerror: three'\nexit 1\n");
@@ -375,8 +379,19 @@ static void a_compiler_may_talk_a_lot(void)
     CHECK_STATUS(MUSTER_E_PARSE, build_logged(&form, &functions, &log));
     CHECK_EQUAL(3, log_lines);
     CHECK_TEXT("error: three", log_last);
-    /* Nothing is said of what went well. */
-    use_script("cc-talking", "#!/bin/sh\necho 'error: none'\n" GIVES_OBJECT);
+    /* What it says of what went well are warnings, told again when the object is found again. */
+    use_cache("talking");
+    use_script("cc-talking", "#!/bin/sh\necho 'x.c:1: beware'\n" GIVES_OBJECT);
+    for (int i = 0; i < 2; i++) {
+        log_lines = 0;
+        CHECK_STATUS(MUSTER_OK, build_logged(&form, &functions, &log));
+        CHECK_EQUAL(1, log_lines);
+        CHECK_EQUAL(MUSTER_LOG_WARNING, log_level);
+        CHECK_TEXT("x.c:1: beware", log_last);
+    }
+    CHECK_EQUAL(1, asked(NULL, 0));
+    setenv("MUSTER_CACHE", "", 1);
+    use_script("cc-talking", "#!/bin/sh\n" GIVES_OBJECT);
     log_lines = 0;
     CHECK_STATUS(MUSTER_OK, build_logged(&form, &functions, &log));
     CHECK_EQUAL(0, log_lines);

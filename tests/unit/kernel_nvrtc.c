@@ -91,7 +91,9 @@ static int fake_compile(void *program, int count, const char *const *options)
 
 static int fake_log_size(void *program, size_t *bytes)
 {
-    *bytes = fake->log_bytes == SIZE_MAX ? sizeof log_text : fake->log_bytes;
+    /* Of what it compiles without a word it has none. */
+    bool has_refused = fake->failing == COMPILE;
+    *bytes = fake->log_bytes != SIZE_MAX ? fake->log_bytes : has_refused ? sizeof log_text : 1;
     return program != fake || answer(LOG_SIZE) ? 6 : 0;
 }
 
@@ -464,8 +466,11 @@ static void cuda_source_is_passed_on(void)
 
 static size_t log_lines;
 
-static void note_line(void *user, const char *line)
+static enum muster_log_level log_level;
+
+static void note_line(void *user, enum muster_log_level level, const char *line)
 {
+    log_level = level;
     (void)user, (void)line;
     log_lines++;
 }

@@ -272,7 +272,7 @@ static void short_jobs_learn_together(void)
         m.are_fixed = true;
         m.hurts[1] = 2;
         run(&m, &lesson);
-        take_part_learn(&m.part, &lesson, (uint64_t)m.at_ns);
+        take_part_learn(&m.part, &lesson, true, (uint64_t)m.at_ns);
     }
     CHECK(jobs > 1 && jobs < 40);
     CHECK_EQUAL(2, lesson.left_out);
@@ -285,7 +285,7 @@ static void what_was_learned_is_believed(void)
     struct machine first = machine_of(2, rates, 2 * S, test_seed());
     first.hurts[1] = 2;
     run(&first, NULL);
-    take_part_learn(&first.part, &lesson, (uint64_t)first.at_ns);
+    take_part_learn(&first.part, &lesson, true, (uint64_t)first.at_ns);
     CHECK_EQUAL(2, lesson.left_out);
     CHECK(lesson.faster_without[1] > 1.5F && lesson.faster_without[0] == 0);
     struct machine second = machine_of(2, rates, 2 * S, test_seed());
@@ -296,7 +296,7 @@ static void what_was_learned_is_believed(void)
     while (step(&second))
         ;
     CHECK(second.at_ns < 1.01 * 2 * S);
-    take_part_learn(&second.part, &lesson, (uint64_t)second.at_ns);
+    take_part_learn(&second.part, &lesson, true, (uint64_t)second.at_ns);
     CHECK_EQUAL(2, lesson.left_out);
 }
 
@@ -308,7 +308,7 @@ static void what_does_not_fit_is_not_believed(void)
     struct machine first = machine_of(2, slow, 2 * S, test_seed());
     first.hurts[1] = 2;
     run(&first, NULL);
-    take_part_learn(&first.part, &lesson, (uint64_t)first.at_ns);
+    take_part_learn(&first.part, &lesson, true, (uint64_t)first.at_ns);
     CHECK_EQUAL(2, lesson.left_out);
     lesson.rate /= 5;
     struct machine second = machine_of(2, fast, 20 * S, test_seed());

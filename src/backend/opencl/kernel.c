@@ -4,6 +4,7 @@
 #include "backend/opencl/device.h"
 
 #include "base/allocator.h"
+#include "base/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -15,26 +16,54 @@
 #define MESSAGE_BYTES 168
 #define RESULTS_LOOKED_AT 4
 
+/* A driver's words while they go to the log. */
+struct telling {
+    const struct muster_services *services;
+    enum muster_log_level level;
+    const char *entry;
+};
+
+static void tell_line(void *user, const char *line)
+{
+    const struct telling *telling = user;
+    char text[TEXT_LINE_BYTES + 64];
+    snprintf(text, sizeof text, "kernel %.32s: %s", telling->entry, line);
+    telling->services->log(telling->services, telling->level, text);
+}
+
+/* The driver's words, NULL if it has none; `*bytes` of them are the caller's to give back. */
+static char *take_words(struct opencl_device *device, opencl_program program, const char *entry,
+                        enum muster_log_level level, size_t *bytes)
+{
+    const struct opencl_driver *driver = opencl_of(device);
+    const struct muster_services *services = device->opencl->services;
+    struct telling telling = { services, level, entry };
+    size_t length = 0;
+    driver->clGetProgramBuildInfo(program, device->id, OPENCL_PROGRAM_BUILD_LOG, 0, NULL, &length);
+    char *text = length > 1 ? allocator_take(services->allocator, length + 1, 1) : NULL;
+    *bytes = length + 1;
+    if (text && driver->clGetProgramBuildInfo(program, device->id, OPENCL_PROGRAM_BUILD_LOG, length,
+                                              text, NULL) == OPENCL_SUCCESS) {
+        text_each_line(text, tell_line, &telling);
+        return text;
+    }
+    allocator_give(services->allocator, text, *bytes, 1);
+    return NULL;
+}
+
 /* The driver's words: all of them to the log, the first into the error. */
 static muster_status say_build_failed(struct opencl_device *device, opencl_program program,
                                       const char *entry, opencl_int code, struct muster_error *err)
 {
-    const struct opencl_driver *driver = opencl_of(device);
-    const struct muster_services *services = device->opencl->services;
-    size_t bytes = 0;
-    driver->clGetProgramBuildInfo(program, device->id, OPENCL_PROGRAM_BUILD_LOG, 0, NULL, &bytes);
-    char *text = bytes > 1 ? allocator_take(services->allocator, bytes + 1, 1) : NULL;
-    const char *words = "the driver does not say why";
-    if (text && driver->clGetProgramBuildInfo(program, device->id, OPENCL_PROGRAM_BUILD_LOG, bytes,
-                                              text, NULL) == OPENCL_SUCCESS) {
-        services->log(services, MUSTER_LOG_ERROR, text);
-        words = text + strspn(text, " \n");
-    }
+    size_t bytes;
+    char *text = take_words(device, program, entry, MUSTER_LOG_ERROR, &bytes);
+    const char *words = text ? text + strspn(text, " \n") : "the driver does not say why";
     muster_status status = muster_error_fill(
-        err, MUSTER_E_INVALID, code, "correct the source; the log has all of the driver's words",
+        err, MUSTER_E_PARSE, code,
+        "correct the source; -v, --log FILE or MUSTER_LOG=FILE shows all of the driver's words",
         "kernel %.32s does not build: %.*s", entry, MESSAGE_BYTES, words);
     if (text)
-        allocator_give(services->allocator, text, bytes + 1, 1);
+        allocator_give(device->opencl->services->allocator, text, bytes, 1);
     return status;
 }
 
@@ -54,6 +83,9 @@ static muster_status build(struct opencl_device *device, const struct muster_ker
              device->rounds_division ? " -cl-fp32-correctly-rounded-divide-sqrt" : "");
     code = driver->clBuildProgram(program, 1, &device->id, options, NULL, NULL);
     if (code == OPENCL_SUCCESS) {
+        size_t bytes_said;
+        char *words = take_words(device, program, form->entry, MUSTER_LOG_WARNING, &bytes_said);
+        allocator_give(device->opencl->services->allocator, words, words ? bytes_said : 0, 1);
         *out = program;
         return MUSTER_OK;
     }

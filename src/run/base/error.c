@@ -3,20 +3,28 @@
  */
 #include "run/base/runtime.h"
 
+#include "platform/log.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 void run_log(const struct muster *m, enum muster_log_level level, const char *format, ...)
 {
-    if (!m->options.log || level > m->options.log_level || run_is_abandoned(m))
+    static const char *const words[] = { "error", "error", "warning", "info", "debug" };
+    bool is_heard = m->options.log && level <= m->options.log_level && !run_is_abandoned(m);
+    bool is_kept = level <= MUSTER_LOG_INFO && platform_log_is_wanted();
+    if (!is_heard && !is_kept)
         return;
     char text[512];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    m->options.log(m->options.log_user, level, text);
+    if (is_kept)
+        platform_log(words[level], text);
+    if (is_heard)
+        m->options.log(m->options.log_user, level, text);
 }
 
 muster_status run_no_memory(struct muster_error *err, const char *what)

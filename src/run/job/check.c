@@ -150,8 +150,12 @@ static muster_status check_kernel(const struct muster_job_desc *desc, struct mus
 {
     struct kernel_argument given[MUSTER_ARGS_MAX];
     for (size_t i = 0; i < desc->arg_count; i++) {
-        size_t bytes = value_bytes(&desc->args[i]);
-        given[i] = (struct kernel_argument){ bytes == 0, bytes };
+        const struct muster_arg *arg = &desc->args[i];
+        size_t bytes = value_bytes(arg);
+        given[i] = (struct kernel_argument){ .is_block = bytes == 0,
+                                             .bytes = bytes > 0 ? bytes : arg->bytes,
+                                             .access = arg_access(arg),
+                                             .element = arg->element };
     }
     return kernel_check_arguments(desc->kernel, given, desc->arg_count, err);
 }

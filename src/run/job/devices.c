@@ -2,6 +2,7 @@
  * Which devices take part in a job, and why none does.
  */
 #include "base/allocator.h"
+#include "run/job/lessons.h"
 #include "run/job/pipeline.h"
 
 #include <string.h>
@@ -165,6 +166,32 @@ muster_status job_add_lane_locked(struct muster_job *job, struct run_device *dev
     return MUSTER_OK;
 }
 
+/* Those of the first `known` devices that take no part, by bits in the order of those that could. */
+static uint64_t find_aside_locked(struct muster_job *job, uint32_t known)
+{
+    struct run_device *could[TAKE_PART_LANES_MAX];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < known; i++) {
+        if (!job_takes_locked(job, job->m->devices[i]))
+            continue;
+        if (count == TAKE_PART_LANES_MAX)
+            return 0;
+        could[count++] = job->m->devices[i];
+    }
+    return lessons_set_kind_locked(job, could, count);
+}
+
+/* Keeps the names of those set aside, after the lanes', for the report. */
+static void name_aside_locked(struct muster_job *job, uint32_t known, uint64_t aside)
+{
+    for (uint32_t i = 0, number = 0; i < known; i++) {
+        const struct run_device *device = job->m->devices[i];
+        if (job_takes_locked(job, device) && aside >> number++ & 1)
+            memcpy(job->lane_ids[job->lane_count + job->aside_count++], device->info.id,
+                   sizeof job->lane_ids[0]);
+    }
+}
+
 muster_status job_find_devices(struct muster_job *job, bool may_start_early,
                                struct muster_error *err)
 {
@@ -183,12 +210,19 @@ muster_status job_find_devices(struct muster_job *job, bool may_start_early,
     const struct run_device *only = is_one ? find_heaviest_locked(job) : NULL;
     /* Devices that came after the room was made are for the next job. */
     uint32_t known = job->lanes_max - job->joining.expected;
-    for (uint32_t i = 0; status == MUSTER_OK && i < known && job->lane_count < lanes_max; i++) {
+    uint64_t aside = 0;
+    if (status == MUSTER_OK && !is_one && job->joining.expected == 0)
+        aside = find_aside_locked(job, known);
+    for (uint32_t i = 0, number = 0;
+         status == MUSTER_OK && i < known && job->lane_count < lanes_max; i++) {
         struct run_device *device = m->devices[i];
         if ((only && device != only) || !job_takes_locked(job, device))
             continue;
-        status = job_add_lane_locked(job, device, NULL, err);
+        if (aside == 0 || !(aside >> number++ & 1))
+            status = job_add_lane_locked(job, device, NULL, err);
     }
+    if (aside != 0)
+        name_aside_locked(job, known, aside);
     job->lane_room = job->lane_count + job->joining.expected;
     const struct run_device *unable = job->lane_count == 0 ? find_unable_locked(job) : NULL;
     struct muster_kernel *without = unable ? find_without_form_locked(job, unable) : NULL;

@@ -96,6 +96,14 @@ struct job_result_place {
     char *array;       /* the caller's; NULL: none */
 };
 
+/* What jobs have in common that learn from each other (lessons.h). */
+struct job_kind {
+    uint64_t work;       /* the kernel's or pipeline's number */
+    uint32_t size_class; /* jobs of twice as many items are of another kind */
+    uint32_t device_count;
+    uint64_t devices; /* a hash of which they are, in their order; 0: the job does not learn */
+};
+
 struct muster_job {
     struct lane_work work; /* what its lanes share */
     struct muster *m;
@@ -120,9 +128,14 @@ struct muster_job {
     struct platform_condition changed; /* for who waits for the job, or for its threads to leave */
     uint64_t looked_ns;                /* when somebody last looked for what is overdue */
     struct job_thread conductor;
-    struct run_lane *lanes;        /* owns */
-    uint32_t lane_count;           /* with the lock: joiners are added */
-    uint32_t lane_room;            /* lanes of the core: those at the start and those expected */
+    struct run_lane *lanes; /* owns */
+    uint32_t lane_count;    /* with the lock: joiners are added */
+    uint32_t lane_room;     /* lanes of the core: those at the start and those expected */
+    /* Devices that take no part from the start, by what was learned; their reports follow the lanes'. */
+    uint32_t aside_count;
+    float aside_faster
+        [TAKE_PART_LANES_MAX]; /* by what factor the job is without them; 0: not known */
+    struct job_kind kind;
     const struct run_device *only; /* whose memory arguments are in; NULL: any may run it */
     uint32_t lanes_max;            /* that there is room for, here and below */
     char (*lane_ids)[24];          /* owns: for the report, when the lanes are gone */

@@ -5,17 +5,9 @@
 
 #include <string.h>
 
-/* Jobs of twice as many items are of another kind. */
-struct lesson_key {
-    uint64_t work; /* the kernel's or pipeline's number */
-    uint32_t size_class;
-    uint32_t device_count;
-    uint64_t devices; /* a hash of which they are, in their order */
-};
-
 struct lessons {
     struct {
-        struct lesson_key key;
+        struct job_kind kind;
         uint64_t used; /* when, in jobs; 0: never, the place is free */
         struct take_part_lesson lesson;
     } kept[LESSONS_MAX];
@@ -27,34 +19,18 @@ static uint32_t size_class(uint64_t items)
     return items > 0 ? 64 - (uint32_t)__builtin_clzll(items) : 0;
 }
 
-/* False: the job has no kind, since devices may join it. */
-static bool find_key(const struct muster_job *job, struct lesson_key *out)
-{
-    if (!job_may_leave_out(&job->core_options) || job->lane_room > job->lane_count)
-        return false;
-    *out = (struct lesson_key){ .work = job->pipeline ? job->pipeline->number
-                                                      : kernel_number(job->desc.kernel),
-                                .size_class = size_class(job->desc.items),
-                                .device_count = job->lane_count };
-    /* A device's index never names another device. */
-    for (uint32_t i = 0; i < job->lane_count; i++)
-        out->devices =
-            (out->devices ^ (job->lanes[i].device->index + 1)) * UINT64_C(0x9e3779b97f4a7c15);
-    return true;
-}
-
-static bool is_same(const struct lesson_key *a, const struct lesson_key *b)
+static bool is_same(const struct job_kind *a, const struct job_kind *b)
 {
     return a->work == b->work && a->size_class == b->size_class &&
            a->device_count == b->device_count && a->devices == b->devices;
 }
 
-/* The place of the key; if it has none, a free one, or the one that was not used for longest. */
-static uint32_t find_place(const struct lessons *lessons, const struct lesson_key *key)
+/* The place of the kind; if it has none, a free one, or the one that was not used for longest. */
+static uint32_t find_place(const struct lessons *lessons, const struct job_kind *kind)
 {
     uint32_t place = 0;
     for (uint32_t i = 0; i < LESSONS_MAX; i++) {
-        if (lessons->kept[i].used > 0 && is_same(&lessons->kept[i].key, key))
+        if (lessons->kept[i].used > 0 && is_same(&lessons->kept[i].kind, kind))
             return i;
         if (lessons->kept[i].used < lessons->kept[place].used)
             place = i;
@@ -62,11 +38,50 @@ static uint32_t find_place(const struct lessons *lessons, const struct lesson_ke
     return place;
 }
 
+/* What was learned of the kind; NULL: nothing. */
+static struct take_part_lesson *find_lesson(struct lessons *lessons, const struct job_kind *kind)
+{
+    if (!lessons || kind->devices == 0)
+        return NULL;
+    uint32_t place = find_place(lessons, kind);
+    bool is_there = lessons->kept[place].used > 0 && is_same(&lessons->kept[place].kind, kind);
+    return is_there ? &lessons->kept[place].lesson : NULL;
+}
+
+uint64_t lessons_set_kind_locked(struct muster_job *job, struct run_device *const *devices,
+                                 uint32_t count)
+{
+    if (job->options.everyone || job->places || count < 2 || count > TAKE_PART_LANES_MAX)
+        return 0;
+    job->kind = (struct job_kind){ .work = job->pipeline ? job->pipeline->number
+                                                         : kernel_number(job->desc.kernel),
+                                   .size_class = size_class(job->desc.items),
+                                   .device_count = count };
+    /* A device's index never names another device. */
+    for (uint32_t i = 0; i < count; i++)
+        job->kind.devices =
+            (job->kind.devices ^ (devices[i]->index + 1)) * UINT64_C(0x9e3779b97f4a7c15);
+    const struct take_part_lesson *lesson = find_lesson(job->m->lessons, &job->kind);
+    uint64_t out = lesson && lesson->is_whole ? whole_jobs_left_out(&lesson->whole) : 0;
+    bool is_any_other = false;
+    for (uint32_t i = 0; i < count; i++) {
+        bool works_on_host = devices[i]->info.capabilities & MUSTER_CAN_USE_HOST_MEMORY;
+        bool is_out = out >> i & 1;
+        if (!is_out && !works_on_host)
+            return 0;
+        is_any_other = is_any_other || (is_out && !works_on_host);
+    }
+    for (uint32_t i = 0, aside = 0; i < count && is_any_other; i++)
+        if (out >> i & 1)
+            job->aside_faster[aside++] = lesson->faster_without[i];
+    return is_any_other ? out : 0;
+}
+
 void lessons_make_room(const struct muster_job *job)
 {
     struct muster *m = job->m;
     run_lock(m);
-    bool is_needed = job_may_leave_out(&job->core_options) && !m->lessons;
+    bool is_needed = job->kind.devices != 0 && !m->lessons;
     run_unlock(m);
     struct lessons *made = is_needed ? allocator_take(&m->allocator, 1, sizeof *m->lessons) : NULL;
     if (!made)
@@ -82,25 +97,25 @@ void lessons_make_room(const struct muster_job *job)
 
 const struct take_part_lesson *lessons_find_locked(const struct muster_job *job)
 {
-    const struct lessons *lessons = job->m->lessons;
-    struct lesson_key key;
-    if (!lessons || !find_key(job, &key))
-        return NULL;
-    uint32_t place = find_place(lessons, &key);
-    bool is_there = lessons->kept[place].used > 0 && is_same(&lessons->kept[place].key, &key);
-    return is_there ? &lessons->kept[place].lesson : NULL;
+    return job->aside_count > 0 ? NULL : find_lesson(job->m->lessons, &job->kind);
 }
 
 void lessons_keep_locked(const struct muster_job *job)
 {
     struct lessons *lessons = job->m->lessons;
-    struct lesson_key key;
-    if (!lessons || !find_key(job, &key))
+    if (!lessons || job->kind.devices == 0)
         return;
-    uint32_t place = find_place(lessons, &key);
-    lessons->kept[place].key = key;
+    uint32_t place = find_place(lessons, &job->kind);
+    struct take_part_lesson *lesson = &lessons->kept[place].lesson;
+    if (job->aside_count == 0)
+        job_learn(job->core, lesson, job->end_ns);
+    else if (find_lesson(lessons, &job->kind) && job_state(job->core) == JOB_DONE)
+        take_part_learn_without(lesson, (double)(job->end_ns - job->start_ns),
+                                (double)job_items(job->core));
+    else
+        return;
+    lessons->kept[place].kind = job->kind;
     lessons->kept[place].used = ++lessons->jobs;
-    job_learn(job->core, &lessons->kept[place].lesson, job->end_ns);
 }
 
 void lessons_destroy(struct muster *m)

@@ -10,11 +10,19 @@
 /* So many kinds of jobs are remembered; of more, those that ran last. */
 #define LESSONS_MAX 64u
 
+/*
+ * The job would run on these devices: sets its kind, unless it may not learn. The devices that are set
+ * aside, by bits: others were faster without them, or are to be tried without them, and the job is laid
+ * out for the others alone. Only where all of those work on host memory: they are not lost half way,
+ * and a job that is laid out for a GPU too would be slower on them. With the lock.
+ */
+uint64_t lessons_set_kind_locked(struct muster_job *job, struct run_device *const *devices,
+                                 uint32_t count);
 /* Makes room for lessons, if the job may learn any; without memory there are none. No lock is held. */
 void lessons_make_room(const struct muster_job *job);
 /*
  * The lesson for the job, as its core's options want it: NULL if there is none, or if the job's devices
- * are not all known yet. Stays where it is until lessons_keep_locked. With the lock.
+ * are not all known yet, or some are set aside. Stays where it is until lessons_keep_locked. With the lock.
  */
 const struct take_part_lesson *lessons_find_locked(const struct muster_job *job);
 /* The job is over: what it has learned is kept, if there is room. With the lock. */

@@ -71,16 +71,31 @@ static const char *wrong_with_copy(const struct muster_stage *stage, uint64_t de
     return NULL;
 }
 
-/* A kernel without a callback is given the stage's buffers and nothing else. */
+/* What a stage says that it does with a buffer, enum muster_access. */
+static uint32_t access_of(const struct muster_stage *stage, size_t buffer)
+{
+    return (stage->reads >> buffer & 1 ? MUSTER_READS : 0u) |
+           (stage->writes >> buffer & 1 ? MUSTER_WRITES : 0u);
+}
+
+/*
+ * A kernel without a callback is given the stage's buffers: those it reads, then the others; and the
+ * cell before them where there is one.
+ */
 static muster_status check_kernel(const struct muster_pipeline *pipeline,
                                   const struct muster_stage *stage, struct muster_error *err)
 {
     struct kernel_argument args[MUSTER_ARGS_MAX + 1];
     size_t count = 0;
     if (pipeline_gives_cell(pipeline, stage))
-        args[count++] = (struct kernel_argument){ false, sizeof(struct muster_cell) };
-    for (uint64_t left = stage->reads | stage->writes; left != 0; left &= left - 1)
-        args[count++] = (struct kernel_argument){ true, 0 };
+        args[count++] = (struct kernel_argument){ .bytes = sizeof(struct muster_cell) };
+    for (int is_read = 1; is_read >= 0; is_read--)
+        for (uint32_t i = 0; i < pipeline->declaration.buffer_count; i++)
+            if (access_of(stage, i) != 0 && (stage->reads >> i & 1) == (uint64_t)is_read)
+                args[count++] =
+                    (struct kernel_argument){ .is_block = true,
+                                              .bytes = pipeline->buffers[i].bytes_per_item,
+                                              .access = access_of(stage, i) };
     if (count > MUSTER_ARGS_MAX)
         return muster_error_fill(err, MUSTER_E_INVALID, 0, NULL,
                                  "stage '%s': its kernel has too many buffers", stage->name);

@@ -34,6 +34,13 @@ static void report_lanes_locked(const struct muster_job *job, uint64_t end_ns,
         snprintf(device->shortage, sizeof device->shortage, "%s", lane->shortage.text);
         loss_add_locked(&loss, lane, core.items, job->start_ns, end_ns);
     }
+    for (uint32_t i = job->lane_count; i < job->lane_count + job->aside_count; i++) {
+        struct muster_job_device *device = &job->lane_reports[i];
+        *device =
+            (struct muster_job_device){ .size = sizeof *device,
+                                        .faster_without = job->aside_faster[i - job->lane_count] };
+        snprintf(device->id, sizeof device->id, "%s", job->lane_ids[i]);
+    }
     loss_report(&loss, report);
 }
 
@@ -41,7 +48,7 @@ void job_make_report_locked(const struct muster_job *job, uint64_t end_ns,
                             struct muster_report *report)
 {
     *report = (struct muster_report){ .size = sizeof *report,
-                                      .device_count = job->lane_count,
+                                      .device_count = job->lane_count + job->aside_count,
                                       .status = job->status,
                                       .items = job_items(job->core),
                                       .delivered = job_items_delivered(job->core),
@@ -79,7 +86,7 @@ muster_status job_check_report(const struct muster_report *report, struct muster
 static void write_devices_locked(const struct muster_job *job, struct muster_job_device *out,
                                  size_t capacity)
 {
-    for (uint32_t i = 0; i < job->lane_count && i < capacity; i++)
+    for (uint32_t i = 0; i < job->lane_count + job->aside_count && i < capacity; i++)
         layout_write_at(LAYOUT(muster_job_device), out, i, &job->lane_reports[i]);
 }
 
@@ -121,7 +128,7 @@ muster_status muster_job_devices(struct muster_job *job, struct muster_job_devic
     if (run_is_forked(job->m))
         return run_say_forked(err);
     run_lock(job->m);
-    uint32_t lanes = job->lane_count;
+    uint32_t lanes = job->lane_count + job->aside_count;
     if (lanes <= capacity) {
         look_again_locked(job);
         write_devices_locked(job, out, capacity);

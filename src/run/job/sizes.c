@@ -282,7 +282,7 @@ void job_set_core_options(struct muster_job *job)
         .home = job_home(job),
         .output = job->output,
         .timeout_ns = options->timeout_ns,
-        .leaves_out = options->leave_out != 0,
+        .leaves_out = !options->everyone && job->aside_count == 0,
     };
     job->nodes = find_nodes(job);
     source_plan(job);

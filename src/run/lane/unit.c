@@ -350,7 +350,12 @@ muster_status muster_unit_launch(struct muster_unit *unit, struct muster_kernel 
         bool is_data = args[i].data.generation != 0;
         launch.data[i] = args[i].data;
         launch.has_data = launch.has_data || is_data;
-        checked[i] = (struct kernel_argument){ args[i].bytes == 0, args[i].bytes };
+        /* One of several launches of the stage may only read what another one writes. */
+        bool is_only_read = is_data || (args[i].bytes == 0 && args[i].buffer < 64 &&
+                                        !(stage_of(unit)->writes >> args[i].buffer & 1));
+        checked[i] = (struct kernel_argument){ .is_block = args[i].bytes == 0,
+                                               .bytes = args[i].bytes,
+                                               .access = is_only_read ? MUSTER_READS : 0u };
         if (args[i].is_cell) {
             status = check_cell(unit, err);
             if (status != MUSTER_OK)
@@ -358,7 +363,7 @@ muster_status muster_unit_launch(struct muster_unit *unit, struct muster_kernel 
             set_cell(&launch, unit->of, unit->first_part);
             launch.args[i] =
                 (struct muster_launch_arg){ .value = &launch.cell, .bytes = sizeof launch.cell };
-            checked[i] = (struct kernel_argument){ false, sizeof launch.cell };
+            checked[i] = (struct kernel_argument){ .bytes = sizeof launch.cell };
             continue;
         }
         if (args[i].bytes > 0)

@@ -319,11 +319,27 @@ muster_status muster_block_declare(struct muster *m, muster_device handle, uint6
     return status;
 }
 
-enum muster_access arg_access(const struct muster_arg *arg)
+uint32_t arg_access(const struct muster_arg *arg)
 {
-    return arg->kind == MUSTER_ARG_DEVICE_IN    ? MUSTER_READS
-           : arg->kind == MUSTER_ARG_DEVICE_OUT ? MUSTER_WRITES
-                                                : MUSTER_READS_WRITES;
+    switch (arg->kind) {
+    case MUSTER_ARG_IN:
+    case MUSTER_ARG_ALL:
+    case MUSTER_ARG_SOURCE:
+    case MUSTER_ARG_DEVICE_IN:
+        return MUSTER_READS;
+    case MUSTER_ARG_OUT:
+    case MUSTER_ARG_DEVICE_OUT:
+        return MUSTER_WRITES;
+    case MUSTER_ARG_INOUT:
+    case MUSTER_ARG_DEVICE_INOUT:
+        return MUSTER_READS_WRITES;
+    case MUSTER_ARG_VALUE:
+    case MUSTER_ARG_GRID:
+    case MUSTER_ARG_PICTURES:
+    case MUSTER_ARG_FIRST:
+        break;
+    }
+    return 0;
 }
 
 muster_status block_check_arg(struct muster *m, const struct muster_arg *arg, uint64_t items,

@@ -393,10 +393,16 @@ muster_status kernel_explain_no_form(const struct muster_kernel *kernel,
     return status;
 }
 
-static void say_line(void *user, const char *line)
+static void say_line(void *user, enum muster_log_level level, const char *line)
 {
     const struct muster_kernel *kernel = user;
-    run_log(kernel->m, MUSTER_LOG_ERROR, "kernel %s: %s", kernel->name, line);
+    run_log(kernel->m, level, "kernel %s: %s", kernel->name, line);
+}
+
+/* Whether the same would be said again: the kernel or the device would have to change. */
+static bool is_final(muster_status status)
+{
+    return status == MUSTER_E_PARSE || status == MUSTER_E_NOT_FOUND || status == MUSTER_E_INVALID;
 }
 
 /* Makes a form into what the device's backend takes, and that into what its driver runs. */
@@ -414,7 +420,7 @@ static muster_status build(struct muster_kernel *kernel, struct built *built,
     muster_status status =
         kernel_build_logged(form, &target, &m->allocator, &log, &built->image, &built->why);
     if (status != MUSTER_OK) {
-        built->is_refused = status == MUSTER_E_PARSE || status == MUSTER_E_NOT_FOUND;
+        built->is_refused = is_final(status);
         if (err)
             *err = built->why;
         run_error_device(err, device);
@@ -422,10 +428,16 @@ static muster_status build(struct muster_kernel *kernel, struct built *built,
     }
     void *state = allocator_take(&m->allocator, 1, table->kernel_bytes);
     status =
-        state ? device_note(device,
-                            table->kernel_init(device->state, &built->image.form, state, err), err)
-              : run_no_memory(err, "a kernel");
+        state
+            ? device_note(device,
+                          table->kernel_init(device->state, &built->image.form, state, &built->why),
+                          &built->why)
+            : run_no_memory(&built->why, "a kernel");
     if (status != MUSTER_OK) {
+        /* A driver that compiles says it once, and not again for each unit. */
+        built->is_refused = is_final(status);
+        if (err)
+            *err = built->why;
         allocator_give(&m->allocator, state, 1, table->kernel_bytes);
         kernel_image_release(&built->image, &m->allocator);
         return status;
@@ -537,6 +549,74 @@ bool kernel_knows_arguments(const struct muster_kernel *kernel)
     return kernel->entry != NULL;
 }
 
+static const char *element_name(enum muster_element element)
+{
+    static const char *const names[] = { "unknown",         "8-bit integers",  "16-bit integers",
+                                         "32-bit integers", "64-bit integers", "float",
+                                         "double" };
+    return names[element];
+}
+
+/* Whether the caller's C type and the source's type are the same, but for the sign of integers. */
+static bool is_same_element(const struct kernel_parameter *wanted, enum muster_element given)
+{
+    static const size_t bytes[] = { 0, 1, 2, 4, 8, 4, 8 };
+    size_t wanted_bytes = wanted->is_block ? wanted->element_bytes : wanted->bytes;
+    bool is_float = given == MUSTER_ELEMENT_FLOAT || given == MUSTER_ELEMENT_DOUBLE;
+    if (given == MUSTER_ELEMENT_UNKNOWN || wanted_bytes == 0 ||
+        (size_t)given >= sizeof bytes / sizeof *bytes)
+        return true;
+    return wanted_bytes == bytes[given] && wanted->is_float == is_float;
+}
+
+static muster_status say_element(const struct muster_kernel *kernel, size_t index,
+                                 const struct kernel_argument *arg, struct muster_error *err)
+{
+    const struct kernel_parameter *wanted = &kernel->entry->parameters[index];
+    return muster_error_fill(err, MUSTER_E_INVALID, 0,
+                             "give the type that the kernel's source names, or cast the pointer",
+                             "parameter '%.40s' of kernel %s is %.60s, and was given %s",
+                             wanted->name, kernel->name, wanted->type, element_name(arg->element));
+}
+
+static muster_status check_value(const struct muster_kernel *kernel, size_t index,
+                                 const struct kernel_argument *arg, struct muster_error *err)
+{
+    const struct kernel_parameter *wanted = &kernel->entry->parameters[index];
+    if (wanted->bytes > 0 && wanted->bytes != arg->bytes)
+        return muster_error_fill(err, MUSTER_E_INVALID, 0,
+                                 "give a value of the type that the kernel's source names",
+                                 "argument %zu of kernel %s has %zu bytes (%s), and was given %zu",
+                                 index, kernel->name, wanted->bytes, wanted->type, arg->bytes);
+    return is_same_element(wanted, arg->element) ? MUSTER_OK : say_element(kernel, index, arg, err);
+}
+
+/* What the source says of a pointer, const and the type, against what the caller says. */
+static muster_status check_block(const struct muster_kernel *kernel, size_t index,
+                                 const struct kernel_argument *arg, struct muster_error *err)
+{
+    const struct kernel_parameter *wanted = &kernel->entry->parameters[index];
+    if (arg->access == MUSTER_READS && !wanted->is_const)
+        return muster_error_fill(
+            err, MUSTER_E_INVALID, 0,
+            "make it const in the kernel, or pass it as what is written: MUSTER_OUT, MUSTER_INOUT",
+            "kernel %s may write '%.40s' (%.60s), which was given as only read", kernel->name,
+            wanted->name, wanted->type);
+    if (arg->access & MUSTER_WRITES && wanted->is_const)
+        return muster_error_fill(
+            err, MUSTER_E_INVALID, 0, "pass it as what is read, MUSTER_IN, or take the const away",
+            "kernel %s cannot write '%.40s' (%.60s), which was given as written", kernel->name,
+            wanted->name, wanted->type);
+    if (!is_same_element(wanted, arg->element))
+        return say_element(kernel, index, arg, err);
+    if (wanted->element_bytes > 0 && arg->bytes % wanted->element_bytes != 0)
+        return muster_error_fill(
+            err, MUSTER_E_INVALID, 0, "an item has one or more whole elements",
+            "parameter '%.40s' of kernel %s is %.60s, and was given items of %zu bytes",
+            wanted->name, kernel->name, wanted->type, arg->bytes);
+    return MUSTER_OK;
+}
+
 muster_status kernel_check_arguments(const struct muster_kernel *kernel,
                                      const struct kernel_argument *args, size_t count,
                                      struct muster_error *err)
@@ -556,11 +636,10 @@ muster_status kernel_check_arguments(const struct muster_kernel *kernel,
                                      "argument %zu of kernel %s is a %s (%s), and was given a %s",
                                      i, kernel->name, wanted->is_block ? "block" : "value",
                                      wanted->type, args[i].is_block ? "block" : "value");
-        if (!wanted->is_block && wanted->bytes > 0 && wanted->bytes != args[i].bytes)
-            return muster_error_fill(
-                err, MUSTER_E_INVALID, 0, "give a value of the type that the kernel's source names",
-                "argument %zu of kernel %s has %zu bytes (%s), and was given %zu", i, kernel->name,
-                wanted->bytes, wanted->type, args[i].bytes);
+        muster_status status = wanted->is_block ? check_block(kernel, i, &args[i], err)
+                                                : check_value(kernel, i, &args[i], err);
+        if (status != MUSTER_OK)
+            return status;
     }
     return MUSTER_OK;
 }
@@ -614,7 +693,9 @@ static muster_status check_operands(const struct muster_kernel *kernel,
     if (!kernel->entry)
         return MUSTER_OK;
     for (size_t i = 0; i < count; i++)
-        given[i] = (struct kernel_argument){ args[i].access != 0, args[i].bytes };
+        given[i] = (struct kernel_argument){ .is_block = args[i].access != 0,
+                                             .bytes = args[i].access != 0 ? 0 : args[i].bytes,
+                                             .access = args[i].access };
     return kernel_check_arguments(kernel, given, count, err);
 }
 

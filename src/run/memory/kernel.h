@@ -6,6 +6,8 @@
 
 #include "run/device/device.h"
 
+#include <muster/job.h>
+
 bool kernel_is_of(const struct muster_kernel *kernel, const struct muster *m);
 /* No other kernel or pipeline of the runtime ever has it. */
 uint64_t kernel_number(const struct muster_kernel *kernel);
@@ -27,10 +29,12 @@ muster_status kernel_explain_no_form(const struct muster_kernel *kernel,
 void kernel_prepare(struct muster_kernel *kernel, struct run_device *device);
 /* Whether it is known what the kernel takes. */
 bool kernel_knows_arguments(const struct muster_kernel *kernel);
-/* One argument as the caller gives it: a block, or a value of so many bytes. */
+/* One argument as the caller gives it, as far as that is known: zeros are compared with nothing. */
 struct kernel_argument {
     bool is_block;
-    size_t bytes;
+    size_t bytes;    /* of the value, or of an item in the block */
+    uint32_t access; /* enum muster_access: what the caller says is done with the block */
+    enum muster_element element; /* of the value, or in the block */
 };
 /* MUSTER_E_INVALID if the kernel's source is known and takes something else. */
 muster_status kernel_check_arguments(const struct muster_kernel *kernel,

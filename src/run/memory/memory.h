@@ -82,7 +82,8 @@ static inline bool arg_is_on_device(const struct muster_arg *arg)
 {
     return arg->kind >= MUSTER_ARG_DEVICE_IN && arg->kind <= MUSTER_ARG_DEVICE_INOUT;
 }
-enum muster_access arg_access(const struct muster_arg *arg);
+/* What a kernel does with the argument's memory, enum muster_access; 0: it is a value. */
+uint32_t arg_access(const struct muster_arg *arg);
 muster_status block_check_arg(struct muster *m, const struct muster_arg *arg, uint64_t items,
                               struct run_device **device, struct muster_error *err);
 muster_status block_resolve_locked(struct muster *m, muster_block handle, struct run_block **out,

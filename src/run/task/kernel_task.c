@@ -174,13 +174,18 @@ static muster_status read_array(struct kernel_task *task, uint32_t i, const stru
 }
 
 /* What was read against what the kernel takes, where that is known. */
-static muster_status check_args(const struct kernel_task *task, struct muster_error *err)
+static muster_status check_args(const struct kernel_task *task, const struct muster_arg *given,
+                                struct muster_error *err)
 {
     struct kernel_argument args[MUSTER_ARGS_MAX];
     if (!kernel_knows_arguments(task->kernel))
         return MUSTER_OK;
     for (uint32_t i = 0; i < task->arg_count; i++)
-        args[i] = (struct kernel_argument){ task->args[i].bytes == 0, task->args[i].bytes };
+        args[i] = (struct kernel_argument){ .is_block = task->args[i].bytes == 0,
+                                            .bytes = task->args[i].bytes > 0 ? task->args[i].bytes
+                                                                             : given[i].bytes,
+                                            .access = arg_access(&given[i]),
+                                            .element = given[i].element };
     return kernel_check_arguments(task->kernel, args, task->arg_count, err);
 }
 
@@ -280,7 +285,7 @@ static muster_status read_args(struct muster *m, struct kernel_task *task,
     }
     if (status == MUSTER_OK && task->only_device)
         status = keep_only(task, err);
-    return status == MUSTER_OK ? check_args(task, err) : status;
+    return status == MUSTER_OK ? check_args(task, args, err) : status;
 }
 
 /* Arguments that may be of another version of the struct are read into copies first. */

@@ -66,6 +66,7 @@ static bool move_piece_locked(struct copiers *copiers, struct shared_copy *copy)
 static void help(void *argument)
 {
     struct copiers *copiers = argument;
+    platform_thread_hurry();
     platform_mutex_lock(&copiers->lock);
     while (!copiers->must_stop) {
         if (!copiers->open || !move_piece_locked(copiers, copiers->open))

@@ -78,6 +78,7 @@ static void serve(void *argument)
     struct crew_thread *self = argument;
     struct muster *m = self->m;
     const char *name = self->name;
+    platform_thread_hurry();
     for (;;) {
         if (self->name != name)
             platform_thread_rename(name = self->name);

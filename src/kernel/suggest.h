@@ -1,0 +1,23 @@
+/*
+ * Which function of the prelude stands for one that C, OpenCL C or CUDA C++ has, and how near two
+ * names are.
+ */
+#ifndef KERNEL_SUGGEST_H
+#define KERNEL_SUGGEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/*
+ * What to do instead of calling `name`, as a sentence's part: "call muster_exp instead". NULL: not
+ * known. `is_known` says whether the prelude has a function of that name, so that only those are
+ * suggested. The text lasts until the next call on the same thread.
+ */
+const char *suggest_portable(const char *name, size_t bytes,
+                             bool (*is_known)(void *user, const char *portable), void *user);
+
+/* How many characters must be changed, added, removed or swapped; `limit` if that many or more. */
+size_t suggest_distance(const char *one, size_t one_bytes, const char *other, size_t other_bytes,
+                        size_t limit);
+
+#endif
