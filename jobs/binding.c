@@ -116,13 +116,24 @@ static muster_status set_first(struct making *making, size_t index, const char *
                              FIRST " is the number of the first item, and cannot be a %.63s", type);
 }
 
+/* What only a video has. */
+static bool is_of_video(const char *name)
+{
+    static const char *const names[] = { "width", "height", "chroma_width", "chroma_height",
+                                         "luma",  "frame",  "bits" };
+    size_t i = 0;
+    while (i < sizeof names / sizeof *names && strcmp(names[i], name) != 0)
+        i++;
+    return i < sizeof names / sizeof *names;
+}
+
 static muster_status is_missing(const struct making *making, const char *name, const char *type)
 {
     char known[LIST_BYTES] = "";
     add_name(known, FIRST);
     for (size_t i = 0; i < making->options->fact_count; i++)
         add_name(known, making->options->facts[i].name);
-    if (making->options->input_is)
+    if (making->options->input_is && is_of_video(name))
         return muster_error_fill(
             making->err, MUSTER_E_INVALID, 0,
             "give the right input, or the value with --arg NAME=VALUE",

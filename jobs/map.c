@@ -223,7 +223,8 @@ static muster_status open_input(struct map *map, const struct map_options *optio
     struct muster_error remainder = { .status = MUSTER_OK };
     if (counted != MUSTER_OK && err)
         remainder = *err;
-    if (options->format != MAP_RECORDS || options->skip == 0)
+    /* Live records must not wait until there are enough bytes to look at. */
+    if (options->format != MAP_RECORDS || !is_pipe)
         status = look(map, is_pipe, options->skip, err);
     if (status != MUSTER_OK)
         return status;
