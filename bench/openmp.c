@@ -297,7 +297,7 @@ static bool measure_row(struct bench *bench, const struct subject *of)
 /* The row's kernel, for jobs and to be called. */
 static void open_kernel(struct subject *of)
 {
-    static const struct kernel_target functions = { MUSTER_KERNEL_FUNCTION, { 0, 0 } };
+    static const struct kernel_target functions = { MUSTER_KERNEL_FUNCTION, { 0, 0 }, false };
     struct muster_error err;
     char *source;
     size_t bytes;

@@ -44,8 +44,8 @@ struct command {
 };
 
 extern const struct command command_devices, command_pick, command_explain, command_partition,
-    command_exec, command_sim, command_kernel, command_map, command_scan, command_bench,
-    command_version, command_help;
+    command_exec, command_sim, command_kernel, command_map, command_reduce, command_scan,
+    command_bench, command_version, command_help;
 
 /* All of them, in the order help shows them. Defined in main.c. */
 extern const struct command *const commands[];

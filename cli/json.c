@@ -83,6 +83,14 @@ void json_number(struct json *json, const char *key, uint64_t number)
     output_number(json->out, number);
 }
 
+void json_integer(struct json *json, const char *key, int64_t number)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%lld", (long long)number);
+    begin_value(json, key);
+    output_text(json->out, text);
+}
+
 void json_real(struct json *json, const char *key, double number)
 {
     char text[32];

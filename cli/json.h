@@ -22,6 +22,7 @@ void json_end_array(struct json *json);
 /* What is not valid UTF-8 becomes replacement characters, so that any reader takes the document. */
 void json_text(struct json *json, const char *key, const char *text);
 void json_number(struct json *json, const char *key, uint64_t number);
+void json_integer(struct json *json, const char *key, int64_t number);
 /* In as few digits as read back the same; null for what is no finite number. */
 void json_real(struct json *json, const char *key, double number);
 void json_null(struct json *json, const char *key);

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -189,6 +190,8 @@ static void run_child(const struct probe_options *asked, struct probe_report *re
 {
     const struct rlimit none = { 0, 0 };
     setrlimit(RLIMIT_CORE, &none);
+    /* A kernel without an end must not outlive the command. */
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     probe_kernel(asked, report);
     fflush(NULL);
     _exit(0);
@@ -358,6 +361,15 @@ static void print_json(const char *entry, const struct probe_report *report, str
     json_end_object(json);
 }
 
+/* A compiler or driver does not take it, and nothing else is wrong: a bad file. */
+static bool is_only_refused(const struct probe_report *report)
+{
+    for (size_t i = 0; i < report->finding_count; i++)
+        if (report->findings[i].kind != PROBE_REFUSED)
+            return false;
+    return true;
+}
+
 /* One kernel after the other. What could not be checked at all ends it. */
 static enum exit_code check_all(const struct entries *entries, struct probe_options *asked,
                                 uint64_t limit_s, bool is_json, struct output *out)
@@ -393,8 +405,8 @@ static enum exit_code check_all(const struct entries *entries, struct probe_opti
         else
             print_text(asked->file, entries->names[i], report, out);
         tell_left_out(report);
-        if (report->finding_count > 0)
-            code = EXIT_FAILED;
+        if (report->finding_count > 0 && code != EXIT_FAILED)
+            code = is_only_refused(report) ? EXIT_USAGE : EXIT_FAILED;
         if (is_json && i + 1 == entries->count) {
             json_end_array(&json);
             json_end_object(&json);

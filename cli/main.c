@@ -17,8 +17,9 @@
 
 const struct command *const commands[] = { &command_devices, &command_pick,      &command_explain,
                                            &command_exec,    &command_partition, &command_sim,
-                                           &command_kernel,  &command_map,       &command_scan,
-                                           &command_bench,   &command_version,   &command_help };
+                                           &command_kernel,  &command_map,       &command_reduce,
+                                           &command_scan,    &command_bench,     &command_version,
+                                           &command_help };
 const size_t command_count = sizeof commands / sizeof *commands;
 
 void (*sigpipe_before)(int) = SIG_DFL;

@@ -423,6 +423,13 @@ static void check(struct probe *probe, struct muster *m, struct muster_kernel *k
 {
     struct probe_report *report = probe->report;
     struct muster_kernel_parameter parameter = { .size = sizeof parameter };
+    struct muster_partial partial = { .size = sizeof partial };
+    /* Its items share a partial, which is what the checks would call wrong. */
+    if (muster_kernel_partial(kernel, &partial, NULL) == MUSTER_OK) {
+        muster_error_fill(&report->error, MUSTER_E_INVALID, 0, "try it with muster reduce",
+                          "kernel %s is a reduction, which kernel check cannot try", probe->entry);
+        return;
+    }
     while (probe->count < MUSTER_ARGS_MAX &&
            muster_kernel_parameter(kernel, probe->count, &parameter, NULL) == MUSTER_OK)
         probe->count++;

@@ -11,6 +11,7 @@
 #define ORDERS 3
 #define HALO_MAX 16
 #define SAMPLES_MAX 24
+#define BLOCK_BYTES ((size_t)4096)
 
 /* Elements [low, high). */
 struct span {
@@ -77,17 +78,35 @@ static unsigned char before_at(const struct probe_array *array, enum probe_varia
     return variant == PROBE_ONE ? array->data[at] : array->other[at];
 }
 
-/* The elements that a run of the variant has changed, added to `span`. */
-static void add_changed(const struct probe_array *array, enum probe_variant variant,
-                        struct span *span)
+/* Whether `bytes` from `at` on are as before a run of the variant. */
+static bool is_as_before(const struct probe_array *array, const unsigned char *after,
+                         enum probe_variant variant, size_t at, size_t bytes)
+{
+    static unsigned char fill[2][BLOCK_BYTES];
+    const unsigned char *before = variant == PROBE_ONE ? array->data + at : array->other + at;
+    if (!array->is_inout) {
+        memset(fill[variant], PROBE_FILL(variant), bytes);
+        before = fill[variant];
+    }
+    return memcmp(after + at, before, bytes) == 0;
+}
+
+/* The elements that a run of the variant has changed, which left `after`, added to `span`. */
+static void add_changed(const struct probe_array *array, const unsigned char *after,
+                        enum probe_variant variant, struct span *span)
 {
     int64_t first = probe_array_first(array);
-    for (size_t at = 0; at < array->room_bytes; at++) {
-        if (array->room[at] == before_at(array, variant, at))
+    for (size_t block = 0; block < array->room_bytes; block += BLOCK_BYTES) {
+        size_t left = array->room_bytes - block, bytes = left < BLOCK_BYTES ? left : BLOCK_BYTES;
+        if (is_as_before(array, after, variant, block, bytes))
             continue;
-        int64_t element = first + (int64_t)(at / array->bytes);
-        span->low = span->low == span->high || element < span->low ? element : span->low;
-        span->high = element + 1 > span->high ? element + 1 : span->high;
+        for (size_t at = block; at < block + bytes; at++) {
+            if (after[at] == before_at(array, variant, at))
+                continue;
+            int64_t element = first + (int64_t)(at / array->bytes);
+            span->low = span->low == span->high || element < span->low ? element : span->low;
+            span->high = element + 1 > span->high ? element + 1 : span->high;
+        }
     }
 }
 
@@ -131,15 +150,16 @@ static bool find_writes_of(struct probe *probe, uint64_t item, struct span *span
             keep(probe);
         for (size_t i = 0; i < probe->count; i++)
             if (is_written(probe, i) && run < 2)
-                add_changed(&probe->arrays[i], variant, &spans[i * probe->items + item]);
+                add_changed(&probe->arrays[i], probe->arrays[i].room, variant,
+                            &spans[i * probe->items + item]);
     }
     for (size_t i = 0; i < probe->count; i++) {
         struct probe_array *array = &probe->arrays[i];
         size_t at = 0;
-        while (is_input(probe, i) && at < array->room_bytes && array->room[at] == array->data[at])
-            at++;
-        if (!is_input(probe, i) || at == array->room_bytes)
+        if (!is_input(probe, i) || memcmp(array->room, array->data, array->room_bytes) == 0)
             continue;
+        while (at < array->room_bytes && array->room[at] == array->data[at])
+            at++;
         int64_t element = probe_array_first(array) + (int64_t)(at / array->bytes);
         probe_find(probe->report, PROBE_CONST_WRITE, array->name, (int64_t)item, element,
                    "take the const away and pass it as MUSTER_INOUT, or write elsewhere",
@@ -313,7 +333,11 @@ static bool judge_item(struct probe *probe, struct writers *writers, uint64_t it
         struct probe_array *array = &probe->arrays[i];
         if (!is_written(probe, i))
             continue;
-        for (int64_t e = probe_array_first(array); e < probe_array_end(array); e++)
+        /* The item's own elements, and from there to all that it has changed. */
+        struct span span = own_of(array, item);
+        add_changed(array, array->kept, PROBE_ONE, &span);
+        add_changed(array, array->room, PROBE_OTHER, &span);
+        for (int64_t e = span.low; e < span.high; e++)
             if (judge_element(probe, i, writers, item, e) && !reads_before) {
                 reads_before = true;
                 what = array->name;

@@ -73,6 +73,7 @@ void show_sum_add(struct show_sum *sum, const struct muster_report *report)
     all->overhead_ns += report->overhead_ns;
     all->starved_ns += report->starved_ns;
     all->tail_ns += report->tail_ns;
+    all->own_mathematics |= report->own_mathematics;
     add_failures(all, report);
     for (size_t i = 0; i < report->device_count; i++)
         add_device(all, &report->devices[i]);
@@ -315,6 +316,9 @@ void show_sum_print(const struct show_sum *sum, muster_status status, struct out
         print_file(&sum->files[i], out);
     if (schedule_name(sum->all.schedule))
         print_line(out, "schedule", schedule_name(sum->all.schedule), "", sum->all.schedule_reason);
+    if (sum->all.own_mathematics)
+        print_line(out, "mathematics", "own", "",
+                   "each device's, by MUSTER_FAST_MATH: bits may differ between devices");
     bytes_format(sum->memory_bytes, figure, sizeof figure);
     print_line(out, "memory", figure, "", "at most, of this process");
 }
@@ -394,6 +398,8 @@ void show_sum_json(const struct show_sum *sum, muster_status status, struct json
     json_number(json, "starved_ns", all->starved_ns);
     json_number(json, "tail_ns", all->tail_ns);
     json_number(json, "memory_bytes", sum->memory_bytes);
+    if (all->own_mathematics)
+        json_text(json, "mathematics", "own");
     if (schedule_name(all->schedule)) {
         json_text(json, "schedule", schedule_name(all->schedule));
         json_text(json, "schedule_reason", all->schedule_reason);

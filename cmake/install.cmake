@@ -6,7 +6,8 @@ install(TARGETS muster muster_static EXPORT muster
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/muster DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
-install(FILES include/muster_kernel.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES include/muster_kernel.h include/muster_kernel_constants.h include/muster_kernel_math.h
+              include/muster_kernel_math_two.h include/muster_kernel_math_double.h include/muster_kernel_math_fast.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 if(TARGET muster_command)
     install(TARGETS muster_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()

@@ -28,6 +28,9 @@ typedef uint uint32_t;
 typedef long int64_t;
 typedef ulong uint64_t;
 #define MUSTER_KERNEL
+#define MUSTER_COMBINE
+#define MUSTER_IDENTITY
+#define MUSTER_PARTIAL private
 #define MUSTER_GLOBAL global
 #define MUSTER_CONSTANT constant
 #define MUSTER_CELL_FUNCTION static
@@ -38,6 +41,14 @@ typedef ulong uint64_t;
 #define muster_trunc(x) trunc((float)(x))
 #define muster_float_bits(x) as_uint((float)(x))
 #define muster_bits_float(x) as_float((uint)(x))
+#define muster_atomic_add(at, value) atomic_add(at, value)
+#define muster_atomic_min(at, value) atomic_min(at, value)
+#define muster_atomic_max(at, value) atomic_max(at, value)
+#define muster_double_bits(x) as_ulong((double)(x))
+#define muster_bits_double(x) as_double((ulong)(x))
+#define muster_sqrt64(x) sqrt((double)(x))
+#define MUSTER_MATH static
+#define MUSTER_MATH_TABLE constant
 #define MUSTER_INLINE static inline
 #define MUSTER_POPCOUNT32(x) ((uint32_t)popcount(x))
 #define MUSTER_POPCOUNT64(x) ((uint32_t)popcount(x))
@@ -59,6 +70,9 @@ typedef long int64_t;
 typedef unsigned long uint64_t;
 #define restrict __restrict__
 #define MUSTER_KERNEL static __device__ __forceinline__
+#define MUSTER_COMBINE static __device__ __forceinline__
+#define MUSTER_IDENTITY static __device__ __forceinline__
+#define MUSTER_PARTIAL
 #define MUSTER_GLOBAL
 #define MUSTER_CONSTANT static __constant__ const
 #define MUSTER_CELL_FUNCTION static __device__ __forceinline__
@@ -69,6 +83,14 @@ typedef unsigned long uint64_t;
 #define muster_trunc(x) truncf((float)(x))
 #define muster_float_bits(x) __float_as_uint((float)(x))
 #define muster_bits_float(x) __uint_as_float((uint32_t)(x))
+#define muster_atomic_add(at, value) atomicAdd(at, value)
+#define muster_atomic_min(at, value) atomicMin(at, value)
+#define muster_atomic_max(at, value) atomicMax(at, value)
+#define muster_double_bits(x) ((uint64_t)__double_as_longlong((double)(x)))
+#define muster_bits_double(x) __longlong_as_double((long long)(x))
+#define muster_sqrt64(x) __dsqrt_rn((double)(x))
+#define MUSTER_MATH static __device__ __forceinline__
+#define MUSTER_MATH_TABLE static __constant__ const
 #define MUSTER_INLINE static __device__ __forceinline__
 #define MUSTER_POPCOUNT32(x) ((uint32_t)__popc(x))
 #define MUSTER_POPCOUNT64(x) ((uint32_t)__popcll(x))
@@ -84,6 +106,15 @@ typedef unsigned long uint64_t;
 #define MUSTER_INLINE static inline
 /* Inlined, so that the loop over the items can be vectorised. */
 #define MUSTER_KERNEL static inline __attribute__((always_inline))
+/*
+ * A reduction: a kernel whose last parameter is MUSTER_PARTIAL T *p adds an item to the partial p.
+ *     MUSTER_COMBINE void NAME_combine(MUSTER_PARTIAL T *into, MUSTER_PARTIAL const T *from)
+ * joins two partials, and MUSTER_IDENTITY void NAME_identity(MUSTER_PARTIAL T *p), which may be left
+ * out, makes one of no items; without it that is all zeros.
+ */
+#define MUSTER_COMBINE static inline __attribute__((always_inline))
+#define MUSTER_IDENTITY static inline __attribute__((always_inline))
+#define MUSTER_PARTIAL
 /* Memory of a device; every pointer parameter of a kernel is one. */
 #define MUSTER_GLOBAL
 /* A table beside a kernel: MUSTER_CONSTANT uint32_t table[4] = { 1, 2, 3, 4 }; */
@@ -125,6 +156,71 @@ static inline float muster_bits_float(uint32_t value)
     return both.number;
 }
 
+static inline uint64_t muster_double_bits(double value)
+{
+    union {
+        double number;
+        uint64_t bits;
+    } both;
+    both.number = value;
+    return both.bits;
+}
+
+static inline double muster_bits_double(uint64_t value)
+{
+    union {
+        double number;
+        uint64_t bits;
+    } both;
+    both.bits = value;
+    return both.number;
+}
+
+/*
+ * On a uint32_t or int32_t of a block, whichever other items of the launch change it too; gives what
+ * was there before. What is added, or the least, does not depend on the order; what is given does.
+ */
+#define muster_atomic_add(at, value) __atomic_fetch_add(at, value, __ATOMIC_RELAXED)
+#define muster_atomic_min(at, value) MUSTER_ATOMIC_IF(at, value, <)
+#define muster_atomic_max(at, value) MUSTER_ATOMIC_IF(at, value, >)
+#define MUSTER_ATOMIC_IF(at, value, is_better)                                                     \
+    __extension__({                                                                                \
+        __typeof__(&*(at)) muster_at = (at);                                                       \
+        __typeof__(*(at)) muster_value = (value);                                                  \
+        __typeof__(*(at)) muster_old = __atomic_load_n(muster_at, __ATOMIC_RELAXED);               \
+        while (muster_value is_better muster_old &&                                                \
+               !__atomic_compare_exchange_n(muster_at, &muster_old, muster_value, 1,               \
+                                            __ATOMIC_RELAXED, __ATOMIC_RELAXED))                   \
+            ;                                                                                      \
+        muster_old;                                                                                \
+    })
+
+#define muster_sqrt64(x) __builtin_sqrt((double)(x))
+/* The mathematics' functions and tables. */
+#define MUSTER_MATH static inline __attribute__((always_inline))
+#define MUSTER_MATH_TABLE static const
+
+#endif
+
+/*
+ * Functions such as muster_exp. In what Muster compiles they stand only where the kernel names one.
+ * A kernel that defines MUSTER_FAST_MATH before the include takes the device's own instead, which
+ * differ between devices.
+ */
+#ifndef MUSTER_KERNEL_BUILD
+#ifdef MUSTER_FAST_MATH
+#include "muster_kernel_math_fast.h"
+#else
+#define MUSTER_NEEDS_QUADRANT
+#define MUSTER_NEEDS_ERF
+#define MUSTER_NEEDS_POW
+#define MUSTER_NEEDS_ATAN2
+#define MUSTER_NEEDS_TURNS
+#include "muster_kernel_constants.h"
+#include "muster_kernel_math.h"
+#include "muster_kernel_math_double.h"
+#include "muster_kernel_math_two.h"
+#endif
 #endif
 
 /*

@@ -22,7 +22,8 @@ enum muster_capability {
     MUSTER_CAN_SLICE = 1 << 3,           /* the device can be cut */
     MUSTER_CAN_PRIORITIES = 1 << 5,      /* streams can have priorities other than 0 */
     MUSTER_CAN_USE_HOST_MEMORY = 1 << 6, /* kernels can be given plain host pointers */
-    MUSTER_CAN_RUN_IN_PIECES = 1 << 7    /* kernels can change arrays piece by piece, in order */
+    MUSTER_CAN_RUN_IN_PIECES = 1 << 7,   /* kernels can change arrays piece by piece, in order */
+    MUSTER_CAN_DOUBLE = 1 << 8           /* kernels can compute in double */
 };
 
 enum muster_health {

@@ -79,7 +79,10 @@ enum muster_arg_kind {
      * The same for pictures that follow each other: neighbours are in the same plane of the same picture,
      * and units are whole pictures. The number of items may be unknown.
      */
-    MUSTER_ARG_PICTURES = 12
+    MUSTER_ARG_PICTURES = 12,
+    /* Muster's own, of a reduction: where the partials of blocks go, and how many items a unit has. */
+    MUSTER_ARG_PARTIAL = 20,
+    MUSTER_ARG_ITEMS = 21
 };
 
 /*
@@ -362,6 +365,14 @@ struct muster_job_desc {
     const void
         *input;   /* borrowed likewise; pinned (muster_host_allocate) it is copied from directly */
     void *output; /* where its only output, of a fixed size, goes too; NULL: to the sink alone */
+    /*
+     * Not NULL: the kernel is a reduction (reduce.h), and its result, of `result_bytes`, is written here
+     * when all items are done, before the job is over. Nothing is written if the job does not end well.
+     * Borrowed until the job is over. Goes with arrays that are read, sources and device memory, and not
+     * with a sink, `each_status`, a pipeline, `kept_max` or `unit_multiple`; results are always in order.
+     */
+    void *result;
+    size_t result_bytes;
 };
 
 /* How far a job is. The caller sets `size`. */
@@ -443,6 +454,11 @@ struct muster_report {
     /* Of a pipeline's job: how it was run on its first device, and why so. */
     enum muster_schedule schedule;
     char schedule_reason[208];
+    /*
+     * Not 0: a kernel takes its devices' own mathematics (MUSTER_FAST_MATH, docs/kernels.md), so
+     * that results may have other bits on another device.
+     */
+    uint32_t own_mathematics;
 };
 
 /*

@@ -14,6 +14,7 @@
 #include <muster/memory.h>
 #include <muster/pipeline.h>
 #include <muster/policy.h>
+#include <muster/reduce.h>
 #include <muster/runtime.h>
 #include <muster/simulate.h>
 #include <muster/status.h>

@@ -51,7 +51,7 @@ TESTS = (
     (r"src/backend/", r"unit_(finishing|registry|streams|blocks|sim|data|devices)|conformance_(cpu|sim|inline)|"
                       r"fault_(backend_calls|system|unfollowed|allocations)|"
                       r"pipeline_(edges|exits|failures|bytes_cpu|corners)|cli_devices"),
-    (r"src/kernel/", r"unit_(kernel.*|task_kernels.*|cuda)|cli_(kernel|map|scan|cuda|opencl)|conformance_(cpu|cuda)|"
+    (r"src/kernel/", r"unit_(kernel.*|jobs_reduce|task_kernels.*|cuda)|cli_(kernel|map|scan|cuda|opencl)|conformance_(cpu|cuda)|reduce_.*|"
                      r"example_(08|10|12).*|fault_(allocations|cuda_calls)|opencl_failures"),
     (r"src/run/(lane/|job/pipeline|device/(flight|timing)|threads/)", r"unit_(pipeline.*|account|jobs.*|trace|loss)|"
      r"pipeline_(create|edges|exits|views|together|corners|failures|cuda|bytes_(cpu|sim|cuda))|"

@@ -31,6 +31,8 @@
     X(muster_kernel_form, file)                                                                    \
     X(muster_operand, bytes)                                                                       \
     X(muster_kernel_parameter, bytes)                                                              \
+    X(muster_partial, field_count)                                                                 \
+    X(muster_partial_field, is_array)                                                              \
     X(muster_buffer, flags)                                                                        \
     X(muster_stage, every)                                                                         \
     X(muster_edge, distance)                                                                       \
@@ -44,7 +46,7 @@
     X(muster_job_desc, output)                                                                     \
     X(muster_progress, waits_for)                                                                  \
     X(muster_job_device, health)                                                                   \
-    X(muster_report, schedule_reason)                                                              \
+    X(muster_report, own_mathematics)                                                              \
     X(muster_task_desc, is_awaited)                                                                \
     X(muster_file_options, no_sync)                                                                \
     X(muster_file_report, memory_fixed)                                                            \

@@ -3,6 +3,7 @@
 #include "base/allocator.h"
 #include "base/apart.h"
 #include "kernel/elf.h"
+#include "kernel/mathematics.h"
 #include "kernel/translate.h"
 #include "platform/library.h"
 
@@ -23,7 +24,8 @@ struct building {
 bool kernel_is_taken(const struct muster_kernel_form *form, const struct kernel_target *target)
 {
     const uint16_t *made = form->compute, *has = target->compute;
-    if (!(form->kind & target->forms))
+    if (!(form->kind & target->forms) ||
+        (target->lacks_double && mathematics_form_needs_double(form)))
         return false;
     bool is_known = made[0] != 0 && has[0] != 0;
     /* Machine code runs within its generation; PTX on whatever is newer. */
@@ -49,7 +51,8 @@ static uint32_t find_goal(const struct muster_kernel_form *form, const struct ke
         return compiled & MUSTER_KERNEL_FUNCTION ? MUSTER_KERNEL_FUNCTION
                                                  : MUSTER_KERNEL_SHARED_OBJECT;
     if (is_portable && target->forms & MUSTER_KERNEL_OPENCL)
-        return MUSTER_KERNEL_OPENCL;
+        return target->lacks_double && mathematics_form_needs_double(form) ? 0
+                                                                           : MUSTER_KERNEL_OPENCL;
     if (!is_portable && form->kind != MUSTER_KERNEL_CUDA)
         return 0; /* before NVRTC is loaded for nothing */
     if (target->forms & MUSTER_KERNEL_CUBIN && nvrtc_can_build(target->compute, false))
@@ -81,6 +84,12 @@ static muster_status explain_no_goal(const struct building *building)
         return compiler_missing(building->err);
     if (is_source && target->forms & (MUSTER_KERNEL_CUBIN | MUSTER_KERNEL_PTX))
         return nvrtc_missing(target->compute, building->err);
+    if (target->lacks_double && target->forms & MUSTER_KERNEL_OPENCL &&
+        mathematics_form_needs_double(form))
+        return muster_error_fill(
+            building->err, MUSTER_E_NOT_SUPPORTED, 0,
+            "use a device with double precision, or define MUSTER_FAST_MATH",
+            "the kernel's mathematics compute in double, which this device does not have");
     if (form->kind == MUSTER_KERNEL_SHARED_OBJECT && target->forms & MUSTER_KERNEL_FUNCTION)
         return muster_error_fill(
             building->err, MUSTER_E_PARSE, 0, "build it again, for this processor's architecture",
@@ -97,6 +106,19 @@ static void *find_beside(const struct platform_library *library, const char *pre
     char name[sizeof APART_WRITTEN_PREFIX + KERNEL_NAME_BYTES];
     int length = snprintf(name, sizeof name, "%s%s", prefix, entry);
     return (size_t)length < sizeof name ? platform_library_symbol(library, name) : NULL;
+}
+
+bool kernel_image_fold(const struct kernel_image *image, fold_function *fold,
+                       folded_function *folded)
+{
+    if (!image->library)
+        return false;
+    const struct platform_image *loaded = image->library;
+    void *first = find_beside(&loaded->library, FOLD_PREFIX, image->form.entry);
+    void *second = find_beside(&loaded->library, FOLDED_PREFIX, image->form.entry);
+    memcpy(fold, &first, sizeof first);
+    memcpy(folded, &second, sizeof second);
+    return first && second;
 }
 
 static void find_apart(const struct platform_library *library, struct muster_kernel_form *form)
@@ -221,6 +243,10 @@ static muster_status build_portable(const struct building *building, uint32_t go
     if (status == MUSTER_OK)
         status = kernel_translate(signature, form->code, form->code_bytes, building->file, language,
                                   allocator, &text, &bytes, building->err);
+    /* So many threads of a GPU share memory for the lanes of a reduction; 0 of another kernel. */
+    const struct kernel_entry *entry = kernel_signature_find(signature, form->entry);
+    if (status == MUSTER_OK && language == KERNEL_CUDA_CPP && kernel_entry_reduces(entry))
+        image->form.threads = entry->partial.threads;
     allocator_give(allocator, signature, 1, sizeof *signature);
     if (status != MUSTER_OK)
         return status;

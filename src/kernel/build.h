@@ -6,6 +6,7 @@
 #ifndef KERNEL_BUILD_H
 #define KERNEL_BUILD_H
 
+#include "base/fold.h"
 #include "kernel/compile.h"
 
 #include <muster/kernel.h>
@@ -15,6 +16,7 @@
 struct kernel_target {
     uint32_t forms;      /* enum muster_kernel_kind, or-ed: what the backend takes itself */
     uint16_t compute[2]; /* of a CUDA device, {0, 0} elsewhere */
+    bool lacks_double;   /* of an OpenCL device */
 };
 
 /* A form that was built. */
@@ -55,6 +57,12 @@ muster_status kernel_build_logged(const struct muster_kernel_form *form,
                                   const struct kernel_log *log, struct kernel_image *out,
                                   struct muster_error *err);
 
+/*
+ * The two functions of base/fold.h beside the entry of an image that is a function; false where it is no
+ * reduction, or was not made by Muster.
+ */
+bool kernel_image_fold(const struct kernel_image *image, fold_function *fold,
+                       folded_function *folded);
 void kernel_image_release(struct kernel_image *image, const struct muster_allocator *allocator);
 
 #endif

@@ -493,7 +493,8 @@ muster_status muster_bundle_build(struct muster_bundle *bundle, enum muster_kern
         return muster_error_fill(err, MUSTER_E_INVALID, 0, NULL,
                                  "muster_bundle_build: an argument is NULL");
     const struct kernel_target target = { kind,
-                                          { compute ? compute[0] : 0, compute ? compute[1] : 0 } };
+                                          { compute ? compute[0] : 0, compute ? compute[1] : 0 },
+                                          false };
     size_t count = bundle->count;
     const struct piece *pieces = bundle->pieces;
     muster_status status = MUSTER_OK;

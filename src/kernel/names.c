@@ -1,5 +1,6 @@
 #include "kernel/names.h"
 
+#include "kernel/mathematics.h"
 #include "kernel/scanner.h"
 #include "kernel/suggest.h"
 #include "kernel/translate.h"
@@ -541,6 +542,8 @@ muster_status names_check(struct names *names, const char *code, size_t bytes, c
     search.flags = NAME_PRELUDE;
     add_macros(&search, kernel_prelude, prelude);
     walk_over(&search, kernel_prelude, prelude);
+    /* It has a macro for each function of the mathematics, and nothing else. */
+    add_macros(&search, mathematics_fast_text, strlen(mathematics_fast_text));
     search.flags = 0;
     add_macros(&search, code, bytes);
     walk_over(&search, code, bytes);

@@ -3,6 +3,7 @@
  */
 #include "base/allocator.h"
 #include "kernel/compile.h"
+#include "kernel/mathematics.h"
 #include "kernel/translate.h"
 #include "platform/file.h"
 #include "platform/library.h"
@@ -219,11 +220,20 @@ static muster_status compile(const char *source, const char *file, const char *c
                              const struct muster_allocator *allocator, const struct kernel_log *log,
                              struct kernel_blob *out, struct muster_error *err)
 {
-    static const char *const header_names[] = { KERNEL_PRELUDE_NAME, "stdint.h" };
-    const char *const headers[] = { kernel_prelude, kernel_prelude };
+    /* The first part of the mathematics brings the others. */
+    static const char *const header_names[] = {
+        KERNEL_PRELUDE_NAME,         "stdint.h",
+        "muster_kernel_constants.h", "muster_kernel_math.h",
+        "muster_kernel_math_two.h",  "muster_kernel_math_double.h",
+        "muster_kernel_math_fast.h",
+    };
+    const char *const headers[] = {
+        kernel_prelude, kernel_prelude, mathematics_text, "", "", "", mathematics_fast_text,
+    };
+    _Static_assert(sizeof headers == sizeof header_names, "a text for each name");
     nvrtc_program program;
-    nvrtc_result result =
-        nvrtc.nvrtcCreateProgram(&program, source, file, 2, headers, header_names);
+    nvrtc_result result = nvrtc.nvrtcCreateProgram(
+        &program, source, file, (int)(sizeof headers / sizeof *headers), headers, header_names);
     if (result != 0)
         return refused(result, "take the kernel", err);
     result = nvrtc.nvrtcCompileProgram(program, option_count, options);
@@ -257,6 +267,8 @@ muster_status nvrtc_build(const char *source, const char *file, const uint16_t c
     for (int i = 0; i < option_count; i++)
         sha256_add_text(&hash, options[i]);
     sha256_add_text(&hash, kernel_prelude);
+    sha256_add_text(&hash, mathematics_text);
+    sha256_add_text(&hash, mathematics_fast_text);
     sha256_add_text(&hash, source);
     sha256_finish(&hash, key);
     made_for[0] = (uint16_t)(arch / 10);

@@ -83,7 +83,7 @@ struct parameter {
     struct kernel_parameter *out;
     struct word last; /* not yet part of the type: it may be the name */
     size_t words, type_words, stars;
-    bool is_global;
+    bool is_global, is_partial;
 };
 
 static bool add_to_type(struct parameter *parameter, const struct word *word)
@@ -100,6 +100,8 @@ static bool add_to_type(struct parameter *parameter, const struct word *word)
         parameter->stars++;
     else if (word_is(word, "MUSTER_GLOBAL"))
         parameter->is_global = true;
+    else if (word_is(word, "MUSTER_PARTIAL"))
+        parameter->is_partial = true;
     else if (word_is(word, "const"))
         /* Behind the star it would be the pointer that is constant. */
         parameter->out->is_const = parameter->out->is_const || parameter->stars == 0;
@@ -111,6 +113,22 @@ static bool add_to_type(struct parameter *parameter, const struct word *word)
     return true;
 }
 
+/* The type of the parameter is the partial's, without the mark and the star. */
+static muster_status finish_partial(const struct reading *reading, struct parameter *parameter)
+{
+    static const char mark[] = "MUSTER_PARTIAL ";
+    char *type = parameter->out->type;
+    size_t length = strlen(type), before = sizeof mark - 1;
+    if (parameter->out->is_const || strncmp(type, mark, before) != 0 || length < before + 3 ||
+        strcmp(type + length - 2, " *") != 0)
+        return wrong(reading, &parameter->last, "write MUSTER_PARTIAL double *sum",
+                     "a partial is a pointer that is not const");
+    memmove(type, type + before, length - before - 1);
+    type[length - before - 2] = '\0';
+    parameter->out->is_partial = true;
+    return MUSTER_OK;
+}
+
 static muster_status finish_parameter(const struct reading *reading, struct parameter *parameter)
 {
     const struct word *name = &parameter->last;
@@ -119,7 +137,9 @@ static muster_status finish_parameter(const struct reading *reading, struct para
     if (parameter->stars > 1)
         return wrong(reading, name, "a block is a pointer to its elements",
                      "a parameter cannot be a pointer to a pointer");
-    if ((parameter->stars == 1) != parameter->is_global)
+    if (parameter->stars == 1 && parameter->is_partial && !parameter->is_global)
+        return finish_partial(reading, parameter);
+    if ((parameter->stars == 1) != parameter->is_global || parameter->is_partial)
         return wrong(reading, name, "write MUSTER_GLOBAL const float *x, or float x",
                      "MUSTER_GLOBAL stands before every pointer and before nothing else");
     parameter->out->is_block = parameter->stars == 1;
@@ -159,6 +179,23 @@ static muster_status read_parameter(struct reading *reading, struct kernel_param
     }
 }
 
+/* What a reduction is given it only reads, and two arguments of a launch are Muster's own. */
+static muster_status check_reduction(const struct reading *reading,
+                                     const struct kernel_entry *entry, const struct word *word)
+{
+    if (entry->parameter_count > MUSTER_ARGS_MAX - PARTIAL_HIDDEN_ARGS)
+        return wrong(reading, word, "pack values into a struct",
+                     "a reduction has at most 14 parameters between the item and the partial");
+    for (size_t i = 0; i < entry->parameter_count; i++)
+        if (entry->parameters[i].is_block && !entry->parameters[i].is_const)
+            return muster_error_fill(reading->err, MUSTER_E_PARSE, 0,
+                                     "write MUSTER_GLOBAL const, or use two kernels",
+                                     "%s:%zu: a reduction only reads arrays, and '%s' is not const",
+                                     reading->file, word->line, entry->parameters[i].name);
+    return MUSTER_OK;
+}
+_Static_assert(MUSTER_ARGS_MAX - PARTIAL_HIDDEN_ARGS == 14, "the message above names the number");
+
 static muster_status read_parameters(struct reading *reading, struct kernel_entry *entry)
 {
     struct kernel_parameter first;
@@ -181,9 +218,16 @@ static muster_status read_parameters(struct reading *reading, struct kernel_entr
                          "two parameters are a struct muster_cell");
         if (parameter->is_cell)
             entry->cell = entry->parameter_count;
-        entry->parameter_count++;
+        if (!parameter->is_partial) {
+            entry->parameter_count++;
+            continue;
+        }
+        if (!word_is(&word, ")"))
+            return wrong(reading, &word, "put the partial last",
+                         "a kernel's partial is its last parameter");
+        memcpy(entry->partial.type, parameter->type, sizeof entry->partial.type);
     }
-    return MUSTER_OK;
+    return kernel_entry_reduces(entry) ? check_reduction(reading, entry, &word) : MUSTER_OK;
 }
 _Static_assert(MUSTER_ARGS_MAX == 16, "the message above names the number");
 
@@ -334,6 +378,10 @@ muster_status kernel_signature_read(struct kernel_signature *signature, const ch
     if (status == MUSTER_OK && signature->count == 0)
         status = muster_error_fill(err, MUSTER_E_PARSE, 0, EXAMPLE,
                                    "%s: no function is marked " MARK, file);
+    for (size_t i = 0; i < signature->count && status == MUSTER_OK; i++)
+        if (kernel_entry_reduces(&signature->entries[i]))
+            status = partial_resolve(&signature->entries[i].partial, signature->entries[i].name,
+                                     code, bytes, file, err);
     return status == MUSTER_OK ? names_check(&signature->names, code, bytes, file, err) : status;
 }
 

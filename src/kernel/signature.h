@@ -7,6 +7,7 @@
 #define KERNEL_SIGNATURE_H
 
 #include "kernel/names.h"
+#include "kernel/partial.h"
 #include "kernel/portable.h"
 
 #include <muster/kernel.h>
@@ -26,6 +27,7 @@ struct kernel_parameter {
     bool is_block;                /* a pointer */
     bool is_const;
     bool is_cell;         /* a struct muster_cell: the item's own is made by the wrapper */
+    bool is_partial;      /* of a reduction; never among an entry's parameters */
     size_t bytes;         /* of a value; 0: not known */
     size_t element_bytes; /* of what a pointer points to; 0: not known */
     bool is_float;        /* the value, or what it points to, is float or double */
@@ -51,12 +53,18 @@ struct kernel_loop {
 
 struct kernel_entry {
     char name[KERNEL_NAME_BYTES];
-    size_t parameter_count; /* without the item's number */
+    size_t parameter_count; /* without the item's number, and without the partial */
     size_t cell;            /* which of them is the cell; KERNEL_NO_CELL: none */
     struct kernel_parameter parameters[MUSTER_ARGS_MAX];
+    struct kernel_partial partial; /* of a reduction */
     size_t loop_count;
     struct kernel_loop loops[KERNEL_LOOPS_MAX];
 };
+
+static inline bool kernel_entry_reduces(const struct kernel_entry *entry)
+{
+    return entry->partial.type[0] != '\0';
+}
 
 /* Large: not for the stack. */
 struct kernel_signature {

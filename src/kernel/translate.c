@@ -3,37 +3,15 @@
 #include "base/allocator.h"
 #include "base/apart.h"
 #include "base/batch.h"
+#include "kernel/mathematics.h"
+#include "kernel/reduction.h"
+#include "kernel/writer.h"
 
 #include <muster/backend.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
-/* Writes what fits and counts all: a first run measures, a second one writes. */
-struct writer {
-    char *out; /* NULL: only counts */
-    size_t used;
-};
-
-static void put_bytes(struct writer *writer, const char *bytes, size_t count)
-{
-    if (writer->out)
-        memcpy(writer->out + writer->used, bytes, count);
-    writer->used += count;
-}
-
-__attribute__((format(printf, 2, 3))) static void put(struct writer *writer, const char *format,
-                                                      ...)
-{
-    char line[512];
-    va_list arguments;
-    va_start(arguments, format);
-    int length = vsnprintf(line, sizeof line, format, arguments);
-    va_end(arguments);
-    if (length > 0)
-        put_bytes(writer, line, (size_t)length < sizeof line ? (size_t)length : sizeof line - 1);
-}
-_Static_assert(2 * KERNEL_TYPE_BYTES + 3 * KERNEL_NAME_BYTES + 96 <= 512, "every line fits");
+_Static_assert(2 * KERNEL_TYPE_BYTES + 3 * KERNEL_NAME_BYTES + 96 <= WRITER_LINE_BYTES,
+               "every line fits");
 
 /*
  * From here on compilers count lines so. What could end the name or the line is left out of it: also
@@ -44,11 +22,11 @@ static void put_line(struct writer *writer, size_t line, const char *file, bool 
                      enum kernel_language language)
 {
     bool is_marked = language == KERNEL_C;
-    put(writer, "%s %zu \"", is_marked ? "#" : "#line", line);
+    writer_put(writer, "%s %zu \"", is_marked ? "#" : "#line", line);
     for (const char *at = file; *at; at++)
         if (*at != '"' && *at != '\\' && *at != '?' && (unsigned char)*at >= ' ')
-            put_bytes(writer, at, 1);
-    put(writer, "\"%s\n", is_marked && is_ours ? " 3" : "");
+            writer_put_bytes(writer, at, 1);
+    writer_put(writer, "\"%s\n", is_marked && is_ours ? " 3" : "");
 }
 
 /* The source, with lines that include the prelude left empty. */
@@ -58,54 +36,56 @@ static void put_source(struct writer *writer, const struct kernel_signature *sig
     size_t at = 0;
     for (size_t i = 0; i < signature->include_count; i++) {
         const struct kernel_span *span = &signature->includes[i];
-        put_bytes(writer, code + at, span->begin - at);
+        writer_put_bytes(writer, code + at, span->begin - at);
         for (at = span->begin; at < span->end; at++)
             if (code[at] == '\n')
-                put_bytes(writer, "\n", 1);
+                writer_put_bytes(writer, "\n", 1);
     }
-    put_bytes(writer, code + at, bytes - at);
-    put(writer, "\n");
+    writer_put_bytes(writer, code + at, bytes - at);
+    writer_put(writer, "\n");
 }
 
 /* The call of the body for item `item`, with its arguments by number; its cell is `muster_cell`. */
 static void put_call(struct writer *writer, const struct kernel_entry *entry, const char *item)
 {
-    put(writer, "muster_item_%s(%s", entry->name, item);
+    writer_put(writer, "muster_item_%s(%s", entry->name, item);
     for (size_t i = 0; i < entry->parameter_count; i++) {
         if (i == entry->cell)
-            put(writer, ", muster_cell");
+            writer_put(writer, ", muster_cell");
         else
-            put(writer, ", muster_%zu", i);
+            writer_put(writer, ", muster_%zu", i);
     }
-    put(writer, ");\n");
+    writer_put(writer, ");\n");
 }
 
 /* In a loop over items of any order: finds the cell first, if there is one. */
 static void put_found_call(struct writer *writer, const struct kernel_entry *entry,
                            const char *item)
 {
-    put(writer, "{\n");
+    writer_put(writer, "{\n");
     if (entry->cell != KERNEL_NO_CELL)
-        put(writer, "const struct muster_cell muster_cell = muster_cell_at(muster_%zu, %s);\n",
-            entry->cell, item);
+        writer_put(writer,
+                   "const struct muster_cell muster_cell = muster_cell_at(muster_%zu, %s);\n",
+                   entry->cell, item);
     put_call(writer, entry, item);
-    put(writer, "}\n");
+    writer_put(writer, "}\n");
 }
 
 /* The head of an exported function: its arguments get names by number. */
 static void put_c_head(struct writer *writer, const struct kernel_entry *entry, const char *prefix)
 {
-    put(writer,
-        "__attribute__((visibility(\"default\")))\n"
-        "int %s%s(uint64_t muster_begin, uint64_t muster_end, void *const *muster_args);\n",
-        prefix, entry->name);
-    put(writer,
+    writer_put(writer,
+               "__attribute__((visibility(\"default\")))\n"
+               "int %s%s(uint64_t muster_begin, uint64_t muster_end, void *const *muster_args);\n",
+               prefix, entry->name);
+    writer_put(
+        writer,
         "int %s%s(uint64_t muster_begin, uint64_t muster_end, void *const *muster_args)\n{\n",
         prefix, entry->name);
-    put(writer, "(void)muster_args;\n");
+    writer_put(writer, "(void)muster_args;\n");
     for (size_t i = 0; i < entry->parameter_count; i++)
-        put(writer, "%s muster_%zu = *(%s *)muster_args[%zu];\n", entry->parameters[i].type, i,
-            entry->parameters[i].type, i);
+        writer_put(writer, "%s muster_%zu = *(%s *)muster_args[%zu];\n", entry->parameters[i].type,
+                   i, entry->parameters[i].type, i);
 }
 
 /* Parameters by number, after those of a function of the wrapper's own. */
@@ -113,28 +93,29 @@ static void put_c_parameters(struct writer *writer, const struct kernel_entry *e
                              const char *qualifier)
 {
     for (size_t i = 0; i < entry->parameter_count; i++)
-        put(writer, ",\n%s%s muster_%zu", entry->parameters[i].type,
-            entry->parameters[i].is_block ? qualifier : "", i);
+        writer_put(writer, ",\n%s%s muster_%zu", entry->parameters[i].type,
+                   entry->parameters[i].is_block ? qualifier : "", i);
 }
 
 static void put_c_arguments(struct writer *writer, const struct kernel_entry *entry)
 {
     for (size_t i = 0; i < entry->parameter_count; i++)
-        put(writer, ", muster_%zu", i);
+        writer_put(writer, ", muster_%zu", i);
 }
 
 /* The cells at the ends of rows, whose neighbours have to be looked for. */
 static void put_c_edge(struct writer *writer, const struct kernel_entry *entry)
 {
-    put(writer,
-        "static __attribute__((noinline)) void muster_edge_%s(uint64_t muster_begin, "
-        "uint64_t muster_end",
-        entry->name);
+    writer_put(writer,
+               "static __attribute__((noinline)) void muster_edge_%s(uint64_t muster_begin, "
+               "uint64_t muster_end",
+               entry->name);
     put_c_parameters(writer, entry, "");
-    put(writer, ")\n{\n"
-                "for (uint64_t muster_i = muster_begin; muster_i < muster_end; muster_i++)\n");
+    writer_put(writer,
+               ")\n{\n"
+               "for (uint64_t muster_i = muster_begin; muster_i < muster_end; muster_i++)\n");
     put_found_call(writer, entry, "muster_i");
-    put(writer, "}\n");
+    writer_put(writer, "}\n");
 }
 
 /*
@@ -143,26 +124,26 @@ static void put_c_edge(struct writer *writer, const struct kernel_entry *entry)
  */
 static void put_c_rows(struct writer *writer, const struct kernel_entry *entry)
 {
-    put(writer,
-        "for (uint64_t muster_row = muster_begin; muster_row < muster_end;) {\n"
-        "struct muster_cell muster_cell = muster_cell_at(muster_%zu, muster_row);\n",
-        entry->cell);
-    put(writer,
-        "const uint32_t muster_x = muster_cell.x;\n"
-        "const uint64_t muster_stop = muster_row_end(muster_cell, muster_row, muster_end);\n"
-        "const uint64_t muster_from = "
-        "muster_inner_begin(muster_cell, muster_row, muster_stop);\n"
-        "const uint64_t muster_to = "
-        "muster_inner_end(muster_cell, muster_row, muster_from, muster_stop);\n");
-    put(writer, "muster_edge_%s(muster_row, muster_from", entry->name);
+    writer_put(writer,
+               "for (uint64_t muster_row = muster_begin; muster_row < muster_end;) {\n"
+               "struct muster_cell muster_cell = muster_cell_at(muster_%zu, muster_row);\n",
+               entry->cell);
+    writer_put(writer,
+               "const uint32_t muster_x = muster_cell.x;\n"
+               "const uint64_t muster_stop = muster_row_end(muster_cell, muster_row, muster_end);\n"
+               "const uint64_t muster_from = "
+               "muster_inner_begin(muster_cell, muster_row, muster_stop);\n"
+               "const uint64_t muster_to = "
+               "muster_inner_end(muster_cell, muster_row, muster_from, muster_stop);\n");
+    writer_put(writer, "muster_edge_%s(muster_row, muster_from", entry->name);
     put_c_arguments(writer, entry);
-    put(writer, ");\nmuster_cell.is_inner = 1;\n"
-                "for (uint64_t muster_i = muster_from; muster_i < muster_to; muster_i++) {\n"
-                "muster_cell.x = muster_x + (uint32_t)(muster_i - muster_row);\n");
+    writer_put(writer, ");\nmuster_cell.is_inner = 1;\n"
+                       "for (uint64_t muster_i = muster_from; muster_i < muster_to; muster_i++) {\n"
+                       "muster_cell.x = muster_x + (uint32_t)(muster_i - muster_row);\n");
     put_call(writer, entry, "muster_i");
-    put(writer, "}\nmuster_edge_%s(muster_to, muster_stop", entry->name);
+    writer_put(writer, "}\nmuster_edge_%s(muster_to, muster_stop", entry->name);
     put_c_arguments(writer, entry);
-    put(writer, ");\nmuster_row = muster_stop;\n}\n");
+    writer_put(writer, ");\nmuster_row = muster_stop;\n}\n");
 }
 
 static void put_c_loop(struct writer *writer, const struct kernel_entry *entry)
@@ -171,13 +152,14 @@ static void put_c_loop(struct writer *writer, const struct kernel_entry *entry)
         put_c_rows(writer, entry);
         return;
     }
-    put(writer, "for (uint64_t muster_i = muster_begin; muster_i < muster_end; muster_i++)\n");
+    writer_put(writer,
+               "for (uint64_t muster_i = muster_begin; muster_i < muster_end; muster_i++)\n");
     put_call(writer, entry, "muster_i");
 }
 
 static void put_span(struct writer *writer, const char *code, struct kernel_span span)
 {
-    put_bytes(writer, code + span.begin, span.end - span.begin);
+    writer_put_bytes(writer, code + span.begin, span.end - span.begin);
 }
 
 /*
@@ -187,29 +169,31 @@ static void put_span(struct writer *writer, const char *code, struct kernel_span
 static void put_c_entered(struct writer *writer, const struct kernel_entry *entry, const char *code)
 {
     const char *before = "";
-    put(writer, "static inline __attribute__((always_inline)) int muster_entered_%s(", entry->name);
+    writer_put(writer, "static inline __attribute__((always_inline)) int muster_entered_%s(",
+               entry->name);
     for (size_t i = 0; i < entry->parameter_count; i++)
         if (!entry->parameters[i].is_block) {
-            put(writer, "%s%s %s", before, entry->parameters[i].type, entry->parameters[i].name);
+            writer_put(writer, "%s%s %s", before, entry->parameters[i].type,
+                       entry->parameters[i].name);
             before = ",\n";
         }
-    put(writer, "%s)\n{\n", *before ? "" : "void");
+    writer_put(writer, "%s)\n{\n", *before ? "" : "void");
     for (size_t i = 0; i < entry->loop_count; i++) {
         const struct kernel_loop *loop = &entry->loops[i];
-        put(writer, "{\n");
+        writer_put(writer, "{\n");
         if (loop->type.end > 0)
             put_span(writer, code, loop->type);
         else
-            put(writer, "__auto_type");
-        put(writer, " ");
+            writer_put(writer, "__auto_type");
+        writer_put(writer, " ");
         put_span(writer, code, loop->variable);
-        put(writer, " = ");
+        writer_put(writer, " = ");
         put_span(writer, code, loop->first);
-        put(writer, ";\nif (!(");
+        writer_put(writer, ";\nif (!(");
         put_span(writer, code, loop->test);
-        put(writer, "))\nreturn 0;\n}\n");
+        writer_put(writer, "))\nreturn 0;\n}\n");
     }
-    put(writer, "return 1;\n}\n");
+    writer_put(writer, "return 1;\n}\n");
 }
 
 /*
@@ -223,26 +207,26 @@ static void put_c_items(struct writer *writer, const struct kernel_entry *entry,
     bool is_entered = entry->loop_count > 0 && entry->cell == KERNEL_NO_CELL;
     if (is_entered)
         put_c_entered(writer, entry, code);
-    put(writer,
-        "static __attribute__((noinline)) void muster_items_%s(uint64_t muster_begin, "
-        "uint64_t muster_end",
-        entry->name);
+    writer_put(writer,
+               "static __attribute__((noinline)) void muster_items_%s(uint64_t muster_begin, "
+               "uint64_t muster_end",
+               entry->name);
     put_c_parameters(writer, entry, " restrict");
-    put(writer, ")\n{\n");
+    writer_put(writer, ")\n{\n");
     if (is_entered) {
         const char *before = "";
-        put(writer, "if (muster_entered_%s(", entry->name);
+        writer_put(writer, "if (muster_entered_%s(", entry->name);
         for (size_t i = 0; i < entry->parameter_count; i++)
             if (!entry->parameters[i].is_block) {
-                put(writer, "%smuster_%zu", before, i);
+                writer_put(writer, "%smuster_%zu", before, i);
                 before = ", ";
             }
-        put(writer, "))\n");
+        writer_put(writer, "))\n");
         put_c_loop(writer, entry);
-        put(writer, "else\n");
+        writer_put(writer, "else\n");
     }
     put_c_loop(writer, entry);
-    put(writer, "}\n");
+    writer_put(writer, "}\n");
 }
 
 static void put_c(struct writer *writer, const struct kernel_entry *entry, const char *code)
@@ -252,117 +236,146 @@ static void put_c(struct writer *writer, const struct kernel_entry *entry, const
         put_c_edge(writer, entry);
     put_c_head(writer, entry, "");
     put_c_loop(writer, entry);
-    put(writer, "return 0;\n}\n");
+    writer_put(writer, "return 0;\n}\n");
     put_c_items(writer, entry, code);
     put_c_head(writer, entry, APART_PREFIX);
-    put(writer, "muster_items_%s(muster_begin, muster_end", entry->name);
+    writer_put(writer, "muster_items_%s(muster_begin, muster_end", entry->name);
     put_c_arguments(writer, entry);
     for (size_t i = 0; i < entry->parameter_count; i++) {
         written |= (uint32_t)(entry->parameters[i].is_block && !entry->parameters[i].is_const) << i;
     }
-    put(writer, ");\nreturn 0;\n}\n");
-    put(writer,
+    writer_put(writer, ");\nreturn 0;\n}\n");
+    writer_put(
+        writer,
         "__attribute__((visibility(\"default\"))) extern const uint32_t " APART_WRITTEN_PREFIX
         "%s;\nconst uint32_t " APART_WRITTEN_PREFIX "%s = %uu;\n",
         entry->name, entry->name, written);
-    put(writer,
-        "__attribute__((visibility(\"default\"))) extern const uint32_t " APART_BYTES_PREFIX
-        "%s[];\nconst uint32_t " APART_BYTES_PREFIX "%s[] = {\n",
-        entry->name, entry->name);
+    writer_put(writer,
+               "__attribute__((visibility(\"default\"))) extern const uint32_t " APART_BYTES_PREFIX
+               "%s[];\nconst uint32_t " APART_BYTES_PREFIX "%s[] = {\n",
+               entry->name, entry->name);
     for (size_t i = 0; i < entry->parameter_count; i++)
-        put(writer, entry->parameters[i].is_block ? "sizeof(*(%s)0),\n" : "sizeof(%s),\n",
-            entry->parameters[i].type);
-    put(writer, "0 };\n");
+        writer_put(writer, entry->parameters[i].is_block ? "sizeof(*(%s)0),\n" : "sizeof(%s),\n",
+                   entry->parameters[i].type);
+    writer_put(writer, "0 };\n");
 }
 _Static_assert(MUSTER_ARGS_MAX <= 32, "a bit for each argument");
 
 static void put_cuda_loop(struct writer *writer, const struct kernel_entry *entry)
 {
-    put(writer, "for (uint64_t muster_i = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x; "
-                "muster_i < muster_items;\n"
-                "muster_i += (uint64_t)gridDim.x * blockDim.x)\n");
+    writer_put(writer, "for (uint64_t muster_i = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x; "
+                       "muster_i < muster_items;\n"
+                       "muster_i += (uint64_t)gridDim.x * blockDim.x)\n");
     put_found_call(writer, entry, "muster_begin + muster_i");
 }
 
 /* Many launches as one; the layout is base/batch.h's. */
 static void put_cuda_batch(struct writer *writer, const struct kernel_entry *entry)
 {
-    put(writer,
-        "extern \"C\" __global__ void " BATCH_PREFIX
-        "%s(const unsigned char *muster_records, uint32_t muster_count)\n{\n",
-        entry->name);
-    put(writer, "const uint64_t muster_stride = %d", BATCH_ARGS);
+    writer_put(writer,
+               "extern \"C\" __global__ void " BATCH_PREFIX
+               "%s(const unsigned char *muster_records, uint32_t muster_count)\n{\n",
+               entry->name);
+    writer_put(writer, "const uint64_t muster_stride = %d", BATCH_ARGS);
     for (size_t i = 0; i < entry->parameter_count; i++)
-        put(writer, "\n+ ((sizeof(%s) + %d) & ~(uint64_t)%d)", entry->parameters[i].type,
-            BATCH_ALIGNMENT - 1, BATCH_ALIGNMENT - 1);
-    put(writer, ";\n"
-                "for (uint32_t muster_task = blockIdx.y; muster_task < muster_count; "
-                "muster_task += gridDim.y) {\n"
-                "const unsigned char *muster_at = muster_records + muster_task * muster_stride;\n");
-    put(writer,
-        "const uint64_t muster_begin = *(const uint64_t *)(muster_at + %d);\n"
-        "const uint64_t muster_items = *(const uint64_t *)(muster_at + %d);\n"
-        "muster_at += %d;\n",
-        BATCH_BEGIN, BATCH_ITEMS, BATCH_ARGS);
+        writer_put(writer, "\n+ ((sizeof(%s) + %d) & ~(uint64_t)%d)", entry->parameters[i].type,
+                   BATCH_ALIGNMENT - 1, BATCH_ALIGNMENT - 1);
+    writer_put(writer,
+               ";\n"
+               "for (uint32_t muster_task = blockIdx.y; muster_task < muster_count; "
+               "muster_task += gridDim.y) {\n"
+               "const unsigned char *muster_at = muster_records + muster_task * muster_stride;\n");
+    writer_put(writer,
+               "const uint64_t muster_begin = *(const uint64_t *)(muster_at + %d);\n"
+               "const uint64_t muster_items = *(const uint64_t *)(muster_at + %d);\n"
+               "muster_at += %d;\n",
+               BATCH_BEGIN, BATCH_ITEMS, BATCH_ARGS);
     for (size_t i = 0; i < entry->parameter_count; i++) {
         const char *type = entry->parameters[i].type;
-        put(writer, "%s muster_%zu = *(%s *)muster_at;\n", type, i, type);
-        put(writer, "muster_at += (sizeof(%s) + %d) & ~(uint64_t)%d;\n", type, BATCH_ALIGNMENT - 1,
-            BATCH_ALIGNMENT - 1);
+        writer_put(writer, "%s muster_%zu = *(%s *)muster_at;\n", type, i, type);
+        writer_put(writer, "muster_at += (sizeof(%s) + %d) & ~(uint64_t)%d;\n", type,
+                   BATCH_ALIGNMENT - 1, BATCH_ALIGNMENT - 1);
     }
     put_cuda_loop(writer, entry);
-    put(writer, "}\n}\n");
+    writer_put(writer, "}\n}\n");
 }
 
 static void put_cuda(struct writer *writer, const struct kernel_entry *entry)
 {
-    put(writer, "extern \"C\" __global__ void %s(uint64_t muster_begin, uint64_t muster_items",
-        entry->name);
+    writer_put(writer,
+               "extern \"C\" __global__ void %s(uint64_t muster_begin, uint64_t muster_items",
+               entry->name);
     for (size_t i = 0; i < entry->parameter_count; i++)
-        put(writer, ",\n%s muster_%zu", entry->parameters[i].type, i);
-    put(writer, ")\n{\n");
+        writer_put(writer, ",\n%s muster_%zu", entry->parameters[i].type, i);
+    writer_put(writer, ")\n{\n");
     put_cuda_loop(writer, entry);
-    put(writer, "}\n");
+    writer_put(writer, "}\n");
     put_cuda_batch(writer, entry);
 }
 
 static void put_opencl(struct writer *writer, const struct kernel_entry *entry)
 {
-    put(writer, "kernel void %s(ulong muster_begin, ulong muster_items", entry->name);
+    writer_put(writer, "kernel void %s(ulong muster_begin, ulong muster_items", entry->name);
     for (size_t i = 0; i < entry->parameter_count; i++) {
         if (entry->parameters[i].is_block)
-            put(writer, ",\nglobal uchar *muster_block_%zu, ulong muster_offset_%zu", i, i);
+            writer_put(writer, ",\nglobal uchar *muster_block_%zu, ulong muster_offset_%zu", i, i);
         else
-            put(writer, ",\n%s muster_%zu", entry->parameters[i].type, i);
+            writer_put(writer, ",\n%s muster_%zu", entry->parameters[i].type, i);
     }
-    put(writer, ")\n{\n");
+    writer_put(writer, ")\n{\n");
     for (size_t i = 0; i < entry->parameter_count; i++)
         if (entry->parameters[i].is_block)
-            put(writer, "%s muster_%zu = (%s)(muster_block_%zu + muster_offset_%zu);\n",
-                entry->parameters[i].type, i, entry->parameters[i].type, i, i);
-    put(writer, "for (ulong muster_i = get_global_id(0); muster_i < muster_items; "
-                "muster_i += get_global_size(0))\n");
+            writer_put(writer, "%s muster_%zu = (%s)(muster_block_%zu + muster_offset_%zu);\n",
+                       entry->parameters[i].type, i, entry->parameters[i].type, i, i);
+    writer_put(writer, "for (ulong muster_i = get_global_id(0); muster_i < muster_items; "
+                       "muster_i += get_global_size(0))\n");
     put_found_call(writer, entry, "muster_begin + muster_i");
-    put(writer, "}\n");
+    writer_put(writer, "}\n");
+}
+
+/* What of the prelude and the mathematics stands before the source. */
+static void put_prelude(struct writer *writer, const struct mathematics *mathematics,
+                        enum kernel_language language)
+{
+    static const char *const tables[] = { "QUADRANT", "ERF", "POW", "ATAN2", "TURNS" };
+    writer_put(writer, "#define MUSTER_KERNEL_BUILD\n");
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+        if (mathematics->tables >> i & 1)
+            writer_put(writer, "#define MUSTER_NEEDS_%s\n", tables[i]);
+    if (mathematics->needs_double && !mathematics->is_own)
+        writer_put(writer, KERNEL_NEEDS_DOUBLE "\n");
+    put_line(writer, 1, KERNEL_PRELUDE_NAME, true, language);
+    writer_put_bytes(writer, kernel_prelude, strlen(kernel_prelude));
+    if (!mathematics->is_named)
+        return;
+    const char *text = mathematics->is_own ? mathematics_fast_text : mathematics_text;
+    put_line(writer, 1, "mathematics", true, language);
+    writer_put_bytes(writer, text, strlen(text));
 }
 
 static void put_all(struct writer *writer, const struct kernel_signature *signature,
                     const char *code, size_t code_bytes, const char *file,
                     enum kernel_language language)
 {
-    put_line(writer, 1, KERNEL_PRELUDE_NAME, true, language);
-    put_bytes(writer, kernel_prelude, strlen(kernel_prelude));
+    const struct mathematics mathematics = mathematics_read(code, code_bytes);
+    put_prelude(writer, &mathematics, language);
     /* The body gets another name, so that the wrapper can have the one that callers know. */
     for (size_t i = 0; i < signature->count; i++)
-        put(writer, "#define %s muster_item_%s\n", signature->entries[i].name,
-            signature->entries[i].name);
+        writer_put(writer, "#define %s muster_item_%s\n", signature->entries[i].name,
+                   signature->entries[i].name);
     put_line(writer, 1, file, false, language);
     put_source(writer, signature, code, code_bytes);
+    /* While its names are as in the source: a kernel's partial may be called as the kernel is. */
+    for (size_t i = 0; i < signature->count; i++)
+        if (kernel_entry_reduces(&signature->entries[i]))
+            reduction_put_type(writer, &signature->entries[i]);
     for (size_t i = 0; i < signature->count; i++) {
         const struct kernel_entry *entry = &signature->entries[i];
-        put(writer, "#undef %s\n", entry->name);
+        writer_put(writer, "#undef %s\n", entry->name);
         put_line(writer, 1, "wrapper", true, language);
-        if (language == KERNEL_C)
+        if (kernel_entry_reduces(entry))
+            reduction_put(writer, entry, language);
+        else if (language == KERNEL_C)
             put_c(writer, entry, code);
         else if (language == KERNEL_CUDA_CPP)
             put_cuda(writer, entry);

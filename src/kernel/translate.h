@@ -12,6 +12,9 @@
 /* include/muster_kernel.h, terminated. */
 extern const char kernel_prelude[];
 
+/* Stands in OpenCL C whose mathematics need a device with double. */
+#define KERNEL_NEEDS_DOUBLE "#define MUSTER_KERNEL_NEEDS_DOUBLE"
+
 enum kernel_language { KERNEL_C, KERNEL_CUDA_CPP, KERNEL_OPENCL_C };
 
 /*

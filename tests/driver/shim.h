@@ -13,6 +13,8 @@
 #define __constant__
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
+/* Of a block of threads: those run one after the other, on one thread of the host. */
+#define __shared__ static thread_local
 #define __CUDACC__ 1
 #define __CUDACC_RTC__ 1
 #define __CUDA_ARCH__ 900
@@ -50,6 +52,15 @@ static inline void __threadfence()
 static inline void __threadfence_system()
 {
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+/*
+ * Threads run one after the other, in the order of their numbers: whoever comes here finds what lower
+ * ones have written before theirs.
+ */
+static inline void __syncwarp(unsigned mask)
+{
+    (void)mask;
 }
 
 /* What the prelude of portable kernels asks of CUDA. */

@@ -346,7 +346,10 @@ EXPORT opencl_int clGetDeviceInfo(opencl_device_id id, opencl_uint name, size_t 
 {
     static const char extensions[] = "cl_khr_icd cl_nv_device_attribute_query cl_nv_pragma_unroll";
     static const opencl_ulong type = OPENCL_DEVICE_TYPE_GPU;
+    static const opencl_ulong none = 0;
     GIVE_CODE;
+    if ((int)name == OPENCL_DEVICE_DOUBLE_FP_CONFIG && getenv("DOUBLE_SINGLE"))
+        return answer(&none, sizeof none, n, out, bytes);
     const char *pci = getenv("DOUBLE_NVIDIA");
     opencl_uint domain = 0, bus = 0, slot = 0;
     if (!pci || sscanf(pci, "%x:%x:%x", &domain, &bus, &slot) != 3)

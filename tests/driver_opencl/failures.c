@@ -501,6 +501,44 @@ static void the_same_silicon_is_listed_once(void)
     CHECK_STATUS(MUSTER_OK, muster_close(m, &problem));
 }
 
+/* A kernel over a few items on the first OpenCL device. */
+static muster_status run_portable(const char *text, struct muster_error *err)
+{
+    struct muster_options options = MUSTER_OPTIONS_INIT;
+    const struct muster_kernel_form form = { .size = sizeof form,
+                                             .kind = MUSTER_KERNEL_PORTABLE,
+                                             .code = text,
+                                             .code_bytes = strlen(text),
+                                             .entry = "f" };
+    static float x[16], y[16];
+    const struct muster_arg args[] = { MUSTER_IN(x), MUSTER_OUT(y) };
+    struct muster *m;
+    struct muster_kernel *kernel;
+    options.devices = "opencl";
+    CHECK_STATUS(MUSTER_OK, muster_open(&m, &options, err));
+    CHECK_STATUS(MUSTER_OK, muster_kernel_from(m, "f", &form, 1, &kernel, err));
+    muster_status status = muster_for(m, kernel, 16, args, 2, NULL, NULL, err);
+    CHECK_STATUS(MUSTER_OK, muster_close(m, NULL));
+    return status;
+}
+
+static void a_device_without_double_takes_no_part(void)
+{
+#define PORTABLE(call)                                                                             \
+    "MUSTER_KERNEL void f(uint64_t i, MUSTER_GLOBAL const float *x, MUSTER_GLOBAL float *y)\n"     \
+    "{ y[i] = " call "(x[i]); }\n"
+    struct muster_error err = { .size = sizeof err };
+    loader.set(DOUBLE_WELL, 0, 0);
+    setenv("DOUBLE_SINGLE", "1", 1);
+    muster_status mathematics = run_portable(PORTABLE("muster_exp"), &err);
+    muster_status plain = run_portable(PORTABLE("muster_sqrt"), NULL);
+    unsetenv("DOUBLE_SINGLE");
+    CHECK_STATUS(MUSTER_E_NO_DEVICE, mathematics);
+    CHECK(strstr(err.text, "compute in double") != NULL);
+    CHECK_STATUS(MUSTER_OK, plain);
+    CHECK_STATUS(MUSTER_OK, run_portable(PORTABLE("muster_exp"), NULL));
+}
+
 static const struct test tests[] = {
     TEST(a_failure_reaches_what_follows),
     TEST(a_late_failure_reaches_what_waits),
@@ -518,6 +556,7 @@ static const struct test tests[] = {
     TEST(a_call_without_its_event_is_refused),
     TEST(callbacks_find_their_own_device),
     TEST(a_driver_can_be_asked_for_no_callbacks),
+    TEST(a_device_without_double_takes_no_part),
 };
 
 int main(int argc, char **argv)

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const struct kernel_target functions = { MUSTER_KERNEL_FUNCTION, { 0, 0 } };
+static const struct kernel_target functions = { MUSTER_KERNEL_FUNCTION, { 0, 0 }, false };
 static char folder[PLATFORM_PATH_BYTES]; /* of this program, emptied at its end */
 
 static const char saxpy[] =
@@ -179,7 +179,7 @@ static void what_was_compiled_is_found_again(void)
     release(&image);
     CHECK_EQUAL(2, runs_of(counter));
     form.code_bytes++;
-    const struct kernel_target objects = { MUSTER_KERNEL_SHARED_OBJECT, { 0, 0 } };
+    const struct kernel_target objects = { MUSTER_KERNEL_SHARED_OBJECT, { 0, 0 }, false };
     MUST(build(&form, &objects, &image));
     CHECK_EQUAL(ELF_OURS, elf_look(image.form.code, image.form.code_bytes));
     release(&image);
@@ -251,7 +251,7 @@ static void a_machine_without_a_compiler_says_so(void)
 {
     struct kernel_image image;
     const struct muster_kernel_form form = form_of(MUSTER_KERNEL_PORTABLE, saxpy, "saxpy");
-    const struct kernel_target opencl = { MUSTER_KERNEL_OPENCL, { 0, 0 } };
+    const struct kernel_target opencl = { MUSTER_KERNEL_OPENCL, { 0, 0 }, false };
     char *path = strdup(getenv("PATH"));
     use_cache("none");
     setenv("PATH", "/nonexistent", 1);
@@ -334,7 +334,7 @@ static void a_program_that_does_not_end_is_ended(void)
 static struct kernel_image build_object(void)
 {
     static struct kernel_image image;
-    const struct kernel_target objects = { MUSTER_KERNEL_SHARED_OBJECT, { 0, 0 } };
+    const struct kernel_target objects = { MUSTER_KERNEL_SHARED_OBJECT, { 0, 0 }, false };
     const struct muster_kernel_form form = form_of(MUSTER_KERNEL_PORTABLE, saxpy, "saxpy");
     MUST(build(&form, &objects, &image));
     return image;
@@ -395,7 +395,7 @@ static void a_truncated_shared_object_is_refused(void)
 static void forms_for_opencl_need_no_compiler(void)
 {
     struct kernel_image image;
-    const struct kernel_target opencl = { MUSTER_KERNEL_OPENCL, { 0, 0 } };
+    const struct kernel_target opencl = { MUSTER_KERNEL_OPENCL, { 0, 0 }, false };
     const struct muster_kernel_form form = form_of(MUSTER_KERNEL_PORTABLE, saxpy, "saxpy");
     MUST(build(&form, &opencl, &image));
     CHECK_EQUAL(MUSTER_KERNEL_OPENCL, image.form.kind);
@@ -410,7 +410,9 @@ static void forms_for_opencl_need_no_compiler(void)
 static void machine_code_fits_its_generation(void)
 {
     struct muster_kernel_form form = form_of(MUSTER_KERNEL_CUBIN, "x", "f");
-    const struct kernel_target target = { MUSTER_KERNEL_CUBIN | MUSTER_KERNEL_PTX, { 9, 0 } };
+    const struct kernel_target target = { MUSTER_KERNEL_CUBIN | MUSTER_KERNEL_PTX,
+                                          { 9, 0 },
+                                          false };
     static const struct {
         enum muster_kernel_kind kind;
         uint16_t compute[2];
@@ -432,7 +434,7 @@ static void cuda_source_becomes_machine_code(void)
 {
     struct kernel_image image;
     const struct muster_kernel_form form = form_of(MUSTER_KERNEL_PORTABLE, saxpy, "saxpy");
-    struct kernel_target target = { MUSTER_KERNEL_CUBIN | MUSTER_KERNEL_PTX, { 9, 0 } };
+    struct kernel_target target = { MUSTER_KERNEL_CUBIN | MUSTER_KERNEL_PTX, { 9, 0 }, false };
     use_cache("cuda");
     if (!kernel_can_build(&form, &target)) {
         CHECK_STATUS(MUSTER_E_NOT_SUPPORTED, build(&form, &target, &image));
@@ -515,10 +517,12 @@ static bool build_failing(const struct muster_kernel_form *form, const struct ke
 
 static void any_allocation_may_fail(void)
 {
-    static const struct kernel_target targets[] = { { MUSTER_KERNEL_FUNCTION, { 0, 0 } },
-                                                    { MUSTER_KERNEL_SHARED_OBJECT, { 0, 0 } },
-                                                    { MUSTER_KERNEL_OPENCL, { 0, 0 } },
-                                                    { MUSTER_KERNEL_CUBIN, { 9, 0 } } };
+    static const struct kernel_target targets[] = {
+        { MUSTER_KERNEL_FUNCTION, { 0, 0 }, false },
+        { MUSTER_KERNEL_SHARED_OBJECT, { 0, 0 }, false },
+        { MUSTER_KERNEL_OPENCL, { 0, 0 }, false },
+        { MUSTER_KERNEL_CUBIN, { 9, 0 }, false }
+    };
     const struct muster_kernel_form form = form_of(MUSTER_KERNEL_PORTABLE, saxpy, "saxpy");
     use_cache("allocations");
     for (size_t t = 0; t < COUNT_OF(targets); t++)

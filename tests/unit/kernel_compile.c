@@ -10,8 +10,8 @@
 #include <signal.h>
 #include <utime.h>
 
-static const struct kernel_target functions = { MUSTER_KERNEL_FUNCTION, { 0, 0 } };
-static const struct kernel_target objects = { MUSTER_KERNEL_SHARED_OBJECT, { 0, 0 } };
+static const struct kernel_target functions = { MUSTER_KERNEL_FUNCTION, { 0, 0 }, false };
+static const struct kernel_target objects = { MUSTER_KERNEL_SHARED_OBJECT, { 0, 0 }, false };
 
 static const char twice[] =
     "MUSTER_KERNEL void twice(uint64_t i, MUSTER_GLOBAL uint32_t *x) { x[i] += x[i]; }\n";
@@ -480,7 +480,7 @@ static void a_source_that_includes_is_not_compiled(void)
         "%:include \"/etc/passwd\"\n",
         "__asm__(\".incbin \\\"/etc/passwd\\\"\");\n",
     };
-    static const struct kernel_target opencl = { MUSTER_KERNEL_OPENCL, { 0, 0 } };
+    static const struct kernel_target opencl = { MUSTER_KERNEL_OPENCL, { 0, 0 }, false };
     char text[512];
     setenv("MUSTER_CACHE", "", 1);
     use_script("cc-one", GIVES_OBJECT);

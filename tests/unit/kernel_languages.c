@@ -35,6 +35,7 @@ static const char source[] =
     "    float x = (float)(hash >> 8) * 1.1920929e-7f;\n"
     "    float y = x * table[hash & 3] + p.low / (1.0f + x);\n"
     "    y = bend(muster_sqrt(y) - muster_floor(x * 3.0f), signs, i);\n"
+    "    y += muster_exp(x) * muster_sin(y * 1e9f) + muster_pow(x, y) + muster_erf(x);\n"
     "    hash ^= muster_rotate(muster_popcount(hash) + muster_clz(hash >> 9), i) ^\n"
     "            muster_mulhi(hash, 77u) ^ (uint32_t)muster_mulhi((int64_t)hash << 31, -5) ^\n"
     "            muster_random(hash, i);\n"
@@ -47,6 +48,11 @@ static const char cuda_words[] =
     "#define __forceinline__ inline\n"
     "extern \"C\" { struct { unsigned x, y, z; } blockIdx, blockDim, threadIdx, gridDim; }\n"
     "#define __fsqrt_rn __builtin_sqrtf\n#define floorf __builtin_floorf\n"
+    "#define __dsqrt_rn __builtin_sqrt\n"
+    "static long long __double_as_longlong(double x)\n"
+    "{ long long u; __builtin_memcpy(&u, &x, 8); return u; }\n"
+    "static double __longlong_as_double(long long u)\n"
+    "{ double x; __builtin_memcpy(&x, &u, 8); return x; }\n"
     "#define fabsf __builtin_fabsf\n#define fabs __builtin_fabs\n"
     "#define __popc __builtin_popcount\n#define __popcll __builtin_popcountll\n"
     "#define __clz(x) ((x) ? __builtin_clz((unsigned)(x)) : 32)\n"
@@ -61,6 +67,8 @@ static const char opencl_words[] =
     "#define __OPENCL_VERSION__ 120\n#define kernel\n#define global\n#define constant const\n"
     "typedef unsigned char uchar; typedef unsigned short ushort; typedef unsigned uint;\n"
     "typedef unsigned long ulong;\n#define sqrt __builtin_sqrtf\n#define floor __builtin_floorf\n"
+    "static ulong as_ulong(double x) { ulong u; __builtin_memcpy(&u, &x, 8); return u; }\n"
+    "static double as_double(ulong u) { double x; __builtin_memcpy(&x, &u, 8); return x; }\n"
     "#define cl_khr_fp64 1\n#define fabs __builtin_fabs\n"
     "#define popcount(x) (sizeof(x) == 8 ? __builtin_popcountll(x) : __builtin_popcount(x))\n"
     "#define clz(x) ((x) ? sizeof(x) == 8 ? __builtin_clzll(x) : __builtin_clz(x) : 8 * "
@@ -137,7 +145,7 @@ static void make_expected(void)
                                              .code_bytes = strlen(source),
                                              .entry = "mixed",
                                              .file = "mixed.c" };
-    const struct kernel_target target = { MUSTER_KERNEL_FUNCTION, { 0, 0 } };
+    const struct kernel_target target = { MUSTER_KERNEL_FUNCTION, { 0, 0 }, false };
     struct kernel_image image;
     for (uint32_t i = 0; i < ITEMS; i++)
         in[i] = i * 2246822519u + 374761393u;

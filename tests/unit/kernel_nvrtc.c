@@ -4,6 +4,7 @@
  * process, so each look of another one has a process of its own.
  */
 #include "kernel/compile.h"
+#include "kernel/mathematics.h"
 #include "kernel/translate.h"
 #include "kernel_support.h"
 #include "platform/library.h"
@@ -62,10 +63,12 @@ static int fake_create(void **program, const char *source, const char *name, int
     snprintf(fake->source, sizeof fake->source, "%s", source);
     snprintf(fake->name, sizeof fake->name, "%s", name);
     fake->header_count = header_count;
-    fake->has_headers = header_count == 2 && strcmp(header_names[0], "muster_kernel.h") == 0 &&
+    fake->has_headers = header_count == 7 && strcmp(header_names[0], "muster_kernel.h") == 0 &&
                         strcmp(header_names[1], "stdint.h") == 0 &&
                         strcmp(headers[0], kernel_prelude) == 0 &&
-                        strcmp(headers[1], kernel_prelude) == 0;
+                        strcmp(headers[1], kernel_prelude) == 0 &&
+                        strcmp(header_names[2], "muster_kernel_constants.h") == 0 &&
+                        strcmp(headers[2], mathematics_text) == 0;
     fake->created++;
     *program = fake;
     return 0;
@@ -424,7 +427,8 @@ static void it_compiles_for_the_devices_it_knows(void)
         for (uint32_t forms = 1; forms < 4; forms++) {
             const struct kernel_target target = { (forms & 1 ? MUSTER_KERNEL_CUBIN : 0) |
                                                       (forms & 2 ? MUSTER_KERNEL_PTX : 0),
-                                                  { compute[0], compute[1] } };
+                                                  { compute[0], compute[1] },
+                                                  false };
             bool is_cubin = forms & 1 && cases[i].has_cubin;
             bool can = is_cubin || (forms & 2 && cases[i].has_ptx);
             struct kernel_image image;
@@ -450,7 +454,7 @@ static void it_compiles_for_the_devices_it_knows(void)
 static void cuda_source_is_passed_on(void)
 {
     struct muster_kernel_form form = portable_form(cuda, "f");
-    const struct kernel_target target = { MUSTER_KERNEL_CUBIN, { 9, 0 } };
+    const struct kernel_target target = { MUSTER_KERNEL_CUBIN, { 9, 0 }, false };
     struct kernel_image image;
     reset();
     setenv("MUSTER_CACHE", "", 1);
@@ -544,7 +548,7 @@ static void memory_may_end(void)
         CHECK_EQUAL(fake->created, fake->destroyed);
     }
     /* The whole way of each form of source: each allocation fails, with all after it. */
-    const struct kernel_target target = { MUSTER_KERNEL_CUBIN, { 9, 0 } };
+    const struct kernel_target target = { MUSTER_KERNEL_CUBIN, { 9, 0 }, false };
     for (int is_cuda = 0; is_cuda < 2; is_cuda++) {
         struct muster_kernel_form form =
             portable_form("MUSTER_KERNEL void f(uint64_t i) { }\n", "f");

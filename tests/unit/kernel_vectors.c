@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-static const struct kernel_target functions = { MUSTER_KERNEL_FUNCTION, { 0, 0 } };
+static const struct kernel_target functions = { MUSTER_KERNEL_FUNCTION, { 0, 0 }, false };
 static const char *const compilers[] = { "gcc", "clang" };
 /* Sanitizers do not see what a compiler makes: one is enough there. */
 enum { COMPILERS = TEST_BY_SANITIZER(2, 1, 1) };
@@ -365,7 +365,7 @@ static void a_test_before_the_items_has_no_effect(void)
 
 static void a_shared_object_keeps_both_functions(void)
 {
-    static const struct kernel_target objects = { MUSTER_KERNEL_SHARED_OBJECT, { 0, 0 } };
+    static const struct kernel_target objects = { MUSTER_KERNEL_SHARED_OBJECT, { 0, 0 }, false };
     struct kernel_image object, image;
     use_cache("objects");
     make_source(VECTORISED);
@@ -413,7 +413,7 @@ static int build_and_count(const struct kernel_target *target)
 
 static void code_for_another_processor_is_not_used(void)
 {
-    static const struct kernel_target objects = { MUSTER_KERNEL_SHARED_OBJECT, { 0, 0 } };
+    static const struct kernel_target objects = { MUSTER_KERNEL_SHARED_OBJECT, { 0, 0 }, false };
     use_cache("shared");
     CHECK_EQUAL(1, build_and_count(&functions));
     other_features = "fpu sse sse2";

@@ -82,7 +82,7 @@ static muster_status cpu_device_open(void *state, uint32_t index, void *device_s
     info->cores = device->node->core_count;
     info->numa_node = device->node->number;
     info->capabilities = MUSTER_CAN_WAIT_VALUE | MUSTER_CAN_STREAM_MEMORY | MUSTER_CAN_PRIORITIES |
-                         MUSTER_CAN_USE_HOST_MEMORY | MUSTER_CAN_RUN_IN_PIECES;
+                         MUSTER_CAN_USE_HOST_MEMORY | MUSTER_CAN_RUN_IN_PIECES | MUSTER_CAN_DOUBLE;
     info->priority_greatest = PRIORITY_GREATEST;
     info->forms = MUSTER_KERNEL_FUNCTION;
     info->weight = 1.0;

@@ -110,7 +110,7 @@ static bool can_slice(const struct cuda_domain *domain)
 static uint32_t capabilities_of(const struct cuda_domain *domain)
 {
     const struct cuda_driver *driver = &domain->backend->driver;
-    uint32_t can = 0;
+    uint32_t can = MUSTER_CAN_DOUBLE;
     if (driver->stream_wait_value && attribute(domain, CUDA_ATTRIBUTE_WAIT_VALUE_64, 0))
         can |= MUSTER_CAN_WAIT_VALUE;
     if (domain->pool)

@@ -273,6 +273,8 @@ static muster_status describe(struct opencl_device *device, struct muster_device
     info->cores = device->cores;
     info->memory_total = device->memory_total;
     info->forms = device->can_compile ? MUSTER_KERNEL_OPENCL : 0;
+    if (number_of(device, OPENCL_DEVICE_DOUBLE_FP_CONFIG, sizeof(uint64_t)) != 0)
+        info->capabilities |= MUSTER_CAN_DOUBLE;
     info->kind = type & OPENCL_DEVICE_TYPE_CPU   ? MUSTER_KIND_CPU
                  : type & OPENCL_DEVICE_TYPE_GPU ? MUSTER_KIND_GPU
                                                  : MUSTER_KIND_ACCELERATOR;

@@ -48,6 +48,7 @@ typedef uint64_t opencl_ulong;
     X(DEVICE_TYPE_GPU, 1 << 2)                                                                     \
     X(DEVICE_MAX_COMPUTE_UNITS, 0x1002)                                                            \
     X(DEVICE_MAX_MEM_ALLOC_SIZE, 0x1010)                                                           \
+    X(DEVICE_DOUBLE_FP_CONFIG, 0x1032)                                                             \
     X(DEVICE_SINGLE_FP_CONFIG, 0x101b)                                                             \
     X(DEVICE_GLOBAL_MEM_SIZE, 0x101f)                                                              \
     X(DEVICE_AVAILABLE, 0x1027)                                                                    \

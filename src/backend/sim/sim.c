@@ -213,7 +213,7 @@ static muster_status start_device(struct sim_device *device, struct muster_devic
     info->cores = device->model.cores;
     info->copy_engines = 2;
     info->numa_node = -1;
-    info->capabilities = MUSTER_CAN_WAIT_VALUE | MUSTER_CAN_RUN_IN_PIECES |
+    info->capabilities = MUSTER_CAN_WAIT_VALUE | MUSTER_CAN_RUN_IN_PIECES | MUSTER_CAN_DOUBLE |
                          (device->model.can_slice ? MUSTER_CAN_SLICE : 0);
     info->forms = MUSTER_KERNEL_FUNCTION;
     info->memory_total = device->model.memory_bytes;

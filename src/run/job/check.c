@@ -31,6 +31,8 @@ static muster_status check_arg(const struct muster_arg *arg, struct muster_error
     case MUSTER_ARG_FIRST:
     case MUSTER_ARG_GRID:
     case MUSTER_ARG_PICTURES:
+    case MUSTER_ARG_ITEMS:
+    case MUSTER_ARG_PARTIAL:
         return MUSTER_OK;
     case MUSTER_ARG_SOURCE:
     case MUSTER_ARG_DEVICE_IN:
@@ -47,10 +49,10 @@ static muster_status check_arg(const struct muster_arg *arg, struct muster_error
 /* Of what is handed to the kernel by value. */
 static size_t value_bytes(const struct muster_arg *arg)
 {
-    return arg->kind == MUSTER_ARG_VALUE   ? arg->bytes
-           : arg->kind == MUSTER_ARG_FIRST ? sizeof(uint64_t)
-           : arg_is_grid(arg)              ? sizeof(struct muster_cell)
-                                           : 0;
+    return arg->kind == MUSTER_ARG_VALUE                                    ? arg->bytes
+           : arg->kind == MUSTER_ARG_FIRST || arg->kind == MUSTER_ARG_ITEMS ? sizeof(uint64_t)
+           : arg_is_grid(arg) ? sizeof(struct muster_cell)
+                              : 0;
 }
 
 /* What the caller gave, as this library has it; then `desc` points into the job alone. */
@@ -137,7 +139,8 @@ static muster_status check_fields(const struct muster_job_desc *desc, struct mus
         if (values > MUSTER_ARG_BYTES_MAX)
             return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, "put large values into data",
                                      "the values have more than %d bytes", MUSTER_ARG_BYTES_MAX);
-        if (__builtin_mul_overflow(items, (uint64_t)desc->args[i].bytes, &bytes))
+        if (desc->args[i].kind != MUSTER_ARG_PARTIAL &&
+            __builtin_mul_overflow(items, (uint64_t)desc->args[i].bytes, &bytes))
             return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, NULL,
                                      "argument %zu of %llu items is larger than any memory", i,
                                      (unsigned long long)desc->items);
@@ -146,8 +149,9 @@ static muster_status check_fields(const struct muster_job_desc *desc, struct mus
 }
 
 /* What the kernel's source says it takes, where there is one. */
-static muster_status check_kernel(const struct muster_job_desc *desc, struct muster_error *err)
+static muster_status check_kernel(const struct muster_job *job, struct muster_error *err)
 {
+    const struct muster_job_desc *desc = &job->desc;
     struct kernel_argument given[MUSTER_ARGS_MAX];
     for (size_t i = 0; i < desc->arg_count; i++) {
         const struct muster_arg *arg = &desc->args[i];
@@ -157,7 +161,9 @@ static muster_status check_kernel(const struct muster_job_desc *desc, struct mus
                                              .access = arg_access(arg),
                                              .element = arg->element };
     }
-    return kernel_check_arguments(desc->kernel, given, desc->arg_count, err);
+    return job_reduces(job) ? kernel_check_reduction(desc->kernel, given,
+                                                     desc->arg_count - PARTIAL_HIDDEN_ARGS, err)
+                            : kernel_check_arguments(desc->kernel, given, desc->arg_count, err);
 }
 
 /* Arguments in device memory are of one device, which alone can run the job. */
@@ -196,7 +202,7 @@ static muster_status check_owners(struct muster_job *job, struct muster_error *e
         return pipeline_check_job(m, desc, err);
     if (!kernel_is_of(desc->kernel, m))
         return run_bad_argument(err, "a job", "the kernel is another runtime's");
-    status = check_kernel(desc, err);
+    status = check_kernel(job, err);
     run_lock(m);
     for (size_t i = 0; i < desc->arg_count && status == MUSTER_OK; i++)
         if (desc->args[i].kind == MUSTER_ARG_ALL)
@@ -210,6 +216,11 @@ muster_status job_read_desc(struct muster_job *job, const struct muster_job_desc
                             struct muster_error *err)
 {
     muster_status status = read_desc(job, given, err);
+    for (size_t i = 0; i < job->desc.arg_count && status == MUSTER_OK; i++)
+        if (job->args[i].kind == MUSTER_ARG_PARTIAL || job->args[i].kind == MUSTER_ARG_ITEMS)
+            status = run_bad_argument(err, "a job's argument", "its kind is Muster's own");
+    if (status == MUSTER_OK)
+        status = reduction_read(job, err);
     if (status == MUSTER_OK)
         status = check_fields(&job->desc, err);
     if (status == MUSTER_OK)

@@ -31,6 +31,12 @@ static muster_status call_sink(struct muster_job *job, const struct muster_resul
     return status;
 }
 
+static size_t result_bytes(const struct job_result_place *output, uint64_t items)
+{
+    return (size_t)(output->group > 1 ? (items - 1) / output->group + 1 : items) *
+           output->item_bytes;
+}
+
 /* One of the caller's units: writes the arrays and calls the sink. */
 static muster_status deliver_part(struct muster_job *job, uint32_t buffer, uint32_t part,
                                   struct muster_range range, const char *supplied)
@@ -50,7 +56,7 @@ static muster_status deliver_part(struct muster_job *job, uint32_t buffer, uint3
             write_array(job->m, array, from, output->item_bytes, statuses, items);
         outputs[i] = from;
         bytes[i] = job->result_bytes ? *job_result_bytes(job, buffer, i, part)
-                                     : (size_t)items * output->item_bytes;
+                                     : result_bytes(output, items);
         job->delivery_bytes += bytes[i];
     }
     if (statuses)
@@ -197,6 +203,18 @@ static bool deliver_next_locked(struct muster_job *job)
     return true;
 }
 
+/* The last join is the kernel's code, as those at delivery. Called with the lock, not held meanwhile. */
+static void finish_reduction_locked(struct muster_job *job)
+{
+    run_unlock(job->m);
+    thread_goes_away(&job->conductor);
+    reduction_finish(job);
+    thread_is_back(&job->conductor);
+    run_lock(job->m);
+    if (!thread_is_given_up(&job->conductor))
+        reduction_write(job);
+}
+
 /* The job's own thread: delivers, looks for what is overdue, and sees the lanes out. */
 void job_conduct(void *argument)
 {
@@ -210,7 +228,10 @@ void job_conduct(void *argument)
         if (deliver_next_locked(job))
             continue;
         if (job_state(job->core) != JOB_RUNNING) {
-            job_end_locked(job);
+            if (job_reduces(job) && job_state(job->core) == JOB_DONE)
+                finish_reduction_locked(job);
+            if (!thread_is_given_up(&job->conductor))
+                job_end_locked(job);
             break;
         }
         job_look_or_wait_locked(job);

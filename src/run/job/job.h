@@ -16,6 +16,7 @@
 #include "run/job/jobs.h"
 #include "run/lane/kernel_plan.h"
 #include "run/lane/lane.h"
+#include "run/memory/partial.h"
 #include "run/place/place.h"
 #include "run/threads/threads.h"
 
@@ -93,7 +94,15 @@ struct job_result_place {
     size_t offset;     /* within a buffer */
     size_t stride;     /* from one of the caller's units to the next */
     size_t item_bytes; /* for the array */
+    uint64_t group;    /* items that share one of them, as in lane_piece */
     char *array;       /* the caller's; NULL: none */
+};
+
+/* Of a job that reduces: the partials of the blocks that were delivered so far. The conductor's. */
+struct job_reduction {
+    struct kernel_fold with; /* without a partial: the job does not reduce */
+    uint64_t blocks;
+    char *levels; /* owns: FOLD_LEVELS partials, and one more for the result */
 };
 
 /* What jobs have in common that learn from each other (lessons.h). */
@@ -170,6 +179,7 @@ struct muster_job {
     bool has_fixed_units;
     size_t strides[MUSTER_BUFFERS_MAX]; /* bytes of one of the caller's units in each buffer */
     size_t *result_bytes;               /* owns: by buffer, output and part */
+    struct job_reduction reduction;
     struct run_source source;
     struct run_asker asker;
     struct run_joining joining;
@@ -185,6 +195,7 @@ struct muster_job {
     bool is_unwanted;    /* destroyed by its own callback: goes when it is over */
     uint64_t give_up_ns; /* when threads that are away are given up; UINT64_MAX: the job runs */
     struct kernel_hold *kernels; /* owns: those that attempts may run */
+    bool has_own_mathematics;    /* one of them does */
     uint64_t start_ns, end_ns;
     muster_status status;
     struct muster_error error;   /* what made the job fail */
@@ -246,6 +257,19 @@ size_t halo_bytes(const struct muster_job *job);
 /* Items at each end of arrays that have margins; 0: none has. */
 uint64_t halo_seam(const struct muster_job *job);
 void halo_free(struct muster_job *job);
+
+/* reduce.c */
+/* Reads what is special of a reduction: it gets its own arguments and sink, and units of whole blocks. */
+muster_status reduction_read(struct muster_job *job, struct muster_error *err);
+/* Joins what is left when all was delivered; the result is the caller's to take. No lock is held. */
+void reduction_finish(struct muster_job *job);
+/* Writes what reduction_finish made to where the caller wants it. */
+void reduction_write(const struct muster_job *job);
+void reduction_free(struct muster_job *job);
+static inline bool job_reduces(const struct muster_job *job)
+{
+    return job->reduction.with.partial != NULL;
+}
 
 /* policy.c */
 /* Which policy is meant, by name or the user's own. */

@@ -49,12 +49,16 @@ muster_status kernel_job_compile(struct muster_job *job, const struct run_device
                                  struct lane_plan *plan, struct muster_error *err)
 {
     bool on_host = device->info.capabilities & MUSTER_CAN_USE_HOST_MEMORY;
-    const struct kernel_work work = { .kernel = job->desc.kernel,
-                                      .args = job->args,
-                                      .arg_count = job->desc.arg_count,
-                                      .unit_items = job->unit_max,
-                                      .margins = job->margins,
-                                      .part_items = job->part_items };
+    struct kernel_work work = { .kernel = job->desc.kernel,
+                                .args = job->args,
+                                .arg_count = job->desc.arg_count,
+                                .unit_items = job->unit_max,
+                                .margins = job->margins,
+                                .part_items = job->part_items };
+    if (job_reduces(job)) {
+        work.block_items = job->reduction.with.partial->block_items;
+        work.lanes = job->reduction.with.partial->lanes;
+    }
     muster_status status = MUSTER_OK;
     if (!job->kernel_plans[on_host])
         status = make_plan(job, &work, on_host, err);
@@ -78,7 +82,7 @@ size_t kernel_job_item_bytes(const struct muster_job *job)
         const struct muster_arg *arg = &job->args[i];
         if (arg_is_read(arg) && __builtin_add_overflow(up, arg->bytes, &up))
             up = SIZE_MAX;
-        if (arg_is_written(arg) && __builtin_add_overflow(down, arg->bytes, &down))
+        if (arg_is_written(arg) && __builtin_add_overflow(down, arg_item_bytes(arg), &down))
             down = SIZE_MAX;
     }
     return up > down ? up : down;

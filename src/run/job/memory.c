@@ -115,6 +115,7 @@ muster_status job_hold_kernel(struct muster_job *job, struct muster_kernel *kern
     run_lock(m);
     *hold = (struct kernel_hold){ .kernel = kernel, .next = job->kernels };
     job->kernels = hold;
+    job->has_own_mathematics |= kernel_has_own_mathematics(kernel);
     kernel_hold_locked(kernel);
     run_unlock(m);
     return MUSTER_OK;
@@ -150,6 +151,7 @@ void job_free(struct muster_job *job)
     for (uint32_t i = 0; job->lanes && i < job->lane_count; i++)
         lane_free(&job->lanes[i]);
     kernel_job_free(job);
+    reduction_free(job);
     allocator_give(&m->allocator, job->lane_reports, job->lanes_max, sizeof *job->lane_reports);
     allocator_give(&m->allocator, job->lane_ids, job->lanes_max, sizeof *job->lane_ids);
     allocator_give(&m->allocator, job->lanes, job->lanes_max, sizeof *job->lanes);

@@ -54,7 +54,8 @@ void job_make_report_locked(const struct muster_job *job, uint64_t end_ns,
                                       .delivered = job_items_delivered(job->core),
                                       .units = job_units_made(job->core),
                                       .retries = job_retries(job->core),
-                                      .makespan_ns = end_ns - job->start_ns };
+                                      .makespan_ns = end_ns - job->start_ns,
+                                      .own_mathematics = job->has_own_mathematics };
     report->failed_count = job_failed_ranges(job->core, report->failed, MUSTER_JOB_FAILED_MAX);
     for (size_t i = 0; i < job->failed_count; i++)
         job_add_failed(report->failed, &report->failed_count, job->failed[i]);

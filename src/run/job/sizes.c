@@ -16,6 +16,8 @@
 #define DIRECT_FIRST_BYTES ((size_t)16 << 10)
 #define DIRECT_NS 100000000u
 #define FIRST_PARTS_MIN 64u
+/* What a unit of a reduction reads at most, if that is the caller's memory: hardly anything of it waits. */
+#define REDUCED_BYTES ((size_t)16 << 20)
 /* Units smaller than that go together: each costs a device's driver several calls. */
 #define MERGE_BYTES ((size_t)256 << 10)
 #define MERGE_BYTES_GPU ((size_t)4 << 20)
@@ -72,8 +74,9 @@ static uint64_t find_window(const struct muster_job *job)
         bytes = pipeline_window_bytes(job->pipeline);
     for (size_t i = 0; i < job->desc.arg_count; i++)
         if (arg_is_written(&job->args[i]) || job->args[i].kind == MUSTER_ARG_SOURCE)
-            bytes =
-                job->args[i].bytes > UINT64_MAX - bytes ? UINT64_MAX : bytes + job->args[i].bytes;
+            bytes = arg_item_bytes(&job->args[i]) > UINT64_MAX - bytes
+                        ? UINT64_MAX
+                        : bytes + arg_item_bytes(&job->args[i]);
     if (options->window_bytes == 0 || bytes == 0)
         return job_of_multiples(job, options->window);
     uint64_t items = options->window_bytes / bytes > 0 ? options->window_bytes / bytes : 1;
@@ -123,7 +126,8 @@ static size_t all_item_bytes(const struct muster_job *job)
 {
     size_t bytes = job->desc.each_status ? sizeof(muster_status) : 0;
     for (size_t i = 0; i < job->desc.arg_count; i++)
-        if (arg_is_cut(&job->args[i]) && __builtin_add_overflow(bytes, job->args[i].bytes, &bytes))
+        if (arg_is_cut(&job->args[i]) &&
+            __builtin_add_overflow(bytes, arg_item_bytes(&job->args[i]), &bytes))
             bytes = SIZE_MAX;
     return bytes;
 }
@@ -144,6 +148,8 @@ static void plan_units(struct muster_job *job)
     uint64_t usual = has_gpu && way_bytes > 0 ? BUFFER_BYTES_GPU / way_bytes
                      : has_large_units(job)   ? UINT64_MAX
                                               : BUFFER_BYTES / all_bytes;
+    if (job_reduces(job) && !job->desc.source)
+        usual = REDUCED_BYTES / (way_bytes > 0 ? way_bytes : all_bytes);
     usual >>= job->halvings;
     uint64_t asked = job->options.unit_items;
     uint64_t items = job_of_multiples(job, asked > 0 ? asked : at_least_one(usual));
@@ -167,15 +173,20 @@ bool job_add_output(struct muster_job *job, const struct job_result_place *outpu
 static bool lay_out_arg(struct muster_job *job, const struct muster_arg *arg)
 {
     size_t stride, bytes;
+    uint64_t group = arg->kind == MUSTER_ARG_PARTIAL ? job->options.unit_multiple : 1;
+    /* Parts are whole numbers of blocks, but for a job that is shorter than one. */
+    uint64_t in_part = (job->part_items - 1) / group + 1;
     if (!arg_is_cut(arg) || job->unit_max == 0)
         return true;
     if (job->unit_max >= SIZE_MAX - 2 * arg->halo ||
         __builtin_mul_overflow((size_t)job->unit_max + 2 * (size_t)arg->halo, arg->bytes, &bytes) ||
-        __builtin_mul_overflow((size_t)job->part_items, arg->bytes, &stride))
+        __builtin_mul_overflow((size_t)in_part, arg->bytes, &stride))
         return false;
     return !arg_is_written(arg) ||
-           job_add_output(job, &(struct job_result_place){
-                                   .stride = stride, .item_bytes = arg->bytes, .array = arg->out });
+           job_add_output(job, &(struct job_result_place){ .stride = stride,
+                                                           .item_bytes = arg->bytes,
+                                                           .group = group,
+                                                           .array = arg->out });
 }
 
 /* The same for the items' statuses. */

@@ -5,6 +5,8 @@
 #include "base/allocator.h"
 #include "run/job/pipeline.h"
 
+#include <muster/reduce.h>
+
 /* Units are halved, twice at a time, at most so often where no device has memory for the usual ones. */
 #define HALVINGS_MAX 12u
 
@@ -293,6 +295,23 @@ muster_status muster_for(struct muster *m, struct muster_kernel *kernel, uint64_
     struct muster_job_desc desc = {
         .size = sizeof desc, .kernel = kernel, .items = items, .args = args, .arg_count = arg_count
     };
+    return run_job(m, &desc, options, report, err);
+}
+
+muster_status muster_reduce(struct muster *m, struct muster_kernel *kernel, uint64_t items,
+                            const struct muster_arg *args, size_t arg_count, void *result,
+                            size_t bytes, const struct muster_run_options *options,
+                            struct muster_report *report, struct muster_error *err)
+{
+    struct muster_job_desc desc = { .size = sizeof desc,
+                                    .kernel = kernel,
+                                    .items = items,
+                                    .args = args,
+                                    .arg_count = arg_count,
+                                    .result = result,
+                                    .result_bytes = bytes };
+    if (!m || !kernel || !result)
+        return run_bad_argument(err, "muster_reduce", "an argument is NULL");
     return run_job(m, &desc, options, report, err);
 }
 

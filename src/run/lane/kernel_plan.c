@@ -70,17 +70,19 @@ static uint32_t add_piece(struct lane_plan *plan, const struct kernel_work *work
     const struct pipe_buffer *declared = &plan->declaration->buffers[buffer];
     size_t halo = (size_t)given->halo * given->bytes;
     bool has_array = declared->is_input && given->kind != MUSTER_ARG_SOURCE;
-    plan->pieces[plan->piece_count] =
+    struct lane_piece *piece = &plan->pieces[plan->piece_count];
+    *piece =
         (struct lane_piece){ .buffer = buffer,
                              .item_bytes = given->bytes,
-                             .stride = (size_t)work->part_items * given->bytes,
+                             .group = given->kind == MUSTER_ARG_PARTIAL ? work->block_items : 1,
                              .halo = halo,
                              .array = has_array ? array : NULL,
                              .head = has_array && margins ? margins->head : NULL,
                              .tail = has_array && margins ? margins->tail : NULL,
                              .direct = declared->is_output ? given->out : NULL,
                              .offset = plan->slot_bytes[buffer] };
-    size_t bytes = (size_t)work->unit_items * given->bytes + 2 * halo;
+    piece->stride = lane_piece_bytes(piece, work->part_items);
+    size_t bytes = lane_piece_bytes(piece, work->unit_items) + 2 * halo;
     plan->slot_bytes[buffer] += (bytes + SLOT_ALIGNMENT - 1) & ~(size_t)(SLOT_ALIGNMENT - 1);
     return plan->piece_count++;
 }
@@ -128,6 +130,8 @@ static struct lane_operand make_operand(const struct muster_arg *given)
     case MUSTER_ARG_GRID:
     case MUSTER_ARG_PICTURES:
         return (struct lane_operand){ .kind = OPERAND_CELL };
+    case MUSTER_ARG_ITEMS:
+        return (struct lane_operand){ .kind = OPERAND_ITEMS };
     case MUSTER_ARG_ALL:
         return (struct lane_operand){ .kind = OPERAND_DATA, .data = given->data };
     case MUSTER_ARG_DEVICE_IN:
@@ -172,6 +176,8 @@ void kernel_plan_compile(const struct kernel_plan *of, const struct kernel_work 
         add_step(plan, ++step, copies, NULL, 0);
     step->kernel = work->kernel;
     step->operand_count = plan->operand_count;
+    step->block_items = work->block_items;
+    step->lanes = work->lanes;
     if (ways.down_count > 0)
         copies = add_step(plan, ++step, copies, ways.downs, ways.down_count);
     plan->is_timed = !of->on_host && copies > 0;

@@ -27,14 +27,27 @@ struct kernel_work {
     struct muster_kernel *kernel;
     const struct muster_arg *args; /* borrowed */
     size_t arg_count;
-    uint64_t unit_items;           /* of a unit at most */
-    uint64_t part_items;           /* of one of the caller's units */
+    uint64_t unit_items; /* of a unit at most */
+    uint64_t part_items; /* of one of the caller's units */
+    /* Of a reduction, else 0: items of a block, and the items of a launch that it is. */
+    uint64_t block_items;
+    uint32_t lanes;
     const struct margins *margins; /* of each argument; NULL: none has a halo, which is in items */
 };
 
 static inline bool arg_is_written(const struct muster_arg *arg)
 {
-    return arg->kind == MUSTER_ARG_OUT || arg->kind == MUSTER_ARG_INOUT;
+    return arg->kind == MUSTER_ARG_OUT || arg->kind == MUSTER_ARG_INOUT ||
+           arg->kind == MUSTER_ARG_PARTIAL;
+}
+
+/*
+ * Bytes of an item, for choosing sizes. Of a partial an item has a small part, which counts as a byte:
+ * also where nothing is read there must be a largest unit.
+ */
+static inline size_t arg_item_bytes(const struct muster_arg *arg)
+{
+    return arg->kind == MUSTER_ARG_PARTIAL ? 1 : arg->bytes;
 }
 
 /* Whether it is an array of which a unit has a part. */
@@ -45,7 +58,7 @@ static inline bool arg_is_cut(const struct muster_arg *arg)
 
 static inline bool arg_is_read(const struct muster_arg *arg)
 {
-    return arg_is_cut(arg) && arg->kind != MUSTER_ARG_OUT;
+    return arg_is_cut(arg) && arg->kind != MUSTER_ARG_OUT && arg->kind != MUSTER_ARG_PARTIAL;
 }
 
 /* What is read and written by which stage, in memory that is zero; the order is the caller's to derive. */

@@ -11,6 +11,7 @@
 struct launch {
     void *state; /* what the device has built of the kernel */
     uint64_t begin, items;
+    uint64_t counted; /* items of the unit, where a reduction has fewer in the launch */
     struct muster_launch_arg args[MUSTER_ARGS_MAX];
     muster_data data[MUSTER_ARGS_MAX];              /* generation 0: none */
     struct muster_use blocks[MUSTER_ARGS_MAX];      /* the caller's; access 0: none */

@@ -19,9 +19,8 @@ size_t unit_part_bytes(const struct lane_unit *unit, uint32_t piece, uint32_t pa
 {
     const struct lane_piece *of = &unit->lane->plan->pieces[piece];
     size_t set = unit_set_bytes(unit, piece, part);
-    return set != SIZE_MAX
-               ? set
-               : (size_t)unit_part_items(unit, part, 1) * of->item_bytes + of->fixed_bytes;
+    return set != SIZE_MAX ? set
+                           : lane_piece_bytes(of, unit_part_items(unit, part, 1)) + of->fixed_bytes;
 }
 
 struct unit_place unit_place(const struct lane_unit *unit, uint32_t piece, uint32_t first_part,

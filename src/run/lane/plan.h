@@ -28,6 +28,7 @@ struct lane_piece {
     uint32_t buffer; /* of the declaration */
     size_t offset;   /* in each slot of the lane's own buffers */
     size_t item_bytes, fixed_bytes;
+    uint64_t group;    /* items that share one of `item_bytes`: the blocks of a reduction; else 1 */
     size_t stride;     /* bytes of one of the caller's units */
     size_t halo;       /* bytes before the unit's first item, and behind its last */
     const char *array; /* of an input: the caller's, borrowed; NULL: the source's */
@@ -37,6 +38,13 @@ struct lane_piece {
     char *direct;       /* of an output: the caller's array, for units that write there; borrowed */
     uint32_t output_at; /* which of the outputs it is */
 };
+
+/* Bytes of so many items of the piece. */
+static inline size_t lane_piece_bytes(const struct lane_piece *piece, uint64_t items)
+{
+    uint64_t count = piece->group > 1 ? items / piece->group + (items % piece->group > 0) : items;
+    return (size_t)count * piece->item_bytes;
+}
 
 /* From one piece to another. */
 struct lane_copy {
@@ -48,6 +56,7 @@ enum operand_kind {
     OPERAND_VALUE,
     OPERAND_FIRST, /* the number of the unit's first item */
     OPERAND_CELL,  /* the cell of that item */
+    OPERAND_ITEMS, /* how many items the launch has */
     OPERAND_DATA,  /* whole and resident */
     OPERAND_BLOCK  /* the unit's items in a block of the caller's */
 };
@@ -76,6 +85,9 @@ struct lane_step {
      */
     struct muster_kernel *kernel;
     uint32_t first_operand, operand_count;
+    /* Of a reduction: each block of so many items, the last maybe shorter, is `lanes` items of a launch. */
+    uint64_t block_items;
+    uint32_t lanes;
     muster_status (*run)(struct muster_unit *unit, void *user);
     void *user;
     bool takes_all; /* once for all of the caller's units that are in one of the lane's */

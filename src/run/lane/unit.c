@@ -271,6 +271,10 @@ static void set_operand(struct launch *launch, size_t index, const struct lane_u
         launch->args[index] =
             (struct muster_launch_arg){ .value = &launch->cell, .bytes = sizeof launch->cell };
         break;
+    case OPERAND_ITEMS:
+        launch->args[index] = (struct muster_launch_arg){ .value = &launch->counted,
+                                                          .bytes = sizeof launch->counted };
+        break;
     case OPERAND_DATA:
         launch->data[index] = operand->data;
         launch->has_data = true;
@@ -305,13 +309,17 @@ muster_status unit_launch_step(struct lane_unit *of, uint32_t step, uint32_t fir
         set_cell(&launch, of, first_part);
     timing_mark(of, 0, stream);
     do {
-        launch.items = lane->uses_host_memory ? items_to_seam(of, launch.begin, left) : left;
+        uint64_t done = lane->uses_host_memory ? items_to_seam(of, launch.begin, left) : left;
+        launch.items = launch.counted = done;
+        if (launched->block_items > 0)
+            launch.items = launched->lanes *
+                           (done / launched->block_items + (done % launched->block_items > 0));
         for (uint32_t i = 0; i < launched->operand_count; i++)
             set_operand(&launch, i, of, &lane->plan->operands[launched->first_operand + i],
                         first_part, part_count);
         status = launch_any(of, step, &launch, err);
-        launch.begin += launch.items;
-        left -= launch.items;
+        launch.begin += done;
+        left -= done;
     } while (left > 0 && status == MUSTER_OK);
     timing_mark(of, 1, stream);
     return status;

@@ -329,6 +329,7 @@ uint32_t arg_access(const struct muster_arg *arg)
         return MUSTER_READS;
     case MUSTER_ARG_OUT:
     case MUSTER_ARG_DEVICE_OUT:
+    case MUSTER_ARG_PARTIAL:
         return MUSTER_WRITES;
     case MUSTER_ARG_INOUT:
     case MUSTER_ARG_DEVICE_INOUT:
@@ -337,6 +338,7 @@ uint32_t arg_access(const struct muster_arg *arg)
     case MUSTER_ARG_GRID:
     case MUSTER_ARG_PICTURES:
     case MUSTER_ARG_FIRST:
+    case MUSTER_ARG_ITEMS:
         break;
     }
     return 0;

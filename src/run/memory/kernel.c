@@ -7,6 +7,7 @@
 #include "base/allocator.h"
 #include "kernel/build.h"
 #include "kernel/check.h"
+#include "kernel/mathematics.h"
 #include "kernel/signature.h"
 
 #include <muster/bundle.h>
@@ -35,8 +36,11 @@ struct muster_kernel {
     size_t memory_bytes;
     struct kernel_entry *entry; /* owns: what it takes; NULL if its source does not say */
     struct built *built;        /* owns */
-    uint32_t holds;             /* of jobs and tasks that may run it */
-    bool is_gone;               /* for its user: the last that holds it frees it */
+    struct kernel_image
+        *host;      /* owns: as a function of this process, for reductions; NULL: not built */
+    uint32_t holds; /* of jobs and tasks that may run it */
+    bool is_gone;   /* for its user: the last that holds it frees it */
+    bool has_own_mathematics;
 };
 
 static void free_kernel(struct muster_kernel *kernel)
@@ -107,6 +111,8 @@ static muster_status read_signatures(struct muster_kernel *kernel, struct muster
             signature = allocator_take(allocator, 1, sizeof *signature);
         if (!signature)
             return run_no_memory(err, "a kernel");
+        const struct mathematics found = mathematics_read(form->code, form->code_bytes);
+        kernel->has_own_mathematics |= found.is_own && found.is_named;
         const char *file = form->file ? form->file : form->entry;
         status = kernel_signature_read(signature, form->code, form->code_bytes, file, err);
         if (status != MUSTER_OK)
@@ -242,6 +248,13 @@ void kernels_free_left(struct run_device *device)
     }
 }
 
+static void free_host_image(struct muster_kernel *kernel, struct kernel_image *image)
+{
+    if (image)
+        kernel_image_release(image, &kernel->m->allocator);
+    allocator_give(&kernel->m->allocator, image, 1, sizeof *image);
+}
+
 static void free_all(struct muster_kernel *kernel)
 {
     while (kernel->built) {
@@ -249,6 +262,7 @@ static void free_all(struct muster_kernel *kernel)
         kernel->built = built->next;
         free_built(built);
     }
+    free_host_image(kernel, kernel->host);
     free_kernel(kernel);
 }
 
@@ -298,6 +312,11 @@ bool kernel_is_of(const struct muster_kernel *kernel, const struct muster *m)
     return kernel->m == m;
 }
 
+bool kernel_has_own_mathematics(const struct muster_kernel *kernel)
+{
+    return kernel->has_own_mathematics;
+}
+
 uint64_t kernel_number(const struct muster_kernel *kernel)
 {
     return kernel->number;
@@ -306,7 +325,8 @@ uint64_t kernel_number(const struct muster_kernel *kernel)
 static struct kernel_target target_of(const struct run_device *device)
 {
     return (struct kernel_target){ device->info.forms,
-                                   { device->info.compute[0], device->info.compute[1] } };
+                                   { device->info.compute[0], device->info.compute[1] },
+                                   !(device->info.capabilities & MUSTER_CAN_DOUBLE) };
 }
 
 /* The first form that the device takes, else the first that can be made into one; NULL if none. */
@@ -354,7 +374,7 @@ bool kernel_has_form_locked(const struct muster_kernel *kernel, const struct run
 void kernel_find_compilers(const struct muster_kernel *kernel)
 {
     struct muster *m = kernel->m;
-    struct kernel_target all = { 0, { 0, 0 } };
+    struct kernel_target all = { 0, { 0, 0 }, false };
     run_lock(m);
     for (uint32_t i = 0; i < m->device_count; i++)
         if (!kernel_state_locked(kernel, m->devices[i]))
@@ -365,7 +385,7 @@ void kernel_find_compilers(const struct muster_kernel *kernel)
                                       MUSTER_KERNEL_CUBIN | MUSTER_KERNEL_PTX };
     for (size_t i = 0; i < kernel->form_count; i++)
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
-            const struct kernel_target one = { all.forms & kinds[k], { 0, 0 } };
+            const struct kernel_target one = { all.forms & kinds[k], { 0, 0 }, false };
             kernel_can_build(&kernel->forms[i], &one);
         }
 }
@@ -617,7 +637,7 @@ static muster_status check_block(const struct muster_kernel *kernel, size_t inde
     return MUSTER_OK;
 }
 
-muster_status kernel_check_arguments(const struct muster_kernel *kernel,
+muster_status kernel_check_reduction(const struct muster_kernel *kernel,
                                      const struct kernel_argument *args, size_t count,
                                      struct muster_error *err)
 {
@@ -641,6 +661,73 @@ muster_status kernel_check_arguments(const struct muster_kernel *kernel,
         if (status != MUSTER_OK)
             return status;
     }
+    return MUSTER_OK;
+}
+
+muster_status kernel_check_arguments(const struct muster_kernel *kernel,
+                                     const struct kernel_argument *args, size_t count,
+                                     struct muster_error *err)
+{
+    if (kernel->entry && kernel_entry_reduces(kernel->entry))
+        return muster_error_fill(err, MUSTER_E_INVALID, 0, "run it with muster_reduce",
+                                 "kernel %s is a reduction, which has no result for each item",
+                                 kernel->name);
+    return kernel_check_reduction(kernel, args, count, err);
+}
+
+const struct kernel_entry *kernel_entry(const struct muster_kernel *kernel)
+{
+    return kernel->entry;
+}
+
+const char *kernel_name(const struct muster_kernel *kernel)
+{
+    return kernel->name;
+}
+
+/* The first form that a compiler of this machine, or none, makes a function of. */
+static muster_status build_host_image(struct muster_kernel *kernel, struct kernel_image *out,
+                                      struct muster_error *err)
+{
+    const struct kernel_target target = { .forms = MUSTER_KERNEL_FUNCTION };
+    const struct kernel_log log = { say_line, kernel };
+    const struct muster_kernel_form *form = NULL;
+    for (size_t i = 0; i < kernel->form_count; i++) {
+        const struct muster_kernel_form *other = &kernel->forms[i];
+        bool is_ours =
+            other->kind == MUSTER_KERNEL_PORTABLE || other->kind == MUSTER_KERNEL_SHARED_OBJECT;
+        /* Where none can be built, the portable one says why. */
+        if (is_ours && (!form || !kernel_can_build(form, &target)))
+            form = other;
+    }
+    return kernel_build_logged(form, &target, &kernel->m->allocator, &log, out, err);
+}
+
+muster_status kernel_get_host_image(struct muster_kernel *kernel, const struct kernel_image **out,
+                                    struct muster_error *err)
+{
+    struct muster *m = kernel->m;
+    run_lock(m);
+    *out = kernel->host;
+    run_unlock(m);
+    if (*out)
+        return MUSTER_OK;
+    struct kernel_image *image = allocator_take(&m->allocator, 1, sizeof *image);
+    if (!image)
+        return run_no_memory(err, "a kernel");
+    muster_status status = build_host_image(kernel, image, err);
+    if (status != MUSTER_OK) {
+        allocator_give(&m->allocator, image, 1, sizeof *image);
+        return status;
+    }
+    run_lock(m);
+    /* Another thread may have been faster. */
+    struct kernel_image *spare = kernel->host ? image : NULL;
+    if (!kernel->host)
+        kernel->host = image;
+    *out = kernel->host;
+    run_unlock(m);
+    free_host_image(kernel, spare);
     return MUSTER_OK;
 }
 

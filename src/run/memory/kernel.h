@@ -27,6 +27,8 @@ muster_status kernel_explain_no_form(const struct muster_kernel *kernel,
                                      const struct run_device *device, struct muster_error *err);
 /* Builds it for the device before it is first needed there; how that went is told by the launch. */
 void kernel_prepare(struct muster_kernel *kernel, struct run_device *device);
+/* Whether a form takes the device's own mathematics: MUSTER_FAST_MATH. */
+bool kernel_has_own_mathematics(const struct muster_kernel *kernel);
 /* Whether it is known what the kernel takes. */
 bool kernel_knows_arguments(const struct muster_kernel *kernel);
 /* One argument as the caller gives it, as far as that is known: zeros are compared with nothing. */
@@ -40,6 +42,18 @@ struct kernel_argument {
 muster_status kernel_check_arguments(const struct muster_kernel *kernel,
                                      const struct kernel_argument *args, size_t count,
                                      struct muster_error *err);
+/* What the kernel's source says it takes; NULL if no form of it is portable source. */
+struct kernel_entry;
+const struct kernel_entry *kernel_entry(const struct muster_kernel *kernel);
+const char *kernel_name(const struct muster_kernel *kernel);
+/* The same as kernel_check_arguments for the arguments of a reduction, which that refuses. */
+muster_status kernel_check_reduction(const struct muster_kernel *kernel,
+                                     const struct kernel_argument *args, size_t count,
+                                     struct muster_error *err);
+/* Built as a function of this process, whatever devices there are; stays as long as the kernel. */
+struct kernel_image;
+muster_status kernel_get_host_image(struct muster_kernel *kernel, const struct kernel_image **out,
+                                    struct muster_error *err);
 /* A kernel that is held stays, with all that devices have built of it, when its user destroys it. */
 void kernel_hold_locked(struct muster_kernel *kernel);
 void kernel_let_go(struct muster_kernel *kernel);
