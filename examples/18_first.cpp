@@ -7,11 +7,9 @@
 
 int main()
 try {
-    std::vector<float> x(1000000), y(1000000);
-    for (std::size_t i = 0; i < 4; i++) {
-        x[i] = static_cast<float>(i + 1);
-        y[i] = 10 * x[i];
-    }
+    std::vector<float> x{ 1, 2, 3, 4 }, y{ 10, 20, 30, 40 };
+    x.resize(1000000);
+    y.resize(1000000);
     muster::runtime m;
     const muster::kernel saxpy = m.load(KERNELS "/saxpy.c", "saxpy");
     m.for_each(saxpy, { muster::value(2.0f), muster::in(x), muster::inout(y) });

@@ -6,6 +6,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 include=$here/../../include
 failed=0
 
+# shellcheck disable=SC2013 # names are words
 for name in $(sed -n 's/^ *#define \(MUSTER_[A-Z0-9_]*\).*/\1/p' "$include"/muster/*.h | sort -u); do
     case $name in
     # Guards of headers, and what a header uses for itself.
@@ -13,6 +14,7 @@ for name in $(sed -n 's/^ *#define \(MUSTER_[A-Z0-9_]*\).*/\1/p' "$include"/must
     esac
     grep -qw "$name" "$here/headers.cpp" || { echo "headers.cpp does not use the macro $name"; failed=1; }
 done
+# shellcheck disable=SC2013 # names are words
 for name in $(sed -n 's/^struct \(muster_[a-z_]*\) {$/\1/p' "$include"/muster/*.h | sort -u); do
     grep -qw "$name" "$here/headers.cpp" || { echo "headers.cpp does not make a struct $name"; failed=1; }
 done

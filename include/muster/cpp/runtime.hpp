@@ -48,7 +48,10 @@ class runtime
     {
         muster_close(c_, nullptr);
     }
-    /* Closes it now, and says what a destructor cannot say: what has not returned, for one. */
+    /*
+     * Closes it now, and says what a destructor cannot say: what has not returned, for one. What it has
+     * made must have gone before, as before the destructor; tasks that were waited for may stay.
+     */
     result<void> try_close()
     {
         struct muster_error err;
