@@ -28,6 +28,12 @@ enum {
     OUT_ITEM,
     Y4M,
     HALO,
+    BORDER,
+    GRID,
+    PLANES,
+    TABLE,
+    SKIP,
+    REST,
     ARG,
     DEVICES,
     BACKEND,
@@ -36,14 +42,19 @@ enum {
     UNIT,
     WINDOW,
     UNORDERED,
+    NO_SPECULATION,
     SHOW,
     LOG = SHOW + SHOW_OPTIONS,
     OPTION_COUNT = LOG + LOG_OPTIONS
 };
 
-static const char *kernel_words[KERNELS_MAX], *argument_words[MUSTER_ARGS_MAX];
+static const char *kernel_words[KERNELS_MAX], *argument_words[MUSTER_ARGS_MAX],
+    *in_words[MUSTER_ARGS_MAX], *out_words[MUSTER_ARGS_MAX], *table_words[MUSTER_ARGS_MAX];
 static struct arguments kernels = { kernel_words, 0, KERNELS_MAX },
-                        arguments = { argument_words, 0, MUSTER_ARGS_MAX };
+                        arguments = { argument_words, 0, MUSTER_ARGS_MAX },
+                        ins = { in_words, 0, MUSTER_ARGS_MAX },
+                        outs = { out_words, 0, MUSTER_ARGS_MAX },
+                        tables = { table_words, 0, MUSTER_ARGS_MAX };
 
 static const struct option options[] = {
     [KERNEL] = { .name = "kernel",
@@ -61,14 +72,16 @@ static const struct option options[] = {
              .letter = 'i',
              .kind = OPTION_TEXT,
              .required = true,
-             .value = "FILE",
-             .help = "what to run it over; - is standard input" },
+             .value = "[NAME=]FILE",
+             .list = &ins,
+             .help = "the input; - is standard input; repeated: one for each const pointer" },
     [OUT] = { .name = "out",
               .letter = 'o',
               .kind = OPTION_TEXT,
               .required = true,
-              .value = "FILE",
-              .help = "where results go; - is standard output" },
+              .value = "[NAME=]FILE",
+              .list = &outs,
+              .help = "the results; - is standard output; repeated: one for each other pointer" },
     [ITEM] = { .name = "item",
                .kind = OPTION_NUMBER,
                .value = "BYTES",
@@ -83,7 +96,32 @@ static const struct option options[] = {
     [HALO] = { .name = "halo",
                .kind = OPTION_NUMBER,
                .value = "N",
-               .help = "records, or frames, that can be read before and after a unit (0)" },
+               .help = "records, frames or cells that can be read around an item (0)" },
+    [BORDER] = { .name = "border",
+                 .kind = OPTION_TEXT,
+                 .value = "B",
+                 .help = "what lies outside the data: zero or clamp (zero)" },
+    [GRID] = { .name = "grid",
+               .kind = OPTION_TEXT,
+               .value = "WxH[xD]",
+               .help = "the records are cells of a grid (as a .npy file or a video has it)" },
+    [PLANES] = { .name = "planes",
+                 .kind = OPTION_TEXT,
+                 .value = "LIST",
+                 .help = "of y, u and v: what the kernel changes of a video (all)" },
+    [TABLE] = { .name = "table",
+                .kind = OPTION_TEXT,
+                .value = "NAME=FILE",
+                .list = &tables,
+                .help = "a file that every item sees whole, as the pointer NAME; can be repeated" },
+    [SKIP] = { .name = "skip",
+               .kind = OPTION_NUMBER,
+               .value = "BYTES",
+               .help = "of the first input before its first record (0)" },
+    [REST] = { .name = "rest",
+               .kind = OPTION_TEXT,
+               .value = "R",
+               .help = "bytes after the last whole record: keep, drop or pad them (refused)" },
     [ARG] = { .name = "arg",
               .letter = 'a',
               .kind = OPTION_TEXT,
@@ -117,6 +155,9 @@ static const struct option options[] = {
     [UNORDERED] = { .name = "unordered",
                     .kind = OPTION_FLAG,
                     .help = "results may be written in any order" },
+    [NO_SPECULATION] = { .name = "no-speculation",
+                         .kind = OPTION_FLAG,
+                         .help = "no unit is run a second time to get ahead of a slow device" },
     SHOW_OPTION_ROWS,
     LOG_OPTION_ROWS,
 };
@@ -247,7 +288,15 @@ static enum exit_code run_job(struct muster *m, const struct map_options *asked,
                               struct output *out)
 {
     char title[TITLE_BYTES];
-    const char *taken[] = { asked->in, asked->out, asked->kernels[0] };
+    const char *taken[3 * MUSTER_ARGS_MAX + 1];
+    size_t taken_count = 0;
+    taken[taken_count++] = asked->kernels[0];
+    for (size_t i = 0; i < ins.count; i++)
+        taken[taken_count++] = ins.words[i];
+    for (size_t i = 0; i < outs.count; i++)
+        taken[taken_count++] = outs.words[i];
+    for (size_t i = 0; i < tables.count; i++)
+        taken[taken_count++] = tables.words[i];
     struct muster_error error;
     struct map *map = NULL;
     struct map_facts facts;
@@ -264,7 +313,7 @@ static enum exit_code run_job(struct muster *m, const struct map_options *asked,
                                     .report = SHOW_TABLE,
                                     .stdout_is_data = is_standard_output(asked->out),
                                     .taken = taken,
-                                    .taken_count = sizeof taken / sizeof *taken };
+                                    .taken_count = taken_count };
     show_read_options(values + SHOW, &showing);
     struct show *show = show_begin(m, &showing);
     enum exit_code code = show ? run_map(map, asked, show, interrupt, out) : EXIT_FAILED;
@@ -289,6 +338,73 @@ static enum exit_code run_on_devices(const struct map_options *asked,
     return code;
 }
 
+/* "640x480" or "64x64x32". */
+static bool read_grid(const char *text, struct map_options *asked)
+{
+    uint32_t *const sides[] = { &asked->width, &asked->height, &asked->depth };
+    size_t count = 0;
+    for (; count < 3; count++) {
+        uint64_t number = 0;
+        const char *begin = text;
+        while (*text >= '0' && *text <= '9' && number <= UINT32_MAX)
+            number = number * 10 + (uint64_t)(*text++ - '0');
+        if (text == begin || number == 0 || number > UINT32_MAX)
+            return false;
+        *sides[count] = (uint32_t)number;
+        if (*text != 'x')
+            break;
+        text++;
+    }
+    return *text == '\0' && (count == 1 || count == 2);
+}
+
+static bool read_planes(const char *text, struct map_options *asked)
+{
+    static const char names[] = "yuv";
+    for (; *text; text++) {
+        const char *found = strchr(names, *text);
+        if (*text == ',')
+            continue;
+        if (!found)
+            return false;
+        asked->planes |= 1u << (found - names);
+    }
+    return asked->planes != 0;
+}
+
+/* One of the words; its index in `out`. */
+static bool read_word(const char *text, const char *const *words, int *out)
+{
+    for (int i = 0; words[i]; i++)
+        if (strcmp(text, words[i]) == 0) {
+            *out = i;
+            return true;
+        }
+    return false;
+}
+
+static bool read_neighbours(const struct option_value *values, struct map_options *asked)
+{
+    static const char *const borders[] = { "zero", "clamp", NULL };
+    static const char *const rests[] = { "", "keep", "drop", "pad", NULL };
+    int border = MUSTER_BORDER_ZERO, rest = MAP_REST_REFUSED;
+    if (values[BORDER].given && !read_word(values[BORDER].text, borders, &border))
+        message_usage("map", "--border is zero or clamp, not '%s'", values[BORDER].text);
+    else if (values[GRID].given && !read_grid(values[GRID].text, asked))
+        message_usage("map", "--grid takes sizes as in 640x480 or 64x64x32, not '%s'",
+                      values[GRID].text);
+    else if (values[PLANES].given && !read_planes(values[PLANES].text, asked))
+        message_usage("map", "--planes takes some of y, u and v, not '%s'", values[PLANES].text);
+    else if (values[REST].given && (!read_word(values[REST].text, rests, &rest) || rest == 0))
+        message_usage("map", "--rest is keep, drop or pad, not '%s'", values[REST].text);
+    else {
+        asked->border = (enum muster_border)border;
+        asked->rest = (enum map_rest)rest;
+        return true;
+    }
+    return false;
+}
+
 static bool check(const struct option_value *values)
 {
     if (values[Y4M].given && (values[ITEM].given || values[OUT_ITEM].given))
@@ -300,6 +416,8 @@ static bool check(const struct option_value *values)
     else if ((values[ITEM].given && values[ITEM].number == 0) ||
              (values[OUT_ITEM].given && values[OUT_ITEM].number == 0))
         message_usage("map", "--item and --out-item cannot be 0");
+    else if (values[ITEM].given && (ins.count > 1 || outs.count > 1))
+        message_usage("map", "--item is for one input and one output; the kernel's types say more");
     else
         return true;
     return false;
@@ -311,8 +429,15 @@ static enum exit_code run(const struct option_value *values, const char *argumen
     struct map_options asked = { .kernels = kernels.words,
                                  .kernel_count = kernels.count,
                                  .entry = values[ENTRY].text,
-                                 .in = values[IN].text,
-                                 .out = values[OUT].text,
+                                 .in = ins.words[0],
+                                 .out = outs.words[0],
+                                 .more_ins = ins.words + 1,
+                                 .more_in_count = ins.count - 1,
+                                 .more_outs = outs.words + 1,
+                                 .more_out_count = outs.count - 1,
+                                 .tables = tables.words,
+                                 .table_count = tables.count,
+                                 .skip = values[SKIP].number,
                                  .format = values[Y4M].given    ? MAP_VIDEO
                                            : values[ITEM].given ? MAP_RECORDS
                                                                 : MAP_DETECTED,
@@ -324,10 +449,11 @@ static enum exit_code run(const struct option_value *values, const char *argumen
                                  .run = { .unit_items = values[UNIT].number,
                                           .policy = values[POLICY].text,
                                           .affinity = values[AFFINITY].number,
-                                          .unordered = values[UNORDERED].given } };
+                                          .unordered = values[UNORDERED].given,
+                                          .no_copies = values[NO_SPECULATION].given } };
     struct interrupt interrupt;
     (void)argument;
-    if (!check(values) || !log_begin(values + LOG, "map"))
+    if (!check(values) || !read_neighbours(values, &asked) || !log_begin(values + LOG, "map"))
         return EXIT_USAGE;
     if (values[WINDOW].given) {
         struct muster_error error;
@@ -360,7 +486,21 @@ const struct command command_map = {
         "also\n"
         "`width`, `height`, `chroma_width`, `chroma_height`, `luma` and `frame`, the bytes of a "
         "frame.\n"
-        "The items of a video are its bytes, and a unit has whole frames.\n"
+        "and `bits`, those of a sample. The items of a video are its samples, uint8_t, or uint16_t "
+        "with\n"
+        "more than 8 bits, and a unit has whole frames.\n"
+        "\n"
+        "Inputs are the kernel's const pointers and outputs the others, in their order or by "
+        "name:\n"
+        "--in a=FILE. The first input may be a pipe, and the others are files. A .npy file is "
+        "read\n"
+        "with its shape and type, and an output whose name ends in .npy is written as one.\n"
+        "\n"
+        "A kernel with a parameter `struct muster_cell at` works on a grid (--grid, the shape of "
+        "a\n"
+        ".npy file, or the planes of a video): it is given x and y, and muster_near reads "
+        "neighbours\n"
+        "up to --halo cells away.\n"
         "\n"
         "The output appears when it is whole, or not at all, unless it is a pipe or /dev/stdout.\n"
         "The work starts on the devices that open quickly; others join when their driver is open,\n"

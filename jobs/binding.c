@@ -13,7 +13,9 @@ struct making {
     const struct binding_options *options;
     struct muster_kernel_parameter parameters[MUSTER_ARGS_MAX];
     size_t count;
-    size_t input, output; /* `count`: not met yet */
+    /* Which parameter each file is for; `count`: not met yet. */
+    size_t inputs[MUSTER_ARGS_MAX], outputs[MUSTER_ARGS_MAX];
+    size_t input_count, output_count;
     bool is_used[MUSTER_ARGS_MAX];
     struct muster_error *err;
 };
@@ -114,12 +116,30 @@ static muster_status set_first(struct making *making, size_t index, const char *
                              FIRST " is the number of the first item, and cannot be a %.63s", type);
 }
 
+/* What only a video has. */
+static bool is_of_video(const char *name)
+{
+    static const char *const names[] = { "width", "height", "chroma_width", "chroma_height",
+                                         "luma",  "frame",  "bits" };
+    size_t i = 0;
+    while (i < sizeof names / sizeof *names && strcmp(names[i], name) != 0)
+        i++;
+    return i < sizeof names / sizeof *names;
+}
+
 static muster_status is_missing(const struct making *making, const char *name, const char *type)
 {
     char known[LIST_BYTES] = "";
     add_name(known, FIRST);
     for (size_t i = 0; i < making->options->fact_count; i++)
         add_name(known, making->options->facts[i].name);
+    if (making->options->input_is && is_of_video(name))
+        return muster_error_fill(
+            making->err, MUSTER_E_INVALID, 0,
+            "give the right input, or the value with --arg NAME=VALUE",
+            "the kernel takes %.40s, a %.40s, which is not known: the input is "
+            "%s",
+            name, type, making->options->input_is);
     return muster_error_fill(making->err, MUSTER_E_INVALID, 0, "give it with --arg NAME=VALUE",
                              "the kernel takes %.40s, a %.40s, which is not given; Muster itself "
                              "knows %s",
@@ -193,8 +213,8 @@ static muster_status check_item(const struct making *making, size_t bytes, size_
 static muster_status find_sizes(struct making *making)
 {
     struct binding *binding = making->binding;
-    size_t in = making->parameters[making->input].bytes,
-           out = making->parameters[making->output].bytes;
+    size_t in = making->parameters[making->inputs[0]].bytes,
+           out = making->parameters[making->outputs[0]].bytes;
     binding->item_bytes = making->options->item_bytes;
     binding->out_item_bytes = making->options->out_item_bytes;
     if (binding->item_bytes == 0)
@@ -203,46 +223,154 @@ static muster_status find_sizes(struct making *making)
     if (binding->out_item_bytes == 0)
         binding->out_item_bytes =
             in > 0 && out > 0 ? binding->item_bytes / in * out : binding->item_bytes;
-    muster_status status = check_item(making, binding->item_bytes, making->input);
-    return status == MUSTER_OK ? check_item(making, binding->out_item_bytes, making->output)
+    muster_status status = check_item(making, binding->item_bytes, making->inputs[0]);
+    return status == MUSTER_OK ? check_item(making, binding->out_item_bytes, making->outputs[0])
                                : status;
+}
+
+static bool is_named(const struct binding_file *file, const char *name)
+{
+    return file->name && strlen(name) == file->name_bytes &&
+           memcmp(file->name, name, file->name_bytes) == 0;
+}
+
+/* The file of that name, else the first without one that has no parameter yet; `count`: there is none. */
+static size_t find_file(const struct binding_file *files, size_t count, const size_t *taken,
+                        size_t none, const char *name)
+{
+    size_t i = 0;
+    while (files && i < count && !is_named(&files[i], name))
+        i++;
+    if (files && i < count)
+        return i;
+    for (i = 0; i < count && ((files && files[i].name) || taken[i] != none); i++)
+        ;
+    return i;
 }
 
 static muster_status bind_pointer(struct making *making, size_t index)
 {
-    bool is_input = making->parameters[index].is_const;
-    size_t *found = is_input ? &making->input : &making->output;
-    if (*found < making->count)
+    const struct binding_options *options = making->options;
+    const struct muster_kernel_parameter *parameter = &making->parameters[index];
+    bool is_input = parameter->is_const;
+    for (size_t i = 0; i < options->table_count; i++)
+        if (is_named(&options->tables[i], parameter->name)) {
+            if (!is_input)
+                return muster_error_fill(
+                    making->err, MUSTER_E_INVALID, 0, "make it const",
+                    "the table %.60s is only read, and the kernel may write it", parameter->name);
+            making->binding->args[index] = (struct muster_arg)MUSTER_ALL(options->tables[i].data);
+            return MUSTER_OK;
+        }
+    size_t count = is_input ? making->input_count : making->output_count;
+    size_t *taken = is_input ? making->inputs : making->outputs;
+    size_t file = find_file(is_input ? options->inputs : options->outputs, count, taken,
+                            making->count, parameter->name);
+    if (file == count)
         return muster_error_fill(making->err, MUSTER_E_INVALID, 0,
-                                 "one MUSTER_GLOBAL const pointer and one without const",
-                                 "the kernel has two %s: %.60s and %.60s",
-                                 is_input ? "inputs" : "outputs", making->parameters[*found].name,
-                                 making->parameters[index].name);
-    *found = index;
+                                 is_input ? "give it with --in NAME=FILE or --table NAME=FILE"
+                                          : "give it with --out NAME=FILE",
+                                 "the kernel's pointer %.60s is %s, and %zu %s%s given",
+                                 parameter->name, is_input ? "an input" : "an output", count,
+                                 is_input ? "input" : "output", count == 1 ? " is" : "s are");
+    taken[file] = index;
     return MUSTER_OK;
 }
 
+/* An input but the first has as large items as it points to. */
 static void set_arrays(struct making *making)
 {
     struct binding *binding = making->binding;
-    binding->args[making->input] =
-        (struct muster_arg){ MUSTER_ARG_OF(MUSTER_ARG_SOURCE), .bytes = binding->item_bytes };
-    binding->args[making->output] =
-        (struct muster_arg){ MUSTER_ARG_OF(MUSTER_ARG_OUT), .bytes = binding->out_item_bytes };
+    binding->input_count = making->input_count;
+    binding->output_count = making->output_count;
+    for (size_t i = 0; i < making->input_count; i++) {
+        size_t at = binding->inputs[i] = making->inputs[i];
+        if (i == 0)
+            binding->args[at] = (struct muster_arg){ MUSTER_ARG_OF(MUSTER_ARG_SOURCE),
+                                                     .bytes = binding->item_bytes };
+        else
+            binding->args[at] = (struct muster_arg){ MUSTER_ARG_OF(MUSTER_ARG_IN),
+                                                     .in = making->options->inputs[i].memory,
+                                                     .bytes = making->parameters[at].bytes };
+    }
+    for (size_t i = 0; i < making->output_count; i++) {
+        size_t at = binding->outputs[i] = making->outputs[i];
+        binding->args[at] = (struct muster_arg){ MUSTER_ARG_OF(MUSTER_ARG_OUT),
+                                                 .bytes = i == 0 ? binding->out_item_bytes
+                                                                 : making->parameters[at].bytes };
+    }
+}
+
+/* Every file has its parameter, and one whose items have a size. */
+static muster_status check_files(const struct making *making)
+{
+    const struct binding_options *options = making->options;
+    for (size_t i = 0; i < making->input_count + making->output_count; i++) {
+        bool is_input = i < making->input_count;
+        size_t file = is_input ? i : i - making->input_count;
+        size_t at = is_input ? making->inputs[file] : making->outputs[file];
+        const struct binding_file *given =
+            options->inputs ? is_input ? &options->inputs[file] : &options->outputs[file] : NULL;
+        if (at == making->count)
+            return muster_error_fill(
+                making->err, MUSTER_E_INVALID, 0,
+                "inputs are MUSTER_GLOBAL const pointers, outputs pointers without const",
+                "the kernel has no %s: that is a pointer %s const%s%.*s",
+                is_input ? "input" : "output", is_input ? "to" : "without",
+                given && given->name ? ", called " : "",
+                given && given->name ? (int)given->name_bytes : 0,
+                given && given->name ? given->name : "");
+        if (file > 0 && making->parameters[at].bytes == 0)
+            return check_item(making, 0, at);
+    }
+    for (size_t i = 0; i < options->table_count; i++) {
+        size_t k = 0;
+        while (k < making->count && !(making->parameters[k].is_block &&
+                                      is_named(&options->tables[i], making->parameters[k].name)))
+            k++;
+        if (k == making->count)
+            return muster_error_fill(making->err, MUSTER_E_INVALID, 0, NULL,
+                                     "the kernel has no pointer called %.*s for a table",
+                                     (int)options->tables[i].name_bytes, options->tables[i].name);
+    }
+    return MUSTER_OK;
+}
+
+static muster_status bind_cell(struct making *making, size_t index)
+{
+    if (making->options->grid.kind == 0)
+        return muster_error_fill(making->err, MUSTER_E_INVALID, 0,
+                                 "give --grid WIDTHxHEIGHT, or a video or .npy file",
+                                 "the kernel takes cells, and the size of the grid is not known");
+    making->binding->args[index] = making->options->grid;
+    return MUSTER_OK;
 }
 
 static muster_status bind_by_name(struct making *making)
 {
+    const struct binding_options *options = making->options;
     muster_status status = MUSTER_OK;
-    making->input = making->output = making->count;
-    for (size_t i = 0; i < making->count && status == MUSTER_OK; i++)
-        status = making->parameters[i].is_block ? bind_pointer(making, i) : bind_value(making, i);
-    if (status == MUSTER_OK && (making->input == making->count || making->output == making->count))
+    bool has_cell = false;
+    making->input_count = options->inputs ? options->input_count : 1;
+    making->output_count = options->inputs ? options->output_count : 1;
+    for (size_t i = 0; i < MUSTER_ARGS_MAX; i++)
+        making->inputs[i] = making->outputs[i] = making->count;
+    for (size_t i = 0; i < making->count && status == MUSTER_OK; i++) {
+        const struct muster_kernel_parameter *parameter = &making->parameters[i];
+        bool is_cell = !parameter->is_block && strstr(parameter->type, "struct muster_cell");
+        has_cell = has_cell || is_cell;
+        status = parameter->is_block ? bind_pointer(making, i)
+                 : is_cell           ? bind_cell(making, i)
+                                     : bind_value(making, i);
+        snprintf(making->binding->types[i], sizeof making->binding->types[i], "%s",
+                 parameter->type);
+    }
+    if (status == MUSTER_OK && options->is_grid_asked && !has_cell)
         status = muster_error_fill(making->err, MUSTER_E_INVALID, 0,
-                                   "one MUSTER_GLOBAL const pointer and one without const",
-                                   "the kernel has no %s: that is a pointer %s const",
-                                   making->input == making->count ? "input" : "output",
-                                   making->input == making->count ? "to" : "without");
+                                   "give the kernel a parameter struct muster_cell",
+                                   "a grid is given, and the kernel takes no cells");
+    if (status == MUSTER_OK)
+        status = check_files(making);
     if (status == MUSTER_OK)
         status = check_used(making);
     if (status == MUSTER_OK)
@@ -283,8 +411,12 @@ static muster_status bind_by_order(struct making *making)
     const struct binding_options *options = making->options;
     muster_status status = MUSTER_OK;
     making->count = options->argument_count + 2;
-    making->input = 0;
-    making->output = 1;
+    making->inputs[0] = 0;
+    making->outputs[0] = 1;
+    making->input_count = making->output_count = 1;
+    if (options->input_count > 1 || options->output_count > 1 || options->table_count > 0)
+        return muster_error_fill(making->err, MUSTER_E_INVALID, 0, "give a portable form first",
+                                 "no portable source says which pointer is which file");
     if (options->item_bytes == 0)
         return muster_error_fill(making->err, MUSTER_E_INVALID, 0, "give --item",
                                  "no portable source says what the kernel takes, so the size of an "

@@ -16,14 +16,35 @@ enum map_format {
     MAP_VIDEO
 };
 
+/* What becomes of bytes after the last whole record. */
+enum map_rest {
+    MAP_REST_REFUSED = 0,
+    MAP_REST_KEPT,    /* they follow the results as they are */
+    MAP_REST_DROPPED, /* they are left out */
+    MAP_REST_PADDED   /* zeros make them a record */
+};
+
 struct map_options {
     const char *const *kernels; /* files with forms of it */
     size_t kernel_count;
-    const char *entry;    /* NULL: the only one there is */
-    const char *in, *out; /* "-": standard input, standard output */
+    const char *entry; /* NULL: the only one there is */
+    /*
+     * "-": standard input, standard output. "NAME=FILE" if the kernel has a pointer of that name. An
+     * output whose name ends in .npy is written as one.
+     */
+    const char *in, *out;
+    const char *const *more_ins, *const *more_outs; /* the same; the inputs are files */
+    size_t more_in_count, more_out_count;
+    const char *const *tables; /* "NAME=FILE": files that each item sees whole */
+    size_t table_count;
+    uint64_t skip; /* bytes before the first record of the first input */
+    enum map_rest rest;
+    uint32_t width, height, depth; /* of the grid; 0: none, or as the input has it */
+    enum muster_border border;
+    uint32_t planes; /* of a video, bits: those that the kernel changes; 0: all */
     enum map_format format;
     size_t item_bytes, out_item_bytes; /* of records; 0: as the kernel's source has it */
-    uint64_t halo;                     /* in records, or in frames */
+    uint64_t halo;                     /* in records, in frames, or in cells */
     const char *const *arguments;      /* "name=value" */
     size_t argument_count;
     struct muster_run_options run; /* units and window in records, or in frames */

@@ -140,13 +140,15 @@ int64_t video_source(void *user, uint64_t begin, uint64_t items, void *to, size_
     if (status != MUSTER_OK || is_end)
         return status;
     /* One frame at most, so that a live one does not wait for the next. */
-    size_t wanted = (size_t)(items < video->frame_left ? items : video->frame_left), got;
+    uint32_t sample = video_sample_bytes(video);
+    uint64_t left = video->frame_left / sample;
+    size_t wanted = (size_t)(items < left ? items : left) * sample, got;
     status = muster_file_read(video->in, to, wanted, &got, &video->problem);
     if (status != MUSTER_OK)
         return status;
     video->frame_left -= got;
     return got < wanted ? is_cut_off(video, video->frames_begun - 1, video->frame_left)
-                        : (int64_t)got;
+                        : (int64_t)(got / sample);
 }
 
 /* Writing. */
@@ -176,15 +178,36 @@ static muster_status write_line(struct video *video)
     return status;
 }
 
+/* Plane after plane, each of the results or as it came. */
+static muster_status write_frame(const struct video *video, const char *frame, const char *supplied)
+{
+    const struct y4m *y4m = &video->y4m;
+    size_t sample = video_sample_bytes(video);
+    const size_t bytes[] = { (size_t)y4m->width * y4m->height * sample,
+                             (size_t)y4m->chroma_width * y4m->chroma_height * sample,
+                             (size_t)y4m->chroma_width * y4m->chroma_height * sample };
+    muster_status status = MUSTER_OK;
+    if (video->planes == 0)
+        return muster_file_write(video->out, frame, (size_t)y4m->frame_bytes, NULL);
+    size_t at = 0;
+    for (size_t i = 0; i < 3 && status == MUSTER_OK; at += bytes[i++])
+        if (bytes[i] > 0)
+            status = muster_file_write(video->out, (video->planes >> i & 1 ? frame : supplied) + at,
+                                       bytes[i], NULL);
+    return status;
+}
+
 muster_status video_sink(void *user, const struct muster_result *result)
 {
     struct video *video = user;
     const char *frame = result->outputs[0], *end = frame + result->output_bytes[0];
+    const char *supplied = result->supplied;
     muster_status status = MUSTER_OK;
     for (; frame < end && status == MUSTER_OK; frame += video->y4m.frame_bytes) {
         status = write_line(video);
         if (status == MUSTER_OK)
-            status = muster_file_write(video->out, frame, (size_t)video->y4m.frame_bytes, NULL);
+            status = write_frame(video, frame, supplied);
+        supplied += video->y4m.frame_bytes;
         video->frames_written++;
     }
     /* Who reads a pipe may wait for these frames before there are others. */

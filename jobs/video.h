@@ -17,7 +17,8 @@ struct video {
     struct y4m y4m;
     char header[Y4M_LINE_MAX + 1]; /* with its end */
     size_t header_bytes;
-    bool is_live; /* the output is a pipe */
+    bool is_live;    /* the output is a pipe */
+    uint32_t planes; /* bits: those that results are written of, others are passed on; 0: all */
     /* Of the thread that reads. */
     uint64_t frames_begun;
     uint64_t frame_left;         /* bytes of the current one that were not read */
@@ -39,7 +40,13 @@ void video_deinit(struct video *video);
 /* The header goes to the output before the job is started. */
 muster_status video_begin(struct video *video, struct muster_file *out, struct muster_error *err);
 
-/* A job's source and sink; an item is a byte, and units are whole frames. */
+/* Of a sample, which is an item: 1 or 2. */
+static inline uint32_t video_sample_bytes(const struct video *video)
+{
+    return video->y4m.bits > 8 ? 2 : 1;
+}
+
+/* A job's source and sink; an item is a sample, and units are whole frames. */
 int64_t video_source(void *video, uint64_t begin, uint64_t items, void *to, size_t bytes);
 muster_status video_sink(void *video, const struct muster_result *result);
 

@@ -50,6 +50,30 @@ static bool is_ratio(const char *word, size_t bytes)
     return at && at < end && *at == ':' && read_number(at + 1, end, &number) == end;
 }
 
+/*
+ * "420p10", "mono16": the bits of a sample behind the name, which is cut off there. 0: it names none
+ * that can be.
+ */
+static uint32_t take_bits(const char *word, size_t *bytes)
+{
+    static const uint32_t known[] = { 9, 10, 12, 14, 16 };
+    size_t digits = 0;
+    uint32_t bits = 0;
+    while (digits < *bytes && is_digit(word[*bytes - 1 - digits]))
+        digits++;
+    size_t name = *bytes - digits;
+    bool is_mono = name == 4 && memcmp(word, "mono", 4) == 0;
+    if (digits == 0 || digits > 2 || !(is_mono || (name == 4 && word[3] == 'p')))
+        return 8;
+    for (size_t i = *bytes - digits; i < *bytes; i++)
+        bits = bits * 10 + (uint32_t)(word[i] - '0');
+    *bytes = is_mono ? name : name - 1;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i] == bits)
+            return bits;
+    return 0;
+}
+
 static const struct colour *find_colour(const char *word, size_t bytes)
 {
     for (size_t i = 0; i < sizeof colours / sizeof *colours; i++)
@@ -90,12 +114,13 @@ static void lay_out(struct y4m *y4m, const struct colour *colour)
     y4m->chroma_height = part(y4m->height, colour->down);
     y4m->frame_bytes =
         (uint64_t)y4m->width * y4m->height + 2 * (uint64_t)y4m->chroma_width * y4m->chroma_height;
+    y4m->frame_bytes *= y4m->bits > 8 ? 2 : 1;
 }
 
 muster_status y4m_read(struct y4m *y4m, const char *line, size_t bytes, struct muster_error *err)
 {
     const char *at = line, *end = line + bytes;
-    struct y4m found = { .width = 0 };
+    struct y4m found = { .bits = 8 };
     /* What a header without one means. */
     const struct colour *colour = &colours[0];
     for (bool is_first = true; at < end || is_first; is_first = false) {
@@ -110,13 +135,16 @@ muster_status y4m_read(struct y4m *y4m, const char *line, size_t bytes, struct m
                                      "the video's header has '%.*s', which is not understood, or "
                                      "has it twice",
                                      shown, at);
-        if (!is_first && length > 0 && at[0] == 'C')
-            colour = find_colour(at + 1, length - 1);
+        if (!is_first && length > 0 && at[0] == 'C') {
+            size_t name = length - 1;
+            found.bits = take_bits(at + 1, &name);
+            colour = found.bits > 0 ? find_colour(at + 1, name) : NULL;
+        }
         if (!colour)
             return muster_error_fill(
                 err, MUSTER_E_NOT_SUPPORTED, 0, "convert it: ffmpeg -pix_fmt yuv420p",
                 "the video's colour space is %.*s; Muster takes 420jpeg, 420mpeg2, 420paldv, 411, "
-                "422, 444 and mono, with 8 bits",
+                "422, 444 and mono, and 420p10, 422p12 and so on up to 16 bits",
                 shown - 1, at + 1);
         at += length + (space ? 1 : 0);
     }

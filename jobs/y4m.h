@@ -1,6 +1,6 @@
 /*
  * The header of YUV4MPEG2, raw video as it goes between programs: what it says of the frames that
- * follow. Pictures of 8 bits a sample; others are refused by name.
+ * follow. Pictures of 8 to 16 bits a sample, more than 8 in two bytes; others are refused by name.
  */
 #ifndef JOBS_Y4M_H
 #define JOBS_Y4M_H
@@ -18,6 +18,7 @@
 struct y4m {
     uint32_t width, height;
     uint32_t chroma_width, chroma_height; /* of each of the two planes behind the luma; 0: none */
+    uint32_t bits;                        /* of a sample */
     uint64_t frame_bytes;
 };
 

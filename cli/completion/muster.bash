@@ -101,7 +101,8 @@ _muster()
                 ;;
             esac
             choices='--kernel --entry --in --out --item --out-item --y4m --halo --arg --devices --backend --policy
-                     --affinity --unit --window --unordered --quiet --json --trace --timeline --verbose --log --help'
+                     --affinity --unit --window --unordered --no-speculation --border --grid --planes --table
+                     --skip --rest --quiet --json --trace --timeline --verbose --log --help'
             ;;
         scan)
             case ${COMP_WORDS[COMP_CWORD - 1]} in

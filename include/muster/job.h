@@ -62,6 +62,24 @@ enum muster_arg_kind {
     MUSTER_ARG_DEVICE_IN = 8,
     MUSTER_ARG_DEVICE_OUT = 9,
     MUSTER_ARG_DEVICE_INOUT = 10,
+    /*
+     * Items are the cells of a grid, row after row; at most one argument of the two kinds. The kernel
+     * is given a `struct muster_cell` (muster_kernel.h) by value: in the portable form that of its
+     * item, in all other forms that of the unit's first item, from which muster_cell_at finds others.
+     * A halo then counts cells in every direction. What lies beyond an edge is the border's; muster_near
+     * reads neighbours accordingly.
+     *
+     * Units are whole rows of a grid in two dimensions, and whole planes of one in three. So all
+     * neighbours in the faster directions lie in the unit itself, where muster_near finds them without
+     * a copy of the rows at their ends, and only rows or planes before and after a unit come with it.
+     * With rows as units of a volume each would take whole planes along all the same.
+     */
+    MUSTER_ARG_GRID = 11,
+    /*
+     * The same for pictures that follow each other: neighbours are in the same plane of the same picture,
+     * and units are whole pictures. The number of items may be unknown.
+     */
+    MUSTER_ARG_PICTURES = 12,
     /* Muster's own, of a reduction: where the partials of blocks go, and how many items a unit has. */
     MUSTER_ARG_PARTIAL = 20,
     MUSTER_ARG_ITEMS = 21
@@ -109,8 +127,11 @@ struct muster_arg {
     size_t bytes;   /* of one item, or of the value */
     muster_data data;
     /*
-     * Of MUSTER_ARG_SOURCE: this many items before a unit's first and after its last can be read too.
-     * Before the first item of all and after the last they are zeros.
+     * Of MUSTER_ARG_SOURCE and MUSTER_ARG_IN: this many items before a unit's first and after its last
+     * can be read too, at most 2^40; with MUSTER_ARG_GRID, this many cells in each direction. Outside
+     * the data is what `border` says. An array with a halo shares no memory with one that the job
+     * writes. Where a device works on host memory, nothing of the array is copied but what its ends
+     * need, at most 8 halos.
      */
     uint64_t halo;
     /*
@@ -121,6 +142,14 @@ struct muster_arg {
     uint64_t offset;
     /* Of arrays, sources and values: MUSTER_ELEMENT_UNKNOWN is compared with nothing. */
     enum muster_element element;
+    /* With a halo; all arguments of a job with a grid have the same. Of a source: zero or clamp. */
+    enum muster_border border;
+    /*
+     * Of MUSTER_ARG_GRID: its size; depth 0 has two dimensions. The job's `items` are all its cells.
+     * Of MUSTER_ARG_PICTURES: of the first plane, and of the two that follow it, 0 if there are none.
+     */
+    uint32_t width, height, depth;
+    uint32_t chroma_width, chroma_height;
 };
 
 #ifdef __cplusplus
@@ -180,6 +209,12 @@ extern "C" {
 #define MUSTER_DEVICE_IN(block_, type) { MUSTER_ARG_OF(MUSTER_ARG_DEVICE_IN), .bytes = sizeof(type), .block = (block_), .element = MUSTER_ELEMENT_OF_TYPE(type) }
 #define MUSTER_DEVICE_OUT(block_, type) { MUSTER_ARG_OF(MUSTER_ARG_DEVICE_OUT), .bytes = sizeof(type), .block = (block_), .element = MUSTER_ELEMENT_OF_TYPE(type) }
 #define MUSTER_DEVICE_INOUT(block_, type) { MUSTER_ARG_OF(MUSTER_ARG_DEVICE_INOUT), .bytes = sizeof(type), .block = (block_), .element = MUSTER_ELEMENT_OF_TYPE(type) }
+#define MUSTER_IN_HALO(array, items) MUSTER_IN_BORDER(array, items, MUSTER_BORDER_ZERO)
+#define MUSTER_IN_BORDER(array, items, border_) { MUSTER_ARG_OF(MUSTER_ARG_IN), .in = (array), .bytes = sizeof *(array), .halo = (items), .element = MUSTER_ELEMENT_OF(array), .border = (border_) }
+#define MUSTER_SOURCE_BORDER(type, items, border_) { MUSTER_ARG_OF(MUSTER_ARG_SOURCE), .bytes = sizeof(type), .halo = (items), .element = MUSTER_ELEMENT_OF_TYPE(type), .border = (border_) }
+#define MUSTER_GRID(width_, height_) { MUSTER_ARG_OF(MUSTER_ARG_GRID), .width = (width_), .height = (height_) }
+#define MUSTER_GRID_3D(width_, height_, depth_) { MUSTER_ARG_OF(MUSTER_ARG_GRID), .width = (width_), .height = (height_), .depth = (depth_) }
+#define MUSTER_PICTURES(width_, height_) { MUSTER_ARG_OF(MUSTER_ARG_PICTURES), .width = (width_), .height = (height_) }
 /* clang-format on */
 
 /* How to run a job. The caller sets `size`; zero means the default everywhere. */
@@ -221,7 +256,8 @@ struct muster_run_options {
     int account; /* not 0: a pipeline's stages are timed, and stalls edge by edge (docs/observe.md) */
     /*
      * Units are whole numbers of so many items, but for the last, and each begins at a multiple of
-     * it: frames of pixels, pages of bytes; 0: 1. Of a kernel's job without `each_status`.
+     * it: frames of pixels, pages of bytes; 0: 1, or what a grid's units are whole numbers of. Of a
+     * kernel's job without `each_status`.
      */
     uint64_t unit_multiple;
     /*

@@ -12,6 +12,17 @@ extern "C" {
 
 struct muster_kernel;
 
+/*
+ * What a kernel finds where an argument with a halo has no data: before its first item and after its
+ * last, and in a grid beyond every edge of it.
+ */
+enum muster_border {
+    MUSTER_BORDER_ZERO = 0,  /* zeros */
+    MUSTER_BORDER_CLAMP = 1, /* the nearest item; in a grid the nearest cell */
+    MUSTER_BORDER_WRAP =
+        2 /* the data goes round: before the first comes the last. Not of a source */
+};
+
 /* The forms a kernel can be given in. Bits, so that a device can say which it takes. */
 enum muster_kernel_kind {
     MUSTER_KERNEL_FUNCTION = 1 << 0,      /* a C function of this process */

@@ -62,7 +62,8 @@ struct muster_unit;
  * their bits, 1 << index. A stage is one of
  * - a copy (MUSTER_COPY);
  * - a kernel without a callback: launched over the unit's items with the buffers it reads, then those
- *   it only writes, in the order of their indices, all of them on the device;
+ *   it only writes, in the order of their indices, all of them on the device. In a pipeline with a
+ *   grid a kernel that reads a buffer with a halo is given the cell before these;
  * - a callback on a stream, which only enqueues on that stream and joins what it forks
  *   (muster_unit_launch, muster_unit_native), and touches what the stage declares and nothing else;
  * - a callback on "host": runs on a thread of Muster's when what it reads has arrived, may take its
@@ -107,6 +108,7 @@ enum muster_schedule {
 };
 
 struct muster_pipeline;
+struct muster_arg;
 
 /* The caller sets `size`; zero means the default everywhere. */
 struct muster_pipeline_options {
@@ -115,6 +117,19 @@ struct muster_pipeline_options {
     size_t edge_count;
     /* Not AUTO: this one or none. */
     enum muster_schedule schedule;
+    /*
+     * Items are the cells of a grid: one of MUSTER_GRID, MUSTER_GRID_3D and MUSTER_PICTURES (job.h);
+     * copied. NULL: they are not. Units are then whole rows, planes or pictures.
+     */
+    const struct muster_arg *grid;
+    /*
+     * So many items of the input before a unit's first and after its last can be read too; with a grid,
+     * so many cells in each direction, as in jobs. The device buffers that one MUSTER_COPY alone fills
+     * from the input have the halo too; it lies before and after what a view counts as `bytes`. The
+     * input itself is then read by copies alone, and shares no memory with the job's output.
+     */
+    uint64_t halo;
+    enum muster_border border; /* with a halo: what lies outside the data */
 };
 
 /*
@@ -216,11 +231,13 @@ struct muster_unit_arg {
     const void *value; /* copied by the call */
     size_t bytes;
     muster_data data; /* generation 0: none */
+    int is_cell;      /* not 0: the cell of the unit's first item, for a struct muster_cell */
 };
 /* clang-format off */
 #define MUSTER_VIEW(buffer_) { .size = sizeof(struct muster_unit_arg), .buffer = (buffer_) }
 #define MUSTER_UNIT_VALUE(variable) { .size = sizeof(struct muster_unit_arg), .value = &(variable), .bytes = sizeof(variable) }
 #define MUSTER_UNIT_DATA(data_) { .size = sizeof(struct muster_unit_arg), .data = (data_) }
+#define MUSTER_UNIT_CELL { .size = sizeof(struct muster_unit_arg), .is_cell = 1 }
 /* clang-format on */
 
 /* Launches the kernel over `items` on the stage's stream: [0, items), as in jobs. */

@@ -3,6 +3,7 @@
 #include "base/batch.h"
 
 #include <muster/backend.h>
+#include <muster_kernel.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -145,6 +146,10 @@ static muster_status finish_parameter(const struct reading *reading, struct para
     if (parameter->out->is_block) {
         parameter->out->element_bytes = parameter->out->bytes;
         parameter->out->bytes = sizeof(void *);
+    } else if (strcmp(parameter->out->type, "struct muster_cell") == 0 ||
+               strcmp(parameter->out->type, "const struct muster_cell") == 0) {
+        parameter->out->is_cell = true;
+        parameter->out->bytes = sizeof(struct muster_cell);
     }
     snprintf(parameter->out->name, KERNEL_NAME_BYTES, "%.*s", (int)name->bytes, name->text);
     return MUSTER_OK;
@@ -208,6 +213,11 @@ static muster_status read_parameters(struct reading *reading, struct kernel_entr
         status = read_parameter(reading, parameter, &word);
         if (status != MUSTER_OK)
             return status;
+        if (parameter->is_cell && entry->cell != KERNEL_NO_CELL)
+            return wrong(reading, &word, "a job has one grid: leave one out",
+                         "two parameters are a struct muster_cell");
+        if (parameter->is_cell)
+            entry->cell = entry->parameter_count;
         if (!parameter->is_partial) {
             entry->parameter_count++;
             continue;
@@ -329,7 +339,7 @@ static muster_status read_entry(struct reading *reading)
         return wrong(reading, &word, "use several files", "a file has at most 32 kernels");
     struct kernel_entry *entry = &signature->entries[signature->count];
     struct word name = word;
-    *entry = (struct kernel_entry){ .parameter_count = 0 };
+    *entry = (struct kernel_entry){ .cell = KERNEL_NO_CELL };
     memcpy(entry->name, word.text, word.bytes);
     status = next(reading, &word);
     if (status == MUSTER_OK && !word_is(&word, "("))

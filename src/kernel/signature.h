@@ -26,6 +26,7 @@ struct kernel_parameter {
     char type[KERNEL_TYPE_BYTES]; /* as written, words apart by one space */
     bool is_block;                /* a pointer */
     bool is_const;
+    bool is_cell;         /* a struct muster_cell: the item's own is made by the wrapper */
     bool is_partial;      /* of a reduction; never among an entry's parameters */
     size_t bytes;         /* of a value; 0: not known */
     size_t element_bytes; /* of what a pointer points to; 0: not known */
@@ -48,9 +49,12 @@ struct kernel_loop {
     struct kernel_span test;
 };
 
+#define KERNEL_NO_CELL SIZE_MAX
+
 struct kernel_entry {
     char name[KERNEL_NAME_BYTES];
     size_t parameter_count; /* without the item's number, and without the partial */
+    size_t cell;            /* which of them is the cell; KERNEL_NO_CELL: none */
     struct kernel_parameter parameters[MUSTER_ARGS_MAX];
     struct kernel_partial partial; /* of a reduction */
     size_t loop_count;

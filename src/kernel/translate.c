@@ -45,13 +45,30 @@ static void put_source(struct writer *writer, const struct kernel_signature *sig
     writer_put(writer, "\n");
 }
 
-/* The call of the body for item `item`, with its arguments by number. */
+/* The call of the body for item `item`, with its arguments by number; its cell is `muster_cell`. */
 static void put_call(struct writer *writer, const struct kernel_entry *entry, const char *item)
 {
     writer_put(writer, "muster_item_%s(%s", entry->name, item);
-    for (size_t i = 0; i < entry->parameter_count; i++)
-        writer_put(writer, ", muster_%zu", i);
+    for (size_t i = 0; i < entry->parameter_count; i++) {
+        if (i == entry->cell)
+            writer_put(writer, ", muster_cell");
+        else
+            writer_put(writer, ", muster_%zu", i);
+    }
     writer_put(writer, ");\n");
+}
+
+/* In a loop over items of any order: finds the cell first, if there is one. */
+static void put_found_call(struct writer *writer, const struct kernel_entry *entry,
+                           const char *item)
+{
+    writer_put(writer, "{\n");
+    if (entry->cell != KERNEL_NO_CELL)
+        writer_put(writer,
+                   "const struct muster_cell muster_cell = muster_cell_at(muster_%zu, %s);\n",
+                   entry->cell, item);
+    put_call(writer, entry, item);
+    writer_put(writer, "}\n");
 }
 
 /* The head of an exported function: its arguments get names by number. */
@@ -71,8 +88,70 @@ static void put_c_head(struct writer *writer, const struct kernel_entry *entry, 
                    i, entry->parameters[i].type, i);
 }
 
+/* Parameters by number, after those of a function of the wrapper's own. */
+static void put_c_parameters(struct writer *writer, const struct kernel_entry *entry,
+                             const char *qualifier)
+{
+    for (size_t i = 0; i < entry->parameter_count; i++)
+        writer_put(writer, ",\n%s%s muster_%zu", entry->parameters[i].type,
+                   entry->parameters[i].is_block ? qualifier : "", i);
+}
+
+static void put_c_arguments(struct writer *writer, const struct kernel_entry *entry)
+{
+    for (size_t i = 0; i < entry->parameter_count; i++)
+        writer_put(writer, ", muster_%zu", i);
+}
+
+/* The cells at the ends of rows, whose neighbours have to be looked for. */
+static void put_c_edge(struct writer *writer, const struct kernel_entry *entry)
+{
+    writer_put(writer,
+               "static __attribute__((noinline)) void muster_edge_%s(uint64_t muster_begin, "
+               "uint64_t muster_end",
+               entry->name);
+    put_c_parameters(writer, entry, "");
+    writer_put(writer,
+               ")\n{\n"
+               "for (uint64_t muster_i = muster_begin; muster_i < muster_end; muster_i++)\n");
+    put_found_call(writer, entry, "muster_i");
+    writer_put(writer, "}\n");
+}
+
+/*
+ * The items row by row. Between the ends of a row the compiler knows that neighbours are where they
+ * seem to be, so the loop over x can be vectorised.
+ */
+static void put_c_rows(struct writer *writer, const struct kernel_entry *entry)
+{
+    writer_put(writer,
+               "for (uint64_t muster_row = muster_begin; muster_row < muster_end;) {\n"
+               "struct muster_cell muster_cell = muster_cell_at(muster_%zu, muster_row);\n",
+               entry->cell);
+    writer_put(writer,
+               "const uint32_t muster_x = muster_cell.x;\n"
+               "const uint64_t muster_stop = muster_row_end(muster_cell, muster_row, muster_end);\n"
+               "const uint64_t muster_from = "
+               "muster_inner_begin(muster_cell, muster_row, muster_stop);\n"
+               "const uint64_t muster_to = "
+               "muster_inner_end(muster_cell, muster_row, muster_from, muster_stop);\n");
+    writer_put(writer, "muster_edge_%s(muster_row, muster_from", entry->name);
+    put_c_arguments(writer, entry);
+    writer_put(writer, ");\nmuster_cell.is_inner = 1;\n"
+                       "for (uint64_t muster_i = muster_from; muster_i < muster_to; muster_i++) {\n"
+                       "muster_cell.x = muster_x + (uint32_t)(muster_i - muster_row);\n");
+    put_call(writer, entry, "muster_i");
+    writer_put(writer, "}\nmuster_edge_%s(muster_to, muster_stop", entry->name);
+    put_c_arguments(writer, entry);
+    writer_put(writer, ");\nmuster_row = muster_stop;\n}\n");
+}
+
 static void put_c_loop(struct writer *writer, const struct kernel_entry *entry)
 {
+    if (entry->cell != KERNEL_NO_CELL) {
+        put_c_rows(writer, entry);
+        return;
+    }
     writer_put(writer,
                "for (uint64_t muster_i = muster_begin; muster_i < muster_end; muster_i++)\n");
     put_call(writer, entry, "muster_i");
@@ -125,17 +204,16 @@ static void put_c_entered(struct writer *writer, const struct kernel_entry *entr
  */
 static void put_c_items(struct writer *writer, const struct kernel_entry *entry, const char *code)
 {
-    if (entry->loop_count > 0)
+    bool is_entered = entry->loop_count > 0 && entry->cell == KERNEL_NO_CELL;
+    if (is_entered)
         put_c_entered(writer, entry, code);
     writer_put(writer,
                "static __attribute__((noinline)) void muster_items_%s(uint64_t muster_begin, "
                "uint64_t muster_end",
                entry->name);
-    for (size_t i = 0; i < entry->parameter_count; i++)
-        writer_put(writer, ",\n%s%s muster_%zu", entry->parameters[i].type,
-                   entry->parameters[i].is_block ? " restrict" : "", i);
+    put_c_parameters(writer, entry, " restrict");
     writer_put(writer, ")\n{\n");
-    if (entry->loop_count > 0) {
+    if (is_entered) {
         const char *before = "";
         writer_put(writer, "if (muster_entered_%s(", entry->name);
         for (size_t i = 0; i < entry->parameter_count; i++)
@@ -154,14 +232,16 @@ static void put_c_items(struct writer *writer, const struct kernel_entry *entry,
 static void put_c(struct writer *writer, const struct kernel_entry *entry, const char *code)
 {
     uint32_t written = 0;
+    if (entry->cell != KERNEL_NO_CELL)
+        put_c_edge(writer, entry);
     put_c_head(writer, entry, "");
     put_c_loop(writer, entry);
     writer_put(writer, "return 0;\n}\n");
     put_c_items(writer, entry, code);
     put_c_head(writer, entry, APART_PREFIX);
     writer_put(writer, "muster_items_%s(muster_begin, muster_end", entry->name);
+    put_c_arguments(writer, entry);
     for (size_t i = 0; i < entry->parameter_count; i++) {
-        writer_put(writer, ", muster_%zu", i);
         written |= (uint32_t)(entry->parameters[i].is_block && !entry->parameters[i].is_const) << i;
     }
     writer_put(writer, ");\nreturn 0;\n}\n");
@@ -186,7 +266,7 @@ static void put_cuda_loop(struct writer *writer, const struct kernel_entry *entr
     writer_put(writer, "for (uint64_t muster_i = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x; "
                        "muster_i < muster_items;\n"
                        "muster_i += (uint64_t)gridDim.x * blockDim.x)\n");
-    put_call(writer, entry, "muster_begin + muster_i");
+    put_found_call(writer, entry, "muster_begin + muster_i");
 }
 
 /* Many launches as one; the layout is base/batch.h's. */
@@ -249,7 +329,7 @@ static void put_opencl(struct writer *writer, const struct kernel_entry *entry)
                        entry->parameters[i].type, i, entry->parameters[i].type, i, i);
     writer_put(writer, "for (ulong muster_i = get_global_id(0); muster_i < muster_items; "
                        "muster_i += get_global_size(0))\n");
-    put_call(writer, entry, "muster_begin + muster_i");
+    put_found_call(writer, entry, "muster_begin + muster_i");
     writer_put(writer, "}\n");
 }
 

@@ -365,10 +365,10 @@ static void kernels_that_cannot_be_bound_are_refused(void)
           "not known of this input" },
         { SOURCE(", MUSTER_GLOBAL const float *in, MUSTER_GLOBAL float *out,"
                  " MUSTER_GLOBAL float *more"),
-          "two outputs: out and more" },
+          "pointer more is an output" },
         { SOURCE(", MUSTER_GLOBAL const float *in, MUSTER_GLOBAL float *out,"
                  " MUSTER_GLOBAL const float *more"),
-          "two inputs: in and more" },
+          "pointer more is an input" },
         { "MUSTER_KERNEL void k(uint64_t i, MUSTER_GLOBAL float *out)\n{\n    out[i] = 1;\n}\n",
           "has no input" },
         { "MUSTER_KERNEL void k(uint64_t i, MUSTER_GLOBAL const float *in)\n{\n    "

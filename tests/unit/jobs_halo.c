@@ -152,15 +152,152 @@ static void neighbours_are_seen_by_a_device_that_copies(void)
     run_all("cuda:0");
 }
 
-static void only_a_source_has_a_halo(void)
+/* A kernel that nobody runs: with a grid, with one array that is read and one that is written. */
+static const char grid_text[] =
+    "MUSTER_KERNEL void copy(uint64_t i, struct muster_cell at, MUSTER_GLOBAL const uint32_t *in,\n"
+    "                        MUSTER_GLOBAL uint32_t *out)\n"
+    "{\n"
+    "    out[i] = muster_near(in, i, at, 1, 1);\n"
+    "}\n";
+
+static void refuse(struct muster *m, struct muster_kernel *kernel, struct muster_arg *args,
+                   size_t count, uint64_t items, const struct muster_run_options *options,
+                   const char *word)
+{
+    CHECK_STATUS(MUSTER_E_INVALID,
+                 muster_for(m, kernel, items, args, count, options, NULL, &problem));
+    CHECK_CONTAINS(word, problem.text);
+}
+
+static void what_cannot_have_a_halo_is_refused(void)
 {
     struct muster *m = open_with((struct muster_options)MUSTER_OPTIONS_INIT);
     struct muster_kernel *kernel = make_kernel(m);
-    uint32_t in[4] = { 0 }, out[4];
-    struct muster_arg args[] = { MUSTER_IN(in), MUSTER_OUT(out) };
-    args[0].halo = 1;
-    CHECK_STATUS(MUSTER_E_INVALID, muster_for(m, kernel, 4, args, 2, NULL, NULL, &problem));
+    uint32_t in[40] = { 0 }, out[40];
+    struct muster_arg args[] = { MUSTER_IN_HALO(in, 1), MUSTER_OUT(out) };
+    args[1].halo = 1;
+    refuse(m, kernel, args, 2, 4, NULL, "halo");
+    args[1] = (struct muster_arg)MUSTER_INOUT(out);
+    args[1].halo = 1;
+    refuse(m, kernel, args, 2, 4, NULL, "only arrays that are read");
+    /* Its neighbours would change while they are read. */
+    args[1] = (struct muster_arg)MUSTER_OUT(in + 3);
+    refuse(m, kernel, args, 2, 4, NULL, "shares memory");
+    args[1] = (struct muster_arg)MUSTER_INOUT(in);
+    refuse(m, kernel, args, 2, 4, NULL, "shares memory");
+    args[1] = (struct muster_arg)MUSTER_OUT(out);
+    args[0].halo = (UINT64_C(1) << 40) + 1;
+    refuse(m, kernel, args, 2, 4, NULL, "at most 1099511627776");
+    args[0] = (struct muster_arg)MUSTER_IN_BORDER(in, 1, (enum muster_border)3);
+    refuse(m, kernel, args, 2, 4, NULL, "border of kind 3");
+    struct muster_task_desc task = {
+        .size = sizeof task, .kernel = kernel, .items = 4, .args = args, .arg_count = 2
+    };
+    args[0] = (struct muster_arg)MUSTER_IN_HALO(in, 1);
+    muster_task handle;
+    CHECK_STATUS(MUSTER_E_INVALID, muster_submit(m, &task, 1, &handle, &problem));
     CHECK_CONTAINS("halo", problem.text);
+    struct feed feed = { .items = 4, .at_once = 4, .calls = 1 };
+    struct muster_arg supplied[] = { MUSTER_SOURCE_BORDER(uint32_t, 1, MUSTER_BORDER_WRAP),
+                                     MUSTER_OUT(out) };
+    struct muster_job_desc desc = { .size = sizeof desc,
+                                    .kernel = kernel,
+                                    .items = 4,
+                                    .args = supplied,
+                                    .arg_count = 2,
+                                    .source = give,
+                                    .source_user = &feed };
+    struct muster_job *job;
+    CHECK_STATUS(MUSTER_E_INVALID, muster_start(m, &desc, &job, &problem));
+    CHECK_CONTAINS("wrap", problem.text);
+    muster_kernel_destroy(kernel);
+    MUST(muster_close(m, &problem));
+}
+
+static void what_is_no_grid_is_refused(void)
+{
+    struct muster *m = open_with((struct muster_options)MUSTER_OPTIONS_INIT);
+    struct muster_kernel *kernel;
+    const struct muster_kernel_form form = { .size = sizeof form,
+                                             .kind = MUSTER_KERNEL_PORTABLE,
+                                             .code = grid_text,
+                                             .code_bytes = sizeof grid_text - 1,
+                                             .entry = "copy" };
+    MUST(muster_kernel_from(m, "copy", &form, 1, &kernel, &problem));
+    uint32_t in[40] = { 0 }, out[40];
+    struct muster_run_options options = { .size = sizeof options };
+    struct muster_arg args[] = { MUSTER_GRID(8, 5), MUSTER_IN_HALO(in, 1), MUSTER_OUT(out) };
+    MUST(muster_for(m, kernel, 40, args, 3, &options, NULL, &problem));
+    refuse(m, kernel, args, 3, 39, &options, "39 items");
+    /* Units are whole rows. */
+    options.unit_items = 12;
+    refuse(m, kernel, args, 3, 40, &options, "8 cells");
+    options.unit_items = 16;
+    MUST(muster_for(m, kernel, 40, args, 3, &options, NULL, &problem));
+    options.unit_multiple = 4;
+    refuse(m, kernel, args, 3, 40, &options, "rows");
+    options.unit_multiple = 0;
+    options.window = 7;
+    refuse(m, kernel, args, 3, 40, &options, "window 7");
+    args[0].width = 0;
+    refuse(m, kernel, args, 3, 40, NULL, "grid of 0 x 5");
+    args[0] = (struct muster_arg)MUSTER_GRID(8, 5);
+    args[0].chroma_width = 4;
+    refuse(m, kernel, args, 3, 40, NULL, "chroma 4 x 0");
+    args[0] = (struct muster_arg)MUSTER_GRID_3D(UINT32_MAX, UINT32_MAX, UINT32_MAX);
+    CHECK_STATUS(MUSTER_E_TOO_LARGE, muster_for(m, kernel, 40, args, 3, NULL, NULL, &problem));
+    args[0] = (struct muster_arg)MUSTER_PICTURES(7, 3);
+    refuse(m, kernel, args, 3, 40, NULL, "a picture 21 cells");
+    struct muster_arg twice[] = { MUSTER_GRID(8, 5), MUSTER_GRID(8, 5), MUSTER_OUT(out) };
+    CHECK_STATUS(MUSTER_E_INVALID, muster_for(m, kernel, 40, twice, 3, NULL, NULL, &problem));
+    /* Cells fail together. */
+    muster_status statuses[40];
+    args[0] = (struct muster_arg)MUSTER_GRID(8, 5);
+    CHECK_STATUS(MUSTER_E_INVALID,
+                 muster_map(m, kernel, 40, args, 3, statuses, NULL, NULL, &problem));
+    CHECK_CONTAINS("each_status", problem.text);
+    muster_kernel_destroy(kernel);
+    MUST(muster_close(m, &problem));
+}
+
+/* The arrays at both ends of what is compared, with several halos, beside one that has none. */
+static muster_status add_all(uint64_t begin, uint64_t end, void *const *args)
+{
+    const uint32_t *a = *(const uint32_t *const *)args[0], *b = *(const uint32_t *const *)args[1];
+    const uint32_t *c = *(const uint32_t *const *)args[2];
+    uint32_t *out = *(uint32_t *const *)args[3];
+    for (uint64_t i = begin; i < end; i++)
+        out[i] = *(a + i - 1) + 3 * a[i + 1] + 5 * *(b + i - 4) + 7 * b[i + 4] + 11 * c[i];
+    return MUSTER_OK;
+}
+
+static void several_arrays_have_their_own_halos(void)
+{
+    enum { ITEMS = 3000 };
+    static uint32_t a[ITEMS], b[ITEMS], c[ITEMS], out[ITEMS];
+    struct muster *m = open_with((struct muster_options)MUSTER_OPTIONS_INIT);
+    const struct muster_kernel_form form = { .size = sizeof form,
+                                             .kind = MUSTER_KERNEL_FUNCTION,
+                                             .function = add_all };
+    struct muster_kernel *kernel;
+    MUST(muster_kernel_from(m, "add", &form, 1, &kernel, &problem));
+    struct muster_arg args[] = { MUSTER_IN_BORDER(a, 1, MUSTER_BORDER_WRAP), MUSTER_IN_HALO(b, 4),
+                                 MUSTER_IN(c), MUSTER_OUT(out) };
+    for (size_t i = 0; i < ITEMS; i++) {
+        a[i] = item(i);
+        b[i] = item(i + 1000000);
+        c[i] = item(i + 2000000);
+    }
+    for (uint64_t unit = 0; unit < 4000; unit += 1 + unit * 2) {
+        const struct muster_run_options options = { .size = sizeof options, .unit_items = unit };
+        memset(out, 0, sizeof out);
+        MUST(muster_for(m, kernel, ITEMS, args, 4, &options, NULL, &problem));
+        for (size_t i = 0; i < ITEMS; i++)
+            CHECK_EQUAL((uint32_t)(a[(i + ITEMS - 1) % ITEMS] + 3 * a[(i + 1) % ITEMS] +
+                                   5 * (i >= 4 ? b[i - 4] : 0) +
+                                   7 * (i + 4 < ITEMS ? b[i + 4] : 0) + 11 * c[i]),
+                        out[i]);
+    }
     muster_kernel_destroy(kernel);
     MUST(muster_close(m, &problem));
 }
@@ -170,7 +307,9 @@ int main(int argc, char **argv)
     static const struct test tests[] = {
         TEST(neighbours_are_seen_by_cores),
         TEST(neighbours_are_seen_by_a_device_that_copies),
-        TEST(only_a_source_has_a_halo),
+        TEST(what_cannot_have_a_halo_is_refused),
+        TEST(what_is_no_grid_is_refused),
+        TEST(several_arrays_have_their_own_halos),
     };
     return test_main(argc, argv, tests, COUNT_OF(tests));
 }

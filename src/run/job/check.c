@@ -7,14 +7,9 @@
 
 #define DEPTH_MAX 64
 #define KEPT_MAX (1u << 20)
-#define HALO_MAX ((uint64_t)1 << 40)
 
 static muster_status check_arg(const struct muster_arg *arg, struct muster_error *err)
 {
-    if (arg->halo > 0 && (arg->kind != MUSTER_ARG_SOURCE || arg->halo > HALO_MAX))
-        return muster_error_fill(err, MUSTER_E_INVALID, 0, NULL,
-                                 "a halo of %llu items; at most %llu, and of a source alone",
-                                 (unsigned long long)arg->halo, (unsigned long long)HALO_MAX);
     switch (arg->kind) {
     case MUSTER_ARG_IN:
         if (arg->in && arg->bytes > 0)
@@ -34,6 +29,8 @@ static muster_status check_arg(const struct muster_arg *arg, struct muster_error
         break;
     case MUSTER_ARG_ALL:
     case MUSTER_ARG_FIRST:
+    case MUSTER_ARG_GRID:
+    case MUSTER_ARG_PICTURES:
     case MUSTER_ARG_ITEMS:
     case MUSTER_ARG_PARTIAL:
         return MUSTER_OK;
@@ -54,7 +51,8 @@ static size_t value_bytes(const struct muster_arg *arg)
 {
     return arg->kind == MUSTER_ARG_VALUE                                    ? arg->bytes
            : arg->kind == MUSTER_ARG_FIRST || arg->kind == MUSTER_ARG_ITEMS ? sizeof(uint64_t)
-                                                                            : 0;
+           : arg_is_grid(arg) ? sizeof(struct muster_cell)
+                              : 0;
 }
 
 /* What the caller gave, as this library has it; then `desc` points into the job alone. */
@@ -225,5 +223,7 @@ muster_status job_read_desc(struct muster_job *job, const struct muster_job_desc
         status = reduction_read(job, err);
     if (status == MUSTER_OK)
         status = check_fields(&job->desc, err);
+    if (status == MUSTER_OK)
+        status = halo_read(job, err);
     return status == MUSTER_OK ? check_owners(job, err) : status;
 }

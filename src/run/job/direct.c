@@ -69,7 +69,9 @@ static enum job_output find_output(const struct muster_job *job)
         /* A block may be any memory, and what is changed there is not put back with the arrays. */
         bool is_block = arg->kind == MUSTER_ARG_DEVICE_IN || arg->kind == MUSTER_ARG_DEVICE_OUT ||
                         arg->kind == MUSTER_ARG_DEVICE_INOUT;
-        if (is_block || (arg_is_written(arg) && !is_apart(job, i)))
+        /* A unit that is cut where it stopped would have been launched as one. */
+        bool is_split = arg->kind == MUSTER_ARG_INOUT && job->seam > 0;
+        if (is_block || is_split || (arg_is_written(arg) && !is_apart(job, i)))
             return JOB_OUTPUT_SLOTS;
         if (arg->kind == MUSTER_ARG_INOUT)
             output = JOB_OUTPUT_CUTS;

@@ -51,6 +51,7 @@ struct run_source {
     uint64_t capacity; /* items that are asked for and not delivered; 0: the job has no source */
     uint64_t piece;    /* items that are asked for in one call */
     uint64_t halo;     /* items around a unit that may be read too */
+    uint64_t line; /* that are repeated before the first item and after the last; 0: zeros are */
     uint64_t room; /* items the ring holds: beside those the halo behind, ahead, and past the end */
     /* With the lock, as what follows. Items before `asked` are there or are a caller's. */
     uint64_t asked, arrived;
@@ -122,7 +123,10 @@ struct muster_job {
     unsigned char values[MUSTER_ARG_BYTES_MAX]; /* of scalars */
     struct job_result_place outputs[MUSTER_ARGS_MAX];
     uint32_t output_count;
-    size_t status_offset; /* of the items' statuses, likewise */
+    struct grid grid;                        /* what the items are */
+    uint64_t seam;                           /* the largest halo of an array, in items */
+    struct margins margins[MUSTER_ARGS_MAX]; /* own: of each argument; [0] of a pipeline's input */
+    size_t status_offset;                    /* of the items' statuses, likewise */
     enum job_policy policy;
     bool places;            /* by `policy`; else lanes take */
     enum job_output output; /* where attempts write their results */
@@ -244,6 +248,16 @@ static inline size_t *job_result_bytes(const struct muster_job *job, uint32_t bu
 muster_status job_read_desc(struct muster_job *job, const struct muster_job_desc *given,
                             struct muster_error *err);
 
+/* halo.c */
+/* The grid and the halos, once the arguments were read: then these are in items. */
+muster_status halo_read(struct muster_job *job, struct muster_error *err);
+/* What lies around arrays, and how many bytes that takes. */
+muster_status halo_set_up(struct muster_job *job, struct muster_error *err);
+size_t halo_bytes(const struct muster_job *job);
+/* Items at each end of arrays that have margins; 0: none has. */
+uint64_t halo_seam(const struct muster_job *job);
+void halo_free(struct muster_job *job);
+
 /* reduce.c */
 /* Reads what is special of a reduction: it gets its own arguments and sink, and units of whole blocks. */
 muster_status reduction_read(struct muster_job *job, struct muster_error *err);
@@ -279,6 +293,8 @@ bool job_may_have_gpu(const struct muster_job *job);
  * copies and launches; 1: each goes alone.
  */
 uint64_t job_find_merge(const struct muster_job *job, size_t item_bytes);
+/* Rounded down to what units are whole numbers of; one at least, where there is any. */
+uint64_t job_of_multiples(const struct muster_job *job, uint64_t items);
 /* How many items a unit has that is so many of the caller's, each of so many items at most. */
 void job_set_units(struct muster_job *job, uint64_t part_items, uint64_t parts);
 /* Adds an output to the buffers; false if no memory is that large. */

@@ -53,6 +53,7 @@ muster_status kernel_job_compile(struct muster_job *job, const struct run_device
                                 .args = job->args,
                                 .arg_count = job->desc.arg_count,
                                 .unit_items = job->unit_max,
+                                .margins = job->margins,
                                 .part_items = job->part_items };
     if (job_reduces(job)) {
         work.block_items = job->reduction.with.partial->block_items;

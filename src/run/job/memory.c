@@ -159,6 +159,7 @@ void job_free(struct muster_job *job)
     workers_free(job->work.workers);
     kept_free(job);
     source_free(job);
+    halo_free(job);
     asker_free(job);
     allocator_give(&m->allocator, job->unit_failures, job->core_options.units_max,
                    sizeof *job->unit_failures);

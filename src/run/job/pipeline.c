@@ -78,20 +78,38 @@ static uint32_t access_of(const struct muster_stage *stage, size_t buffer)
            (stage->writes >> buffer & 1 ? MUSTER_WRITES : 0u);
 }
 
-/* A kernel without a callback is given the stage's buffers: those it reads, then the others. */
-static muster_status check_kernel(const struct muster_stage *stage,
-                                  const struct muster_buffer *buffers, size_t buffer_count,
-                                  struct muster_error *err)
+/*
+ * A kernel without a callback is given the stage's buffers: those it reads, then the others; and the
+ * cell before them where there is one.
+ */
+static muster_status check_kernel(const struct muster_pipeline *pipeline,
+                                  const struct muster_stage *stage, struct muster_error *err)
 {
-    struct kernel_argument args[MUSTER_ARGS_MAX];
+    struct kernel_argument args[MUSTER_ARGS_MAX + 1];
     size_t count = 0;
+    if (pipeline_gives_cell(pipeline, stage))
+        args[count++] = (struct kernel_argument){ .bytes = sizeof(struct muster_cell) };
     for (int is_read = 1; is_read >= 0; is_read--)
-        for (size_t i = 0; i < buffer_count; i++)
+        for (uint32_t i = 0; i < pipeline->declaration.buffer_count; i++)
             if (access_of(stage, i) != 0 && (stage->reads >> i & 1) == (uint64_t)is_read)
-                args[count++] = (struct kernel_argument){ .is_block = true,
-                                                          .bytes = buffers[i].bytes_per_item,
-                                                          .access = access_of(stage, i) };
+                args[count++] =
+                    (struct kernel_argument){ .is_block = true,
+                                              .bytes = pipeline->buffers[i].bytes_per_item,
+                                              .access = access_of(stage, i) };
+    if (count > MUSTER_ARGS_MAX)
+        return muster_error_fill(err, MUSTER_E_INVALID, 0, NULL,
+                                 "stage '%s': its kernel has too many buffers", stage->name);
     return kernel_check_arguments(stage->kernel, args, count, err);
+}
+
+/* Kernels without a callback. */
+static muster_status check_kernels(const struct muster_pipeline *pipeline, struct muster_error *err)
+{
+    muster_status status = MUSTER_OK;
+    for (uint32_t i = 0; i < pipeline->declaration.stage_count && status == MUSTER_OK; i++)
+        if (pipeline->stages[i].kernel && !pipeline->stages[i].run)
+            status = check_kernel(pipeline, &pipeline->stages[i], err);
+    return status;
 }
 
 /* The buffers of a stage that are of one place. */
@@ -155,8 +173,7 @@ static muster_status check_stage(const struct muster *m, const struct muster_sta
     if (wrong)
         return muster_error_fill(err, MUSTER_E_INVALID, 0, NULL, "stage '%s': %s", stage->name,
                                  wrong);
-    return stage->kernel && !stage->run ? check_kernel(stage, buffers, buffer_count, err)
-                                        : MUSTER_OK;
+    return MUSTER_OK;
 }
 
 static muster_status check_distinct(const struct muster_buffer *buffers, size_t buffer_count,
@@ -419,6 +436,7 @@ struct given {
     struct muster_buffer buffer_copies[MUSTER_BUFFERS_MAX];
     struct muster_stage stage_copies[MUSTER_STAGES_MAX];
     struct muster_edge edge_copies[ADDED_MAX];
+    struct muster_arg grid;
 };
 
 static muster_status read_given(struct given *given, const struct muster_buffer *buffers,
@@ -450,6 +468,10 @@ static muster_status read_given(struct given *given, const struct muster_buffer 
         given->options.edges =
             layout_read_all(LAYOUT(muster_edge), given->options.edges, given->options.edge_count,
                             given->edge_copies, &status, err);
+    if (status != MUSTER_OK || !given->options.grid)
+        return status;
+    status = layout_read(LAYOUT(muster_arg), given->options.grid, &given->grid, err);
+    given->options.grid = &given->grid;
     return status;
 }
 
@@ -480,6 +502,10 @@ muster_status muster_pipeline_create(struct muster *m, const struct muster_buffe
     pipeline->declaration.buffer_count = (uint32_t)buffer_count;
     pipeline->declaration.stage_count = (uint32_t)stage_count;
     status = declare(pipeline, given.buffers, given.stages, err);
+    if (status == MUSTER_OK)
+        status = pipeline_set_halos(pipeline, &given.options, err);
+    if (status == MUSTER_OK)
+        status = check_kernels(pipeline, err);
     if (status == MUSTER_OK)
         status = keep_edges(pipeline, &given.options, err);
     if (status == MUSTER_OK)

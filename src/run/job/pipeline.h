@@ -33,6 +33,10 @@ struct muster_pipeline {
     bool may_merge;      /* several of the caller's units may be handled as one */
     bool has_host_steps; /* stages on "host" */
     uint32_t slots_max;
+    struct grid grid;                   /* what the items are */
+    uint64_t with_halo;                 /* buffers, bits: the input and copies of it */
+    uint64_t halos[MUSTER_BUFFERS_MAX]; /* of each buffer, in items */
+    enum muster_border border;
     uint32_t jobs; /* that have it */
     bool is_gone;  /* for its user: the last of them frees it */
 };
@@ -49,6 +53,16 @@ const struct pipe_plan *pipeline_plan(const struct muster_pipeline *pipeline,
 bool pipeline_has_forms_locked(const struct muster_pipeline *pipeline,
                                const struct run_device *device, struct muster_kernel **without);
 void pipelines_destroy_all(struct muster *m);
+
+/* halo.c */
+/* The grid and the buffers' halos, once the buffers and stages were read. */
+muster_status pipeline_set_halos(struct muster_pipeline *pipeline,
+                                 const struct muster_pipeline_options *options,
+                                 struct muster_error *err);
+/* Whether the stage's kernel is given the cell before its buffers. */
+bool pipeline_gives_cell(const struct muster_pipeline *pipeline, const struct muster_stage *stage);
+/* What the job has of it, for its own arrays. */
+muster_status pipeline_read_halo(struct muster_job *job, struct muster_error *err);
 
 /* pipeline_job.c: what a job with a pipeline has instead of a kernel and arguments. */
 muster_status pipeline_check_job(struct muster *m, const struct muster_job_desc *desc,

@@ -81,10 +81,12 @@ void pipeline_plan_units(struct muster_job *job)
 {
     const struct muster_run_options *options = &job->options;
     size_t item_bytes = largest_item(job->pipeline);
+    /* In several parts each is a whole number of lines too. */
     size_t usual = (job_has_gpu(job) ? UNIT_BYTES_GPU : UNIT_BYTES) >> job->halvings;
     uint64_t every = job->pipeline->every;
-    uint64_t part_items =
-        options->unit_items > 0 ? options->unit_items : at_least_one(usual / item_bytes / every);
+    uint64_t part_items = options->unit_items > 0
+                              ? options->unit_items
+                              : job_of_multiples(job, at_least_one(usual / item_bytes / every));
     bool may_merge = every == 1 && job->pipeline->may_merge;
     job_set_units(job, part_items, may_merge ? job_find_merge(job, item_bytes) : every);
     job->has_fixed_units = options->unit_items > 0 || every > 1;
@@ -107,8 +109,11 @@ bool pipeline_lay_out(struct muster_job *job)
             bytes &= ~(size_t)(PART_ALIGNMENT - 1);
         }
         job->strides[i] = bytes;
-        if (__builtin_mul_overflow(bytes, (size_t)job->parts_max * buffer->slots, &bytes) ||
-            bytes > SIZE_MAX / 4)
+        size_t halo;
+        if (__builtin_mul_overflow(bytes, (size_t)job->parts_max, &bytes) ||
+            __builtin_mul_overflow((size_t)pipeline->halos[i], 2 * buffer->bytes_per_item, &halo) ||
+            __builtin_add_overflow(bytes, halo, &bytes) ||
+            __builtin_mul_overflow(bytes, (size_t)buffer->slots, &bytes) || bytes > SIZE_MAX / 4)
             return false;
     }
     bool fits = true;
@@ -161,6 +166,8 @@ static void compile_stage(struct lane_plan *plan, const struct muster_pipeline *
         return;
     }
     /* A callback says itself what it launches. */
+    if (!stage->run && stage->kernel && pipeline_gives_cell(pipeline, stage))
+        plan->operands[plan->operand_count++] = (struct lane_operand){ .kind = OPERAND_CELL };
     for (size_t m = 0; m < 2 && !stage->run; m++)
         for (uint64_t left = masks[m]; left != 0; left &= left - 1)
             plan->operands[plan->operand_count++] =
@@ -181,14 +188,19 @@ muster_status pipeline_compile(struct muster_job *job, const struct run_device *
     for (uint32_t i = 0; i < plan->piece_count; i++) {
         const struct muster_buffer *buffer = &pipeline->buffers[i];
         bool is_carried = buffer->flags & MUSTER_CARRIED;
-        size_t bytes = job->strides[i] * (is_carried ? 1 : job->parts_max);
+        size_t halo = (size_t)pipeline->halos[i] * buffer->bytes_per_item;
+        size_t bytes = job->strides[i] * (is_carried ? 1 : job->parts_max) + 2 * halo;
         plan->slot_bytes[i] = (bytes + SLOT_ALIGNMENT - 1) & ~(size_t)(SLOT_ALIGNMENT - 1);
-        plan->pieces[i] =
-            (struct lane_piece){ .buffer = i,
-                                 .item_bytes = buffer->bytes_per_item,
-                                 .fixed_bytes = buffer->bytes_fixed,
-                                 .stride = job->strides[i],
-                                 .array = i == pipeline->input ? job->desc.input : NULL };
+        plan->pieces[i] = (struct lane_piece){ .buffer = i,
+                                               .item_bytes = buffer->bytes_per_item,
+                                               .fixed_bytes = buffer->bytes_fixed,
+                                               .stride = job->strides[i],
+                                               .halo = halo };
+    }
+    if (pipeline->input != PIPE_NONE && job->desc.input) {
+        plan->pieces[pipeline->input].array = job->margins[0].array;
+        plan->pieces[pipeline->input].head = job->margins[0].head;
+        plan->pieces[pipeline->input].tail = job->margins[0].tail;
     }
     for (uint32_t i = 0; i < pipeline->output_count; i++) {
         plan->pieces[pipeline->outputs[i]].output = job->outputs[i].offset;

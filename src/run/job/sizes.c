@@ -57,7 +57,7 @@ static uint64_t find_nodes(const struct muster_job *job)
 }
 
 /* Rounded down to what units are whole numbers of; one at least, where there is any. */
-static uint64_t of_multiples(const struct muster_job *job, uint64_t items)
+uint64_t job_of_multiples(const struct muster_job *job, uint64_t items)
 {
     uint64_t multiple = job->options.unit_multiple;
     if (multiple <= 1 || items == 0)
@@ -78,9 +78,9 @@ static uint64_t find_window(const struct muster_job *job)
                         ? UINT64_MAX
                         : bytes + arg_item_bytes(&job->args[i]);
     if (options->window_bytes == 0 || bytes == 0)
-        return of_multiples(job, options->window);
+        return job_of_multiples(job, options->window);
     uint64_t items = options->window_bytes / bytes > 0 ? options->window_bytes / bytes : 1;
-    return of_multiples(job, options->window > 0 ? least(options->window, items) : items);
+    return job_of_multiples(job, options->window > 0 ? least(options->window, items) : items);
 }
 
 static uint64_t at_least_one(uint64_t number)
@@ -107,7 +107,7 @@ uint64_t job_find_merge(const struct muster_job *job, size_t item_bytes)
 void job_set_units(struct muster_job *job, uint64_t part_items, uint64_t parts)
 {
     if (job->window > 0)
-        part_items = at_least_one(least(part_items, job->window / parts));
+        part_items = at_least_one(least(part_items, job_of_multiples(job, job->window / parts)));
     job->part_items = at_least_one(least(part_items, job->desc.items));
     if (__builtin_mul_overflow(job->part_items, parts, &job->unit_max))
         job->unit_max = UINT64_MAX;
@@ -152,7 +152,7 @@ static void plan_units(struct muster_job *job)
         usual = REDUCED_BYTES / (way_bytes > 0 ? way_bytes : all_bytes);
     usual >>= job->halvings;
     uint64_t asked = job->options.unit_items;
-    uint64_t items = of_multiples(job, asked > 0 ? asked : at_least_one(usual));
+    uint64_t items = job_of_multiples(job, asked > 0 ? asked : at_least_one(usual));
     job_set_units(job, items, has_gpu && way_bytes > 0 ? job_find_merge(job, way_bytes) : 1);
 }
 

@@ -77,7 +77,9 @@ void source_plan(struct muster_job *job)
         arg++;
     source->item_bytes = job->pipeline ? job->pipeline->buffers[job->pipeline->input].bytes_per_item
                                        : job->args[arg].bytes;
-    source->halo = job->pipeline ? 0 : job->args[arg].halo;
+    source->halo = job->pipeline ? job->pipeline->halos[job->pipeline->input] : job->args[arg].halo;
+    enum muster_border border = job->pipeline ? job->pipeline->border : job->args[arg].border;
+    source->line = border == MUSTER_BORDER_CLAMP && source->halo > 0 ? job->grid.line : 0;
     source->ends_at = source->leave_ns = UINT64_MAX;
     bool is_given = options->window > 0;
     uint64_t window = options->window, ahead;
@@ -188,6 +190,15 @@ static char *take_ring_locked(struct muster_job *job, uint32_t most)
     return ring;
 }
 
+/* What lies before the first item: zeros, which are there already, or the first line. */
+static void fill_before(const struct run_source *source, char *ring)
+{
+    size_t line = (size_t)source->line * source->item_bytes;
+    char *first = ring + source_offset(source, 0);
+    for (uint64_t filled = 0; line > 0 && filled < source->halo; filled += source->line)
+        memcpy(first - (filled + source->line) * source->item_bytes, first, line);
+}
+
 /*
  * Goes on with another ring, in which the items from `floor` on are again: attempts that have lost
  * still read from this one, and kernels must not see items change. Where there is no other ring,
@@ -220,6 +231,8 @@ static void leave_ring_locked(struct muster_job *job, uint64_t floor)
            (size_t)source->halo * source->item_bytes);
     memcpy(ring + offset - halo, source->ring + offset - halo,
            (size_t)(source->arrived - floor) * source->item_bytes + halo);
+    if (floor < source->halo && source->arrived >= source->line)
+        fill_before(source, ring);
     run_lock(job->m);
     source->is_moving = false;
     source->ring = ring;
@@ -302,12 +315,16 @@ static bool take_range_locked(struct source_caller *caller)
     return job_state(job->core) == JOB_RUNNING && has_range(caller);
 }
 
-/* No more items come: what is behind the last is zeros. */
-static void end_with_zeros(const struct run_source *source, uint64_t arrived)
+/* No more items come: what is behind the last is zeros, or the last line. */
+static void end_with_border(const struct run_source *source, uint64_t arrived)
 {
+    size_t line = (size_t)source->line * source->item_bytes;
+    char *end = source->ring + source_offset(source, arrived);
     if (source->halo > 0)
-        memset(source->ring + source_offset(source, arrived), 0,
-               (size_t)source->halo * source->item_bytes);
+        memset(end, 0, (size_t)source->halo * source->item_bytes);
+    for (uint64_t filled = 0; line > 0 && arrived >= source->line && filled < source->halo;
+         filled += source->line)
+        memcpy(end + filled * source->item_bytes, end - line, line);
 }
 
 /* Everything before it has arrived: what the function gave instead of items. */
@@ -318,13 +335,18 @@ static void conclude_locked(struct muster_job *job)
     int64_t given = source->answer;
     muster_status status = given < INT32_MIN ? MUSTER_E_IO : (muster_status)given;
     source->is_concluded = true;
-    if (given == 0 && job->desc.items == MUSTER_ITEMS_UNKNOWN) {
-        end_with_zeros(source, source->arrived);
+    bool is_whole = source->arrived % job->grid.line == 0;
+    if (given == 0 && job->desc.items == MUSTER_ITEMS_UNKNOWN && is_whole) {
+        end_with_border(source, source->arrived);
         job_supply(job->core, source->arrived);
         job_supply_ends(job->core);
         return;
     }
-    if (given == 0)
+    if (given == 0 && !is_whole)
+        muster_error_fill(&problem, MUSTER_E_INVALID, 0, "give whole pictures",
+                          "the source ended after %llu items, within a picture of %llu cells",
+                          (unsigned long long)source->arrived, (unsigned long long)job->grid.line);
+    else if (given == 0)
         muster_error_fill(&problem, MUSTER_E_IO, 0,
                           "give the right number of items, or MUSTER_ITEMS_UNKNOWN",
                           "the source ended after %llu of %llu items",
@@ -349,12 +371,15 @@ static void advance_locked(struct muster_job *job)
         if (has_range(&source->callers[i]))
             arrived = least(arrived, source->callers[i].at);
     bool has_advanced = arrived > source->arrived, is_all = arrived == job_items(job->core);
+    /* The lines before are repeated before any unit that reads them is known. */
+    if (source->line > 0 && source->arrived < source->line && arrived >= source->line)
+        fill_before(source, source->ring);
     source->arrived = arrived;
     if (job_state(job->core) != JOB_RUNNING || source->is_concluded)
         return;
     if (has_advanced) {
         if (is_all)
-            end_with_zeros(source, arrived);
+            end_with_border(source, arrived);
         /* Units need what is behind them too. */
         job_supply(job->core, is_all ? arrived : with_halo(source, arrived));
     }

@@ -49,6 +49,8 @@ muster_status job_make_plan(struct muster_job *job, const struct run_device *dev
     if (!plan)
         return run_no_memory(err, "a lane");
     plan->items = job->desc.items;
+    plan->grid = job->grid;
+    plan->seam = halo_seam(job);
     plan->part_items = job->part_items;
     plan->parts_max = job->parts_max;
     muster_status status = job->pipeline ? pipeline_compile(job, device, plan, err)
@@ -114,6 +116,7 @@ static muster_status set_up(struct muster_job *job, struct muster_error *err)
     if ((status = job_allocate_buffers(job, err)) != MUSTER_OK ||
         (status = kept_set_up(job, err)) != MUSTER_OK ||
         (status = source_set_up(job, err)) != MUSTER_OK ||
+        (status = halo_set_up(job, err)) != MUSTER_OK ||
         (status = asker_set_up(job, err)) != MUSTER_OK ||
         (status = job_make_core(job, err)) != MUSTER_OK)
         return status;
@@ -256,7 +259,8 @@ muster_status muster_job_memory_estimate(struct muster *m, const struct muster_j
     if (status == MUSTER_OK) {
         job_set_core_options(job);
         if (__builtin_mul_overflow((uint64_t)job->buffer_bytes, job->buffer_count, bytes) ||
-            __builtin_add_overflow(*bytes, (uint64_t)job->source.ring_bytes, bytes))
+            __builtin_add_overflow(*bytes, (uint64_t)job->source.ring_bytes, bytes) ||
+            __builtin_add_overflow(*bytes, (uint64_t)halo_bytes(job), bytes))
             *bytes = UINT64_MAX;
     }
     tear_down(job);

@@ -65,6 +65,8 @@ void kernel_plan_declare(struct kernel_plan *plan, const struct kernel_work *wor
 static uint32_t add_piece(struct lane_plan *plan, const struct kernel_work *work, uint32_t buffer,
                           const struct muster_arg *given)
 {
+    const struct margins *margins = work->margins ? &work->margins[given - work->args] : NULL;
+    const char *array = margins && margins->memory ? margins->array : given->in;
     const struct pipe_buffer *declared = &plan->declaration->buffers[buffer];
     size_t halo = (size_t)given->halo * given->bytes;
     bool has_array = declared->is_input && given->kind != MUSTER_ARG_SOURCE;
@@ -74,7 +76,9 @@ static uint32_t add_piece(struct lane_plan *plan, const struct kernel_work *work
                              .item_bytes = given->bytes,
                              .group = given->kind == MUSTER_ARG_PARTIAL ? work->block_items : 1,
                              .halo = halo,
-                             .array = has_array ? given->in : NULL,
+                             .array = has_array ? array : NULL,
+                             .head = has_array && margins ? margins->head : NULL,
+                             .tail = has_array && margins ? margins->tail : NULL,
                              .direct = declared->is_output ? given->out : NULL,
                              .offset = plan->slot_bytes[buffer] };
     piece->stride = lane_piece_bytes(piece, work->part_items);
@@ -123,6 +127,9 @@ static struct lane_operand make_operand(const struct muster_arg *given)
     switch (given->kind) {
     case MUSTER_ARG_FIRST:
         return (struct lane_operand){ .kind = OPERAND_FIRST };
+    case MUSTER_ARG_GRID:
+    case MUSTER_ARG_PICTURES:
+        return (struct lane_operand){ .kind = OPERAND_CELL };
     case MUSTER_ARG_ITEMS:
         return (struct lane_operand){ .kind = OPERAND_ITEMS };
     case MUSTER_ARG_ALL:

@@ -32,6 +32,7 @@ struct kernel_work {
     /* Of a reduction, else 0: items of a block, and the items of a launch that it is. */
     uint64_t block_items;
     uint32_t lanes;
+    const struct margins *margins; /* of each argument; NULL: none has a halo, which is in items */
 };
 
 static inline bool arg_is_written(const struct muster_arg *arg)

@@ -384,6 +384,12 @@ struct unit_place {
 };
 struct unit_place unit_place(const struct lane_unit *unit, uint32_t piece, uint32_t first_part,
                              uint32_t part_count);
+/*
+ * Of an array with a halo: where `bytes` from byte `from` of it on are, which may be before its first or
+ * after its last. Gives how many of them lie there together.
+ */
+size_t unit_array_run(const struct lane_plan *plan, const struct lane_piece *piece, int64_t from,
+                      size_t bytes, const char **at);
 /* How many bytes of a part count. */
 size_t unit_part_bytes(const struct lane_unit *unit, uint32_t piece, uint32_t part);
 /* How many were set to; SIZE_MAX: none. */

@@ -6,6 +6,8 @@
 
 #include "run/memory/memory.h"
 
+#include <muster_kernel.h>
+
 struct launch {
     void *state; /* what the device has built of the kernel */
     uint64_t begin, items;
@@ -14,6 +16,7 @@ struct launch {
     muster_data data[MUSTER_ARGS_MAX];              /* generation 0: none */
     struct muster_use blocks[MUSTER_ARGS_MAX];      /* the caller's; access 0: none */
     struct muster_memory memories[MUSTER_ARGS_MAX]; /* host memory that the device works on */
+    struct muster_cell cell; /* of the first item, for one of the arguments */
     size_t arg_count;
     bool has_data; /* or blocks of the caller's */
 };

@@ -60,6 +60,26 @@ struct unit_place unit_place(const struct lane_unit *unit, uint32_t piece, uint3
     return place;
 }
 
+size_t unit_array_run(const struct lane_plan *plan, const struct lane_piece *piece, int64_t from,
+                      size_t bytes, const char **at)
+{
+    int64_t total = (int64_t)(plan->items * piece->item_bytes);
+    int64_t seam = (int64_t)(plan->seam * piece->item_bytes), halo = (int64_t)piece->halo;
+    int64_t end = from + (int64_t)bytes;
+    *at = piece->array + from;
+    if (!piece->head)
+        return bytes;
+    if (from < 0) {
+        *at = piece->head + halo + from;
+        end = end < 0 ? end : 0;
+    } else if (from >= total) {
+        *at = piece->tail + (from - (total - seam - halo));
+    } else {
+        end = end < total ? end : total;
+    }
+    return (size_t)(end - from);
+}
+
 void unit_stage_input(struct lane_unit *unit)
 {
     const struct run_lane *lane = unit->lane;
@@ -67,7 +87,15 @@ void unit_stage_input(struct lane_unit *unit)
         uint32_t piece = (uint32_t)__builtin_ctzll(left);
         const struct lane_piece *of = &lane->plan->pieces[piece];
         struct unit_place to = unit_place(unit, piece, 0, unit->part_count);
-        copiers_copy(lane->work->group.m, to.host,
-                     of->array + unit->claim.range.begin * of->item_bytes, to.bytes);
+        int64_t from = (int64_t)(unit->claim.range.begin * of->item_bytes - of->halo);
+        size_t left_bytes = to.bytes + 2 * of->halo;
+        for (char *at = to.host - of->halo; left_bytes > 0;) {
+            const char *found;
+            size_t bytes = unit_array_run(lane->plan, of, from, left_bytes, &found);
+            copiers_copy(lane->work->group.m, at, found, bytes);
+            at += bytes;
+            from += (int64_t)bytes;
+            left_bytes -= bytes;
+        }
     }
 }

@@ -11,6 +11,7 @@
 #define RUN_LANE_PLAN_H
 
 #include "core/pipeline.h"
+#include "run/lane/grid.h"
 
 #include <muster/job.h>
 
@@ -31,8 +32,10 @@ struct lane_piece {
     size_t stride;     /* bytes of one of the caller's units */
     size_t halo;       /* bytes before the unit's first item, and behind its last */
     const char *array; /* of an input: the caller's, borrowed; NULL: the source's */
-    size_t output;     /* of an output: where in a result buffer it begins */
-    char *direct;      /* of an output: the caller's array, for units that write there; borrowed */
+    /* Of an array with a halo: its margins, borrowed of the job; NULL: it is read around as it is. */
+    const char *head, *tail;
+    size_t output;      /* of an output: where in a result buffer it begins */
+    char *direct;       /* of an output: the caller's array, for units that write there; borrowed */
     uint32_t output_at; /* which of the outputs it is */
 };
 
@@ -52,6 +55,7 @@ enum operand_kind {
     OPERAND_PIECE,
     OPERAND_VALUE,
     OPERAND_FIRST, /* the number of the unit's first item */
+    OPERAND_CELL,  /* the cell of that item */
     OPERAND_ITEMS, /* how many items the launch has */
     OPERAND_DATA,  /* whole and resident */
     OPERAND_BLOCK  /* the unit's items in a block of the caller's */
@@ -99,6 +103,8 @@ struct lane_plan {
      */
     uint32_t width;
     uint64_t items;      /* of the whole job, in the caller's arrays */
+    struct grid grid;    /* what the items are */
+    uint64_t seam;       /* items at each end of arrays that have margins */
     uint64_t part_items; /* of one of the caller's units */
     uint32_t parts_max;  /* of the caller's units in one of the lane's */
     struct lane_piece pieces[LANE_PIECES_MAX];

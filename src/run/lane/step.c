@@ -240,6 +240,22 @@ static muster_status queue_waits(struct lane_unit *unit, uint32_t step, struct m
     return status;
 }
 
+static muster_status copy_bytes(struct lane_unit *unit, uint32_t step,
+                                const struct muster_copy_desc *desc, struct muster_error *err)
+{
+    const struct run_lane *lane = unit->lane;
+    struct run_counts *counts = &lane->work->group.m->counts;
+    bool is_up = desc->to.memory && !desc->from.memory,
+         is_down = desc->from.memory && !desc->to.memory;
+    if (is_up || is_down)
+        run_count(is_up ? &counts->bytes_in : &counts->bytes_out, desc->bytes);
+    /* Between two places on the host the stream's own order is what counts. */
+    muster_status status =
+        lane_table(lane)->copy(lane->streams[unit_stream(unit, step)].stream->state, desc, err);
+    unit->copied_bytes += status == MUSTER_OK && (is_up || is_down) ? desc->bytes : 0;
+    return status;
+}
+
 /* One copy of a step, for some parts of the unit; how much it moves, and what of it counts then. */
 static muster_status copy_parts(struct lane_unit *unit, uint32_t step, const struct lane_copy *copy,
                                 uint32_t first_part, uint32_t part_count, struct muster_error *err)
@@ -268,26 +284,31 @@ static muster_status copy_parts(struct lane_unit *unit, uint32_t step, const str
         skipped = (size_t)unit->section.begin * piece->item_bytes;
         bytes = (size_t)(unit->section.end - unit->section.begin) * piece->item_bytes;
     }
-    skipped -= piece->halo;
-    bytes += 2 * piece->halo;
-    const struct muster_copy_desc desc = {
+    /* A stage may leave out of the halo what it has no room for. */
+    size_t halo = piece->halo < target->halo ? piece->halo : target->halo;
+    struct muster_copy_desc desc = {
         .to = { .memory = to.memory,
-                .offset = to.memory ? to.offset + skipped : 0,
-                .host = to.memory ? NULL : to.host + skipped },
+                .offset = to.memory ? to.offset + skipped - halo : 0,
+                .host = to.memory ? NULL : to.host + skipped - halo },
         .from = { .memory = from.memory,
-                  .offset = from.memory ? from.offset + skipped : 0,
-                  .host = from.memory ? NULL : from.host + skipped },
-        .bytes = bytes
+                  .offset = from.memory ? from.offset + skipped - halo : 0,
+                  .host = from.memory ? NULL : from.host + skipped - halo },
+        .bytes = bytes + 2 * halo
     };
-    struct run_counts *counts = &lane->work->group.m->counts;
-    if (to.memory && !from.memory)
-        run_count(&counts->bytes_in, bytes);
-    else if (from.memory && !to.memory)
-        run_count(&counts->bytes_out, bytes);
-    /* Between two places on the host the stream's own order is what counts. */
-    muster_status status =
-        lane_table(lane)->copy(lane->streams[unit_stream(unit, step)].stream->state, &desc, err);
-    unit->copied_bytes += status != MUSTER_OK || !to.memory == !from.memory ? 0 : bytes;
+    if (!piece->head || halo == 0 || from.memory || (lane->staged >> copy->from & 1))
+        return copy_bytes(unit, step, &desc, err);
+    /* From the caller's array: what lies around it is elsewhere. */
+    int64_t at = from.host + skipped - halo - piece->array;
+    muster_status status = MUSTER_OK;
+    for (size_t left = desc.bytes; left > 0 && status == MUSTER_OK; left -= desc.bytes) {
+        const char *found;
+        desc.bytes = unit_array_run(lane->plan, piece, at, left, &found);
+        desc.from.host = (char *)(uintptr_t)found;
+        status = copy_bytes(unit, step, &desc, err);
+        at += (int64_t)desc.bytes;
+        desc.to.offset += to.memory ? desc.bytes : 0;
+        desc.to.host = to.memory ? NULL : (char *)desc.to.host + desc.bytes;
+    }
     return status;
 }
 

@@ -108,6 +108,10 @@ muster_status muster_unit_set_bytes(struct muster_unit *unit, uint32_t buffer, s
     const struct pipe_declaration *declaration = declaration_of(unit);
     if (buffer >= declaration->buffer_count)
         return muster_error_fill(err, MUSTER_E_INVALID, 0, NULL, "there is no buffer %u", buffer);
+    if (unit->of->lane->plan->pieces[buffer].halo > 0)
+        return muster_error_fill(err, MUSTER_E_INVALID, 0, "set it of a buffer without one",
+                                 "'%s' has a halo, which lies after all of its bytes",
+                                 declaration->buffers[buffer].name);
     if (unit->part_count != 1 || declaration->buffers[buffer].is_carried)
         return muster_error_fill(err, MUSTER_E_INVALID, 0, "set it in a stage for each unit",
                                  "'%s' is carried, or several units share it in stage '%s'",
@@ -204,6 +208,44 @@ static void set_piece(struct launch *launch, size_t index, const struct unit_pla
     launch->args[index] = (struct muster_launch_arg){ .memory = &launch->memories[index] };
 }
 
+/*
+ * The unit's first item for a launch that begins with item `begin` of the unit: near an end of an array
+ * with a halo the items are those of a margin.
+ */
+static char *find_host(const struct lane_unit *of, uint32_t index, const struct unit_place *place,
+                       uint64_t begin)
+{
+    const struct lane_plan *plan = of->lane->plan;
+    const struct lane_piece *piece = &plan->pieces[index];
+    uint64_t item = of->claim.range.begin + begin;
+    if (!piece->head || (item >= plan->seam && item < plan->items - plan->seam))
+        return place->host;
+    /* Integers: the place itself may be outside the margin. */
+    uintptr_t at = (uintptr_t)place->host - (uintptr_t)piece->array;
+    if (item < plan->seam)
+        return (char *)((uintptr_t)piece->head + piece->halo + at);
+    return (char *)((uintptr_t)piece->tail + piece->halo + at -
+                    (uintptr_t)((plan->items - plan->seam) * piece->item_bytes));
+}
+
+/* Of `items` from item `begin` of the unit on: how many are at the same side of an array's seams. */
+static uint64_t items_to_seam(const struct lane_unit *of, uint64_t begin, uint64_t items)
+{
+    const struct lane_plan *plan = of->lane->plan;
+    uint64_t item = of->claim.range.begin + begin, end = item + items;
+    if (plan->seam == 0)
+        return items;
+    if (item < plan->seam)
+        return least(end, plan->seam) - item;
+    return item < plan->items - plan->seam ? least(end, plan->items - plan->seam) - item : items;
+}
+
+static void set_cell(struct launch *launch, const struct lane_unit *of, uint32_t first_part)
+{
+    const struct lane_plan *plan = of->lane->plan;
+    launch->cell = grid_cell(&plan->grid, of->claim.range.begin + first_part * plan->part_items);
+}
+
 static void set_operand(struct launch *launch, size_t index, const struct lane_unit *of,
                         const struct lane_operand *operand, uint32_t first_part,
                         uint32_t part_count)
@@ -211,6 +253,8 @@ static void set_operand(struct launch *launch, size_t index, const struct lane_u
     switch (operand->kind) {
     case OPERAND_PIECE: {
         struct unit_place place = unit_place(of, operand->piece, first_part, part_count);
+        if (!place.memory)
+            place.host = find_host(of, operand->piece, &place, launch->begin);
         set_piece(launch, index, &place);
         launch->args[index].item_bytes = unit_is_in_pieces(of) ? operand->bytes : 0;
         break;
@@ -222,6 +266,10 @@ static void set_operand(struct launch *launch, size_t index, const struct lane_u
     case OPERAND_FIRST:
         launch->args[index] = (struct muster_launch_arg){ .value = &of->claim.range.begin,
                                                           .bytes = sizeof of->claim.range.begin };
+        break;
+    case OPERAND_CELL:
+        launch->args[index] =
+            (struct muster_launch_arg){ .value = &launch->cell, .bytes = sizeof launch->cell };
         break;
     case OPERAND_ITEMS:
         launch->args[index] = (struct muster_launch_arg){ .value = &launch->counted,
@@ -254,20 +302,35 @@ muster_status unit_launch_step(struct lane_unit *of, uint32_t step, uint32_t fir
         return status;
     struct launch launch = { .state = *state,
                              .begin = of->section.begin,
-                             .items = least(unit_part_items(of, first_part, part_count),
-                                            of->section.end - of->section.begin),
                              .arg_count = launched->operand_count };
-    launch.counted = launch.items;
-    if (launched->block_items > 0)
-        launch.items = launched->lanes * (launch.items / launched->block_items +
-                                          (launch.items % launched->block_items > 0));
-    for (uint32_t i = 0; i < launched->operand_count; i++)
-        set_operand(&launch, i, of, &lane->plan->operands[launched->first_operand + i], first_part,
-                    part_count);
+    uint64_t left =
+        least(unit_part_items(of, first_part, part_count), of->section.end - of->section.begin);
+    if (lane->plan->grid.is_given)
+        set_cell(&launch, of, first_part);
     timing_mark(of, 0, stream);
-    status = launch_any(of, step, &launch, err);
+    do {
+        uint64_t done = lane->uses_host_memory ? items_to_seam(of, launch.begin, left) : left;
+        launch.items = launch.counted = done;
+        if (launched->block_items > 0)
+            launch.items = launched->lanes *
+                           (done / launched->block_items + (done % launched->block_items > 0));
+        for (uint32_t i = 0; i < launched->operand_count; i++)
+            set_operand(&launch, i, of, &lane->plan->operands[launched->first_operand + i],
+                        first_part, part_count);
+        status = launch_any(of, step, &launch, err);
+        launch.begin += done;
+        left -= done;
+    } while (left > 0 && status == MUSTER_OK);
     timing_mark(of, 1, stream);
     return status;
+}
+
+static muster_status check_cell(const struct muster_unit *unit, struct muster_error *err)
+{
+    return unit->of->lane->plan->grid.is_given
+               ? MUSTER_OK
+               : muster_error_fill(err, MUSTER_E_INVALID, 0, "give the pipeline a grid",
+                                   "the pipeline of stage '%s' has no cells", stage_of(unit)->name);
 }
 
 muster_status muster_unit_launch(struct muster_unit *unit, struct muster_kernel *kernel,
@@ -301,6 +364,16 @@ muster_status muster_unit_launch(struct muster_unit *unit, struct muster_kernel 
         checked[i] = (struct kernel_argument){ .is_block = args[i].bytes == 0,
                                                .bytes = args[i].bytes,
                                                .access = is_only_read ? MUSTER_READS : 0u };
+        if (args[i].is_cell) {
+            status = check_cell(unit, err);
+            if (status != MUSTER_OK)
+                return status;
+            set_cell(&launch, unit->of, unit->first_part);
+            launch.args[i] =
+                (struct muster_launch_arg){ .value = &launch.cell, .bytes = sizeof launch.cell };
+            checked[i] = (struct kernel_argument){ .bytes = sizeof launch.cell };
+            continue;
+        }
         if (args[i].bytes > 0)
             launch.args[i] =
                 (struct muster_launch_arg){ .value = args[i].value, .bytes = args[i].bytes };

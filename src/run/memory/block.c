@@ -335,6 +335,8 @@ uint32_t arg_access(const struct muster_arg *arg)
     case MUSTER_ARG_DEVICE_INOUT:
         return MUSTER_READS_WRITES;
     case MUSTER_ARG_VALUE:
+    case MUSTER_ARG_GRID:
+    case MUSTER_ARG_PICTURES:
     case MUSTER_ARG_FIRST:
     case MUSTER_ARG_ITEMS:
         break;

@@ -263,6 +263,9 @@ static muster_status read_args(struct muster *m, struct kernel_task *task,
         case MUSTER_ARG_IN:
         case MUSTER_ARG_OUT:
         case MUSTER_ARG_INOUT:
+            if (arg->halo > 0)
+                return say_bad(err,
+                               "an argument of a task has a halo; jobs and pipelines have them");
             status = read_array(task, i, arg, err);
             break;
         case MUSTER_ARG_ALL:
