@@ -157,6 +157,10 @@ static void report(struct subject *of, const char *peer_name, double target, dou
         peer = summarise(peer_ns, bench->repetitions);
     }
     struct sample ours = summarise(ours_ns, bench->repetitions);
+    if (of->table->is_quick) {
+        printf("%-22s %9llu %s\n", of->row->what, (unsigned long long)of->items, bits);
+        return;
+    }
     printf("%-22s %9llu %8.3f (%.3f-%.3f)  ", of->row->what, (unsigned long long)of->items,
            ours.median / 1e6, ours.least / 1e6, ours.greatest / 1e6);
     if (peer_ns)
@@ -251,6 +255,25 @@ static void list_devices(struct table *table)
     }
 }
 
+/* Every kind of device that the machine has; OpenCL's only if they are asked for by name. */
+static struct muster *open_all(const struct bench *bench)
+{
+    static const char *const kinds[] = { "cpu,cuda,opencl", "cpu,cuda", "cpu,opencl" };
+    struct muster_options options = MUSTER_OPTIONS_INIT;
+    struct muster *m;
+    size_t count;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        options.devices = kinds[i];
+        if (muster_open(&m, &options, NULL) != MUSTER_OK)
+            continue;
+        /* What is asked for and not there is found when devices are looked for. */
+        if (muster_device_list(m, NULL, 0, &count, NULL) != MUSTER_E_NOT_FOUND)
+            return m;
+        muster_close(m, NULL);
+    }
+    return open_runtime(bench, "cpu", NULL);
+}
+
 /* Whether the name is one of a list with commas; NULL: all are. */
 static bool is_listed(const char *list, const char *name)
 {
@@ -285,15 +308,19 @@ int main(int argc, char **argv)
     if (table.is_quick)
         table.bench.repetitions = REPETITIONS_MIN;
     table.cpu = open_runtime(&table.bench, "cpu", NULL);
-    table.all = open_runtime(&table.bench, NULL, NULL);
+    table.all = open_all(&table.bench);
     list_devices(&table);
     if (table.device)
         table_cuda_open(&cuda, &table.bench, table.all, table.device);
-    printf("bits also compared on: %s\nms, median (least-greatest) of %d; target: ours / peer <= "
-           "%.2f\n\n%-22s %9s %-24s %-24s  ratio\n",
-           table.together, table.bench.repetitions, table.device ? TARGET_CUDA : TARGET_CPU, "",
-           "items", table.device ? table.device : "      cpu",
-           table.device ? "      CUDA C++" : "      OpenMP");
+    if (table.is_quick)
+        printf("bits compared on: %s; too few items to say what they cost\n", table.together);
+    else
+        printf(
+            "bits also compared on: %s\nms, median (least-greatest) of %d; target: ours / peer <= "
+            "%.2f\n\n%-22s %9s %-24s %-24s  ratio\n",
+            table.together, table.bench.repetitions, table.device ? TARGET_CUDA : TARGET_CPU, "",
+            "items", table.device ? table.device : "      cpu",
+            table.device ? "      CUDA C++" : "      OpenMP");
     for (size_t i = 0; i < TABLE_COUNT; i++) {
         if (!is_listed(rows, table_rows[i].entry))
             continue;

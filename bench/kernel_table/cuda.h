@@ -15,6 +15,7 @@
 /* Launches follow each other without a stop until they have taken about so long. */
 #define TABLE_BATCH_NS 3e6
 #define TABLE_BATCH_MAX 200
+#define TABLE_WAIT_NS 60000000000u
 
 struct table_cuda {
     struct muster *m;
@@ -115,7 +116,8 @@ static inline void table_cuda_close(struct table_cuda *cuda)
 static inline void table_copy_wait(const struct table_copy *copy)
 {
     struct muster_error err;
-    table_must(copy->bench, muster_stream_wait(copy->cuda->m, copy->cuda->stream, 0, &err), &err);
+    table_must(copy->bench,
+               muster_stream_wait(copy->cuda->m, copy->cuda->stream, TABLE_WAIT_NS, &err), &err);
 }
 
 /* What is on the device becomes what is in memory. */
