@@ -11,11 +11,13 @@
  *
  * Every result is compared bit by bit with a serial loop in this program: that of the first device, of
  * every other that the machine has, of all together, and in units of an odd size. A difference fails the
- * bench. Sums by OpenMP and by CUDA are in an order of their own, so theirs are not compared.
+ * bench. The serial loop itself is compared with other algorithms (bench/kernel_table/truth.h). Sums by
+ * OpenMP and by CUDA are in an order of their own, so theirs are not compared.
  */
 #include "jobs.h"
 #include "kernel_table/cuda.h"
 #include "kernel_table/data.h"
+#include "kernel_table/truth.h"
 
 #include <muster/reduce.h>
 
@@ -328,6 +330,10 @@ int main(int argc, char **argv)
         of.row = &table_rows[i];
         of.items = table.is_quick ? of.row->quick : of.row->items;
         table_open(of.row, &table.bench, of.items, of.expected);
+        if (!truth_is_told(of.row, of.items, of.expected)) {
+            printf("%s: the kernel itself is wrong\n", of.row->what);
+            is_equal = false;
+        }
         is_equal = (table.device ? measure_cuda(&of, &cuda) : measure_cpu(&of)) && is_equal;
         table_close(of.row);
     }
