@@ -5,7 +5,7 @@
  *
  * On processors: muster_for (reductions: muster_reduce), start to end, over arrays in plain memory, beside
  * gcc's OpenMP in bench/kernel_table/openmp.c, the same kernel file in a loop with the same prelude, with
- * -O3 -march=native -ffp-contract=off. They take turns. With --devices cuda:N: launches on that device, of
+ * -O3 -march=native -ffp-contract=off and what else changes no bits. They take turns. With --devices cuda:N: launches on that device, of
  * data that is there, beside bench/kernel_table/cuda.cu, the same bodies by nvcc with --fmad=false, one
  * thread for each item; reductions are jobs from start to end beside a launch.
  *

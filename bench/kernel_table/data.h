@@ -303,14 +303,14 @@ static inline void table_close(struct table_row *row)
     .entry = #name, .openmp = table_openmp_##name, .reference = table_reference_##name
 /* clang-format off */
 static struct table_row table_rows[] = {
-    { "saxpy", TABLE_PAIR(saxpy), .items = 1 << 24, .quick = 20011, .fill = fill_saxpy },
-    { "triad", TABLE_PAIR(triad), .items = 1 << 24, .quick = 20011, .fill = fill_triad },
-    { "dot product", TABLE_PAIR(dot), .items = 1 << 24, .quick = 100003, .result_bytes = 8,
+    { "saxpy", TABLE_PAIR(saxpy), .items = 1 << 25, .quick = 20011, .fill = fill_saxpy },
+    { "triad", TABLE_PAIR(triad), .items = 1 << 25, .quick = 20011, .fill = fill_triad },
+    { "dot product", TABLE_PAIR(dot), .items = 1 << 25, .quick = 100003, .result_bytes = 8,
       .is_own_order = true, .fill = fill_dot },
-    { "histogram of bytes", TABLE_PAIR(histogram), .items = 1 << 26, .quick = 100003, .result_bytes = 2048,
+    { "histogram of bytes", TABLE_PAIR(histogram), .items = 1 << 27, .quick = 100003, .result_bytes = 2048,
       .fill = fill_histogram },
     { "5x5 convolution", TABLE_PAIR(convolve), .items = 1 << 21, .quick = 20000, .fill = fill_picture },
-    { "Jacobi step", TABLE_PAIR(jacobi), .items = 1 << 23, .quick = 20000, .fill = fill_picture },
+    { "Jacobi step", TABLE_PAIR(jacobi), .items = 1 << 24, .quick = 20000, .fill = fill_picture },
     { "n-body", TABLE_PAIR(nbody), .items = 1 << 13, .quick = 501, .fill = fill_nbody },
     { "Black-Scholes", TABLE_PAIR(black_scholes), .items = 1 << 21, .quick = 5003, .fill = fill_black_scholes },
     { "logistic regression", TABLE_PAIR(logistic), .items = 1 << 21, .quick = 20011, .result_bytes = 72,

@@ -1,6 +1,7 @@
 /*
- * The peers: the same loops by gcc's OpenMP, compiled with -O3 -march=native -ffp-contract=off.
- * Sums are OpenMP's own reductions, in its own order.
+ * The peers: the same loops by gcc's OpenMP, compiled with -O3 -march=native -ffp-contract=off
+ * and, as our kernels are, -fno-math-errno -fno-trapping-math: without these gcc leaves square roots and
+ * the mathematics scalar. Sums are OpenMP's own reductions, in its own order.
  */
 #define TABLE_NAME(name) table_openmp_##name
 #define TABLE_LOOP _Pragma("omp parallel for simd")
