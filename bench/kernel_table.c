@@ -143,8 +143,17 @@ static bool check_elsewhere(struct subject *of)
     return is_equal;
 }
 
+/* What all threads of the process have used of the processors so far. */
+static double processor_ns(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
+}
+
+/* `busy`: processor time of ours / of the peer's, 0 where it was not measured. */
 static void report(struct subject *of, const char *peer_name, double target, double *ours_ns,
-                   double *peer_ns, bool is_equal, bool is_peer_equal)
+                   double *peer_ns, double busy, bool is_equal, bool is_peer_equal)
 {
     static double ratios[REPETITIONS_MAX];
     struct bench *bench = &of->table->bench;
@@ -171,6 +180,8 @@ static void report(struct subject *of, const char *peer_name, double target, dou
                verdict(ratio.median <= target));
     else
         printf("no peer  ");
+    if (busy > 0)
+        printf("%6.3f  ", busy);
     printf("%s\n", bits);
     row_begin(bench, of->row->what);
     row_text(bench, "kernel", of->row->entry);
@@ -181,6 +192,8 @@ static void report(struct subject *of, const char *peer_name, double target, dou
         row_text(bench, "peer", peer_name);
         row_sample(bench, "peer_ns", peer);
         row_sample(bench, "ratio", ratio);
+        if (busy > 0)
+            row_number(bench, "processor_time_ratio", busy);
         row_number(bench, "target", target);
         row_text(bench, "verdict", verdict(ratio.median <= target));
     }
@@ -190,7 +203,8 @@ static void report(struct subject *of, const char *peer_name, double target, dou
 
 static bool measure_cpu(struct subject *of)
 {
-    static double ours[REPETITIONS_MAX], peer[REPETITIONS_MAX];
+    static double ours[REPETITIONS_MAX], peer[REPETITIONS_MAX], ours_busy[REPETITIONS_MAX],
+        peer_busy[REPETITIONS_MAX];
     const struct bench *bench = &of->table->bench;
     void *args[TABLE_ARGUMENTS_MAX];
     struct loaded loaded;
@@ -204,6 +218,7 @@ static bool measure_cpu(struct subject *of)
             memset(of->result, 0xa5, sizeof of->result);
             /* OpenMP's threads spin for a while after a loop. */
             usleep(of->table->is_quick ? 0 : PAUSE_US);
+            double busy_ns = processor_ns();
             uint64_t begin_ns = clock_ns();
             if (is_ours)
                 run_ours(of, &loaded, NULL, 0);
@@ -214,13 +229,18 @@ static bool measure_cpu(struct subject *of)
                 stop(bench, "a run was too short to say anything");
             bool *is_good = is_ours ? &is_equal : &is_peer_equal;
             *is_good = *is_good && is_right(of);
-            if (r >= 0)
+            busy_ns = processor_ns() - busy_ns;
+            if (r >= 0) {
                 (is_ours ? ours : peer)[r] = ns;
+                (is_ours ? ours_busy : peer_busy)[r] = busy_ns;
+            }
         }
     }
     unload(of, &loaded);
     is_equal = check_elsewhere(of) && is_equal;
-    report(of, "OpenMP", TARGET_CPU, ours, peer, is_equal, is_peer_equal);
+    double busy = summarise(ours_busy, bench->repetitions).median /
+                  summarise(peer_busy, bench->repetitions).median;
+    report(of, "OpenMP", TARGET_CPU, ours, peer, busy, is_equal, is_peer_equal);
     return is_equal && (is_peer_equal || of->row->is_own_order);
 }
 
@@ -234,7 +254,8 @@ static bool measure_cuda(struct subject *of, struct table_cuda *cuda)
                                        loaded.args, of->expected, ours, peer, &is_peer_equal);
     unload(of, &loaded);
     is_equal = check_elsewhere(of) && is_equal;
-    report(of, "CUDA C++", TARGET_CUDA, ours, cuda->module ? peer : NULL, is_equal, is_peer_equal);
+    report(of, "CUDA C++", TARGET_CUDA, ours, cuda->module ? peer : NULL, 0, is_equal,
+           is_peer_equal);
     return is_equal && (is_peer_equal || of->row->is_own_order);
 }
 
@@ -294,6 +315,9 @@ int main(int argc, char **argv)
     const char *rows = NULL;
     bool is_equal = true;
     int kept = 1;
+    /* Else OpenMP's threads spin where they wait, and that counts as processor time. */
+    if (!getenv("OMP_WAIT_POLICY") && setenv("OMP_WAIT_POLICY", "passive", 1) == 0)
+        execv("/proc/self/exe", argv);
     for (int i = 1; i + 1 < argc; i += 2) {
         if (strcmp(argv[i], "--quick") == 0) {
             table.is_quick = atoi(argv[i + 1]) != 0;
@@ -319,10 +343,11 @@ int main(int argc, char **argv)
     else
         printf(
             "bits also compared on: %s\nms, median (least-greatest) of %d; target: ours / peer <= "
-            "%.2f\n\n%-22s %9s %-24s %-24s  ratio\n",
+            "%.2f\n\n%-22s %9s %-24s %-24s  %-28s %s bits\n",
             table.together, table.bench.repetitions, table.device ? TARGET_CUDA : TARGET_CPU, "",
             "items", table.device ? table.device : "      cpu",
-            table.device ? "      CUDA C++" : "      OpenMP");
+            table.device ? "      CUDA C++" : "      OpenMP", "ratio",
+            table.device ? "" : "processor time");
     for (size_t i = 0; i < TABLE_COUNT; i++) {
         if (!is_listed(rows, table_rows[i].entry))
             continue;
