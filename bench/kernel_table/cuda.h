@@ -15,6 +15,7 @@
 /* Launches follow each other without a stop until they have taken about so long. */
 #define TABLE_BATCH_NS 3e6
 #define TABLE_BATCH_MAX 200
+#define TABLE_BATCH_JOBS 10 /* of reductions, each of which is waited for */
 #define TABLE_WAIT_NS 60000000000u
 
 struct table_cuda {
@@ -304,6 +305,8 @@ static inline bool table_cuda_measure(struct table_cuda *cuda, const struct benc
     double once_ns = table_copy_time(&copy, cuda->module ? table_copy_peer : table_copy_ours, 3);
     int launches = once_ns * TABLE_BATCH_MAX < TABLE_BATCH_NS ? TABLE_BATCH_MAX
                                                               : (int)(TABLE_BATCH_NS / once_ns) + 1;
+    if (row->result_bytes > 0 && launches > TABLE_BATCH_JOBS)
+        launches = TABLE_BATCH_JOBS;
     for (int r = 0; r < bench->repetitions; r++) {
         ours[r] = table_copy_time(&copy, table_copy_ours, launches);
         if (cuda->module)
