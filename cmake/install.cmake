@@ -5,7 +5,8 @@ include(CMakePackageConfigHelpers)
 install(TARGETS muster muster_static EXPORT muster
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(DIRECTORY include/muster DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY include/muster DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h"
+        PATTERN "*.hpp")
 install(FILES include/muster_kernel.h include/muster_kernel_constants.h include/muster_kernel_math.h
               include/muster_kernel_math_two.h include/muster_kernel_math_double.h include/muster_kernel_math_fast.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 if(TARGET muster_command)

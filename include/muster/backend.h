@@ -303,8 +303,13 @@ struct muster_backend {
  * optional become "not supported".
  */
 #define MUSTER_BACKEND_ENTRY "muster_backend_entry"
+#ifdef __cplusplus
+#define MUSTER_BACKEND_LINKAGE extern "C"
+#else
+#define MUSTER_BACKEND_LINKAGE
+#endif
 #define MUSTER_BACKEND_EXPORT(table)                                                               \
-    MUSTER_API const struct muster_backend *muster_backend_entry(void);                            \
+    MUSTER_BACKEND_LINKAGE MUSTER_API const struct muster_backend *muster_backend_entry(void);     \
     const struct muster_backend *muster_backend_entry(void)                                        \
     {                                                                                              \
         return &(table);                                                                           \

@@ -7,6 +7,7 @@
 #include <muster/runtime.h>
 
 #ifdef __cplusplus
+MUSTER_SAME_NAMES_BEGIN
 extern "C" {
 #endif
 
@@ -164,6 +165,7 @@ MUSTER_API const char *muster_health_name(enum muster_health health);
 
 #ifdef __cplusplus
 }
+MUSTER_SAME_NAMES_END
 #endif
 
 #endif

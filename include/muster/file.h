@@ -12,6 +12,7 @@
 #include <muster/job.h>
 
 #ifdef __cplusplus
+MUSTER_SAME_NAMES_BEGIN
 extern "C" {
 #endif
 
@@ -214,6 +215,7 @@ MUSTER_API void muster_process_cleanup(void);
 
 #ifdef __cplusplus
 }
+MUSTER_SAME_NAMES_END
 #endif
 
 #endif

@@ -11,6 +11,10 @@
 #include <cuda.h>
 #include <muster/muster.h>
 
+/* With muster.hpp the struct is called muster_runtime. */
+#ifdef MUSTER_RUNTIME_IS_RENAMED
+#define muster muster_runtime
+#endif
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -69,6 +73,9 @@ static inline CUresult muster_cuda_order(CUstream before, CUstream after)
 
 #ifdef __cplusplus
 }
+#endif
+#ifdef MUSTER_RUNTIME_IS_RENAMED
+#undef muster
 #endif
 
 #endif

@@ -12,6 +12,10 @@
 #include <CL/cl.h>
 #include <muster/muster.h>
 
+/* With muster.hpp the struct is called muster_runtime. */
+#ifdef MUSTER_RUNTIME_IS_RENAMED
+#define muster muster_runtime
+#endif
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -65,6 +69,9 @@ static inline cl_int muster_opencl_context(cl_command_queue queue, cl_context *c
 
 #ifdef __cplusplus
 }
+#endif
+#ifdef MUSTER_RUNTIME_IS_RENAMED
+#undef muster
 #endif
 
 #endif

@@ -175,7 +175,7 @@ MUSTER_ELEMENT_AT(float, MUSTER_ELEMENT_FLOAT)
 MUSTER_ELEMENT_AT(double, MUSTER_ELEMENT_DOUBLE)
 #undef MUSTER_ELEMENT_AT
 #define MUSTER_ELEMENT_OF(array) muster_element_at(&*(array))
-#define MUSTER_ELEMENT_OF_TYPE(type) muster_element_at((__typeof__(type) *)nullptr)
+#define MUSTER_ELEMENT_OF_TYPE(type) muster_element_at(static_cast<__typeof__(type) *>(nullptr))
 extern "C" {
 #elif defined(__GNUC__) && defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
 /* clang-format off */
@@ -195,6 +195,77 @@ extern "C" {
 #define MUSTER_ELEMENT_OF(array) MUSTER_ELEMENT_UNKNOWN
 #define MUSTER_ELEMENT_OF_TYPE(type) MUSTER_ELEMENT_UNKNOWN
 #endif
+#ifdef __cplusplus
+}
+inline struct muster_arg muster_arg_of(enum muster_arg_kind kind)
+{
+    struct muster_arg arg = {};
+    arg.size = sizeof arg;
+    arg.kind = kind;
+    return arg;
+}
+inline struct muster_arg muster_arg_array(enum muster_arg_kind kind, const void *in, void *out,
+                                          size_t bytes, enum muster_element element)
+{
+    struct muster_arg arg = muster_arg_of(kind);
+    arg.in = in;
+    arg.out = out;
+    arg.bytes = bytes;
+    arg.element = element;
+    return arg;
+}
+inline struct muster_arg muster_arg_with_halo(struct muster_arg arg, uint64_t items,
+                                              enum muster_border border)
+{
+    arg.halo = items;
+    arg.border = border;
+    return arg;
+}
+inline struct muster_arg muster_arg_data(muster_data data)
+{
+    struct muster_arg arg = muster_arg_of(MUSTER_ARG_ALL);
+    arg.data = data;
+    return arg;
+}
+inline struct muster_arg muster_arg_block(enum muster_arg_kind kind, muster_block block,
+                                          size_t bytes, enum muster_element element)
+{
+    struct muster_arg arg = muster_arg_array(kind, nullptr, nullptr, bytes, element);
+    arg.block = block;
+    return arg;
+}
+inline struct muster_arg muster_arg_cells(enum muster_arg_kind kind, uint32_t width,
+                                          uint32_t height, uint32_t depth)
+{
+    struct muster_arg arg = muster_arg_of(kind);
+    arg.width = width;
+    arg.height = height;
+    arg.depth = depth;
+    return arg;
+}
+/* clang-format off */
+/* In C++ an argument whose other fields are set afterwards: struct muster_arg a = MUSTER_ARG_OF(...) */
+#define MUSTER_ARG_OF(kind_) muster_arg_of(kind_)
+#define MUSTER_IN(array) muster_arg_array(MUSTER_ARG_IN, (array), nullptr, sizeof *(array), MUSTER_ELEMENT_OF(array))
+#define MUSTER_OUT(array) muster_arg_array(MUSTER_ARG_OUT, nullptr, (array), sizeof *(array), MUSTER_ELEMENT_OF(array))
+#define MUSTER_INOUT(array) muster_arg_array(MUSTER_ARG_INOUT, (array), (array), sizeof *(array), MUSTER_ELEMENT_OF(array))
+#define MUSTER_VALUE(variable) muster_arg_array(MUSTER_ARG_VALUE, &(variable), nullptr, sizeof(variable), MUSTER_ELEMENT_OF(&(variable)))
+#define MUSTER_ALL(data_) muster_arg_data(data_)
+#define MUSTER_FIRST muster_arg_of(MUSTER_ARG_FIRST)
+#define MUSTER_SOURCE(type) muster_arg_array(MUSTER_ARG_SOURCE, nullptr, nullptr, sizeof(type), MUSTER_ELEMENT_OF_TYPE(type))
+#define MUSTER_SOURCE_HALO(type, items) MUSTER_SOURCE_BORDER(type, items, MUSTER_BORDER_ZERO)
+#define MUSTER_DEVICE_IN(block_, type) muster_arg_block(MUSTER_ARG_DEVICE_IN, block_, sizeof(type), MUSTER_ELEMENT_OF_TYPE(type))
+#define MUSTER_DEVICE_OUT(block_, type) muster_arg_block(MUSTER_ARG_DEVICE_OUT, block_, sizeof(type), MUSTER_ELEMENT_OF_TYPE(type))
+#define MUSTER_DEVICE_INOUT(block_, type) muster_arg_block(MUSTER_ARG_DEVICE_INOUT, block_, sizeof(type), MUSTER_ELEMENT_OF_TYPE(type))
+#define MUSTER_IN_HALO(array, items) MUSTER_IN_BORDER(array, items, MUSTER_BORDER_ZERO)
+#define MUSTER_IN_BORDER(array, items, border_) muster_arg_with_halo(MUSTER_IN(array), items, border_)
+#define MUSTER_SOURCE_BORDER(type, items, border_) muster_arg_with_halo(MUSTER_SOURCE(type), items, border_)
+#define MUSTER_GRID(width_, height_) muster_arg_cells(MUSTER_ARG_GRID, width_, height_, 0)
+#define MUSTER_GRID_3D(width_, height_, depth_) muster_arg_cells(MUSTER_ARG_GRID, width_, height_, depth_)
+#define MUSTER_PICTURES(width_, height_) muster_arg_cells(MUSTER_ARG_PICTURES, width_, height_, 0)
+/* clang-format on */
+extern "C" {
+#else
 /* clang-format off */
 /* For an argument that none of the others makes: { MUSTER_ARG_OF(MUSTER_ARG_OUT), .bytes = 24 } */
 #define MUSTER_ARG_OF(kind_) .size = sizeof(struct muster_arg), .kind = (kind_)
@@ -216,6 +287,7 @@ extern "C" {
 #define MUSTER_GRID_3D(width_, height_, depth_) { MUSTER_ARG_OF(MUSTER_ARG_GRID), .width = (width_), .height = (height_), .depth = (depth_) }
 #define MUSTER_PICTURES(width_, height_) { MUSTER_ARG_OF(MUSTER_ARG_PICTURES), .width = (width_), .height = (height_) }
 /* clang-format on */
+#endif
 
 /* How to run a job. The caller sets `size`; zero means the default everywhere. */
 struct muster_run_options {

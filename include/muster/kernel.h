@@ -7,6 +7,7 @@
 #include <muster/memory.h>
 
 #ifdef __cplusplus
+MUSTER_SAME_NAMES_BEGIN
 extern "C" {
 #endif
 
@@ -86,12 +87,37 @@ struct muster_operand {
     const void *value; /* copied by the call */
     size_t bytes;      /* of the value */
 };
+#ifdef __cplusplus
+}
+inline struct muster_operand muster_operand_block(muster_block block, enum muster_access access)
+{
+    struct muster_operand operand = {};
+    operand.size = sizeof operand;
+    operand.block = block;
+    operand.access = access;
+    return operand;
+}
+inline struct muster_operand muster_operand_value(const void *value, size_t bytes)
+{
+    struct muster_operand operand = {};
+    operand.size = sizeof operand;
+    operand.value = value;
+    operand.bytes = bytes;
+    return operand;
+}
+#define MUSTER_BLOCK_READ(block_) muster_operand_block(block_, MUSTER_READS)
+#define MUSTER_BLOCK_WRITE(block_) muster_operand_block(block_, MUSTER_WRITES)
+#define MUSTER_BLOCK_UPDATE(block_) muster_operand_block(block_, MUSTER_READS_WRITES)
+#define MUSTER_SCALAR(variable) muster_operand_value(&(variable), sizeof(variable))
+extern "C" {
+#else
 /* clang-format off */
 #define MUSTER_BLOCK_READ(block_) { .size = sizeof(struct muster_operand), .block = (block_), .access = MUSTER_READS }
 #define MUSTER_BLOCK_WRITE(block_) { .size = sizeof(struct muster_operand), .block = (block_), .access = MUSTER_WRITES }
 #define MUSTER_BLOCK_UPDATE(block_) { .size = sizeof(struct muster_operand), .block = (block_), .access = MUSTER_READS_WRITES }
 #define MUSTER_SCALAR(variable) { .size = sizeof(struct muster_operand), .value = &(variable), .bytes = sizeof(variable) }
 /* clang-format on */
+#endif
 
 /*
  * A kernel from its forms, at least one. All is copied; functions are borrowed until
@@ -163,6 +189,7 @@ MUSTER_API muster_status muster_launch(struct muster *m, muster_stream stream,
 
 #ifdef __cplusplus
 }
+MUSTER_SAME_NAMES_END
 #endif
 
 #endif

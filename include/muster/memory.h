@@ -11,6 +11,7 @@
 #include <muster/stream.h>
 
 #ifdef __cplusplus
+MUSTER_SAME_NAMES_BEGIN
 extern "C" {
 #endif
 
@@ -37,9 +38,23 @@ struct muster_use {
     muster_block block;
     enum muster_access access;
 };
+#ifdef __cplusplus
+}
+inline struct muster_use muster_use_of(muster_block block, enum muster_access access)
+{
+    struct muster_use use = {};
+    use.size = sizeof use;
+    use.block = block;
+    use.access = access;
+    return use;
+}
+#define MUSTER_USE(block_, access_) muster_use_of(block_, access_)
+extern "C" {
+#else
 /* clang-format off */
 #define MUSTER_USE(block_, access_) { .size = sizeof(struct muster_use), .block = (block_), .access = (access_) }
 /* clang-format on */
+#endif
 
 /* Most blocks that one operation may use. */
 #define MUSTER_USES_MAX 16
@@ -181,6 +196,7 @@ MUSTER_API muster_status muster_data_destroy(struct muster *m, muster_data data,
 
 #ifdef __cplusplus
 }
+MUSTER_SAME_NAMES_END
 #endif
 
 #endif

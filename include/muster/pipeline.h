@@ -233,12 +233,47 @@ struct muster_unit_arg {
     muster_data data; /* generation 0: none */
     int is_cell;      /* not 0: the cell of the unit's first item, for a struct muster_cell */
 };
+#ifdef __cplusplus
+}
+inline struct muster_unit_arg muster_unit_arg_buffer(uint32_t buffer)
+{
+    struct muster_unit_arg arg = {};
+    arg.size = sizeof arg;
+    arg.buffer = buffer;
+    return arg;
+}
+inline struct muster_unit_arg muster_unit_arg_value(const void *value, size_t bytes)
+{
+    struct muster_unit_arg arg = muster_unit_arg_buffer(0);
+    arg.value = value;
+    arg.bytes = bytes;
+    return arg;
+}
+inline struct muster_unit_arg muster_unit_arg_data(muster_data data)
+{
+    struct muster_unit_arg arg = muster_unit_arg_buffer(0);
+    arg.data = data;
+    return arg;
+}
+inline struct muster_unit_arg muster_unit_arg_cell()
+{
+    struct muster_unit_arg arg = muster_unit_arg_buffer(0);
+    arg.is_cell = 1;
+    return arg;
+}
+#define MUSTER_UNIT_CELL muster_unit_arg_cell()
+#define MUSTER_VIEW(buffer_) muster_unit_arg_buffer(buffer_)
+#define MUSTER_UNIT_VALUE(variable) muster_unit_arg_value(&(variable), sizeof(variable))
+#define MUSTER_UNIT_DATA(data_) muster_unit_arg_data(data_)
+extern "C" {
+#else
 /* clang-format off */
 #define MUSTER_VIEW(buffer_) { .size = sizeof(struct muster_unit_arg), .buffer = (buffer_) }
 #define MUSTER_UNIT_VALUE(variable) { .size = sizeof(struct muster_unit_arg), .value = &(variable), .bytes = sizeof(variable) }
 #define MUSTER_UNIT_DATA(data_) { .size = sizeof(struct muster_unit_arg), .data = (data_) }
 #define MUSTER_UNIT_CELL { .size = sizeof(struct muster_unit_arg), .is_cell = 1 }
 /* clang-format on */
+#endif
 
 /* Launches the kernel over `items` on the stage's stream: [0, items), as in jobs. */
 MUSTER_API muster_status muster_unit_launch(struct muster_unit *unit, struct muster_kernel *kernel,

@@ -87,13 +87,25 @@ struct muster_options {
      */
     uint64_t kept_bytes;
 };
-/* clang-format off */
+/*
+ * C++17 has no designated initializers, so in C++ this and the macros of the other headers make the
+ * struct by a function.
+ */
 #ifdef __cplusplus
-#define MUSTER_OPTIONS_INIT { sizeof(struct muster_options) }
+}
+inline struct muster_options muster_options_init()
+{
+    struct muster_options options = {};
+    options.size = sizeof options;
+    return options;
+}
+#define MUSTER_OPTIONS_INIT muster_options_init()
+extern "C" {
 #else
+/* clang-format off */
 #define MUSTER_OPTIONS_INIT { .size = sizeof(struct muster_options) }
-#endif
 /* clang-format on */
+#endif
 
 /*
  * Opens a runtime; `options` may be NULL and is copied. No device is touched yet: a backend is

@@ -22,6 +22,16 @@ extern "C" {
 #define MUSTER_API
 #endif
 
+/* Functions that fill a struct are named as it is, which g++ takes for shadowing (-Wshadow). */
+#if defined(__cplusplus) && defined(__GNUC__)
+#define MUSTER_SAME_NAMES_BEGIN                                                                    \
+    _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wshadow\"")
+#define MUSTER_SAME_NAMES_END _Pragma("GCC diagnostic pop")
+#else
+#define MUSTER_SAME_NAMES_BEGIN
+#define MUSTER_SAME_NAMES_END
+#endif
+
 typedef int muster_status;
 
 /*

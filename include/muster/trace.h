@@ -10,6 +10,7 @@
 #include <muster/runtime.h>
 
 #ifdef __cplusplus
+MUSTER_SAME_NAMES_BEGIN
 extern "C" {
 #endif
 
@@ -165,6 +166,7 @@ MUSTER_API muster_status muster_counters(struct muster *m, struct muster_counter
 
 #ifdef __cplusplus
 }
+MUSTER_SAME_NAMES_END
 #endif
 
 #endif

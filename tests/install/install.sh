@@ -70,6 +70,27 @@ for sim in '' '[{"items_per_s":8e6,"faults":[{"kind":"lost","at_ms":1}]}]'; do
     grep -q "It prints \`$printed\`" "$here/../../README.md"
 done
 
+if command -v c++ >/dev/null 2>&1; then
+    echo "-- the program of docs/cpp.md, as it says"
+    strict_cpp="-std=c++17 -Wall -Wextra -pedantic -Wshadow -Werror"
+    # The program is the first block of C++.
+    awk '/^```/ { if (inside) exit; if ($0 == "```cpp") inside = 1; next } inside' "$here/../../docs/cpp.md" >"$work/readme/first.cpp"
+    # shellcheck disable=SC2046,SC2086 # lists of words
+    c++ $strict_cpp "$work/readme/first.cpp" -o "$work/readme/first_cpp" $(pkg-config --cflags --libs muster)
+    printed=$(cd "$work/readme" && LD_LIBRARY_PATH=$libdir MUSTER_CACHE='' ./first_cpp)
+    echo "$printed"
+    grep -q "It prints \`$printed\`" "$here/../../docs/cpp.md"
+
+    echo "-- muster.hpp after muster.h is refused with words, and needs C++17"
+    printf '#include <muster/muster.h>\n#include <muster/muster.hpp>\n' >"$work/order.cpp"
+    if c++ -std=c++17 -I"$prefix/include" -fsyntax-only "$work/order.cpp" 2>"$work/order.log"; then exit 1; fi
+    grep -q 'error.*before the C headers' "$work/order.log"
+    printf '#include <muster/muster.hpp>\n#include <muster/muster.h>\n' >"$work/order.cpp"
+    c++ -std=c++17 -I"$prefix/include" -fsyntax-only "$work/order.cpp"
+    if c++ -std=c++14 -I"$prefix/include" -fsyntax-only "$work/order.cpp" 2>"$work/order.log"; then exit 1; fi
+    grep -q 'error.*needs C++17' "$work/order.log"
+fi
+
 echo "-- find_package"
 "$cmake" -G Ninja -S "$here/consumer" -B "$work/consumer" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc" \
     >"$work/configure.log" || {
@@ -79,3 +100,7 @@ echo "-- find_package"
 "$cmake" --build "$work/consumer"
 "$work/consumer/consumer_muster"
 "$work/consumer/consumer_static"
+if command -v c++ >/dev/null 2>&1; then
+    "$work/consumer/consumer_cpp_muster"
+    "$work/consumer/consumer_cpp_static"
+fi
