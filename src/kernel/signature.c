@@ -320,6 +320,21 @@ static void read_loops(const struct reading *reading, struct kernel_entry *entry
     }
 }
 
+/* Whether the body itself reads neighbours of a cell; functions that it calls are not looked at. */
+static bool names_neighbours(const struct reading *reading)
+{
+    struct scanner scanner = reading->scanner;
+    struct word word;
+    size_t depth = 1;
+    while (depth > 0 && scanner_next(&scanner, &word)) {
+        if (word_is(&word, "muster_near") || word_is(&word, "muster_near_3d") ||
+            word_is(&word, "muster_offset"))
+            return true;
+        depth += word_is(&word, "{") ? 1 : word_is(&word, "}") ? (size_t)-1 : 0;
+    }
+    return false;
+}
+
 /* What follows the mark. A declaration is passed over: its definition counts. */
 static muster_status read_entry(struct reading *reading)
 {
@@ -356,6 +371,7 @@ static muster_status read_entry(struct reading *reading)
         return wrong(reading, &name, "give each kernel a name of its own",
                      "two kernels have the same name");
     read_loops(reading, entry);
+    entry->reads_neighbours = names_neighbours(reading);
     signature->count++;
     return MUSTER_OK;
 }
