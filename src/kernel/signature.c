@@ -186,6 +186,9 @@ static muster_status check_reduction(const struct reading *reading,
     if (entry->parameter_count > MUSTER_ARGS_MAX - PARTIAL_HIDDEN_ARGS)
         return wrong(reading, word, "pack values into a struct",
                      "a reduction has at most 14 parameters between the item and the partial");
+    if (entry->cell != KERNEL_NO_CELL)
+        return wrong(reading, word, "take uint64_t first and find x and y from first + i",
+                     "a reduction takes no struct muster_cell");
     for (size_t i = 0; i < entry->parameter_count; i++)
         if (entry->parameters[i].is_block && !entry->parameters[i].is_const)
             return muster_error_fill(reading->err, MUSTER_E_PARSE, 0,
