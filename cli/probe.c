@@ -430,17 +430,18 @@ static void check(struct probe *probe, struct muster *m, struct muster_kernel *k
                           "kernel %s is a reduction, which kernel check cannot try", probe->entry);
         return;
     }
-    for (; probe->count < MUSTER_ARGS_MAX &&
-           muster_kernel_parameter(kernel, probe->count, &parameter, NULL) == MUSTER_OK;
-         probe->count++)
-        /* It would be given a grid of no cells, and be called wrong. */
+    while (probe->count < MUSTER_ARGS_MAX &&
+           muster_kernel_parameter(kernel, probe->count, &parameter, NULL) == MUSTER_OK) {
+        /* The checks know no grid, and no border. */
         if (strcmp(parameter.type, "struct muster_cell") == 0 ||
             strcmp(parameter.type, "const struct muster_cell") == 0) {
             muster_error_fill(&report->error, MUSTER_E_INVALID, 0, "try it with muster map --grid",
-                              "kernel %s takes cells of a grid, which kernel check cannot try",
+                              "kernel %s works on a grid, which kernel check cannot try",
                               probe->entry);
             return;
         }
+        probe->count++;
+    }
     probe_doing(probe, "compiling kernel %s", probe->entry);
     atomic_store_explicit(&report->is_compiling, true, memory_order_relaxed);
     const struct muster_kernel_form *object = compile(probe, bundle);

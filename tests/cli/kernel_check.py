@@ -207,7 +207,7 @@ def documents(check, folder, environment):
             path = write(folder, f"{name[:-3]} {entry}", block[2:])
             run = check.run("kernel", "check", path, "--devices", "cpu", "--no-cuda", *options.get(entry, []), environment=environment)
             if "struct muster_cell" in block:
-                check.refused(f"{name}: {entry}", run, 2, "takes cells of a grid")
+                check.refused(f"{name}: {entry}", run, 2, "works on a grid")
             else:
                 check.equal(f"{name}: {entry}", (run.code, run.err), (0, ""))
             found.append(entry)

@@ -407,6 +407,7 @@ def signals(check, bench):
     begun(process)
     process.send_signal(signal.SIGINT)
     check.equal("waiting for a pipe", process.wait(TIME_LIMIT_S), -signal.SIGINT)
+    check.true("waiting for a pipe: nothing is abandoned", b"abandoned" not in process.stderr.read())
     process.communicate()
     # The pipe is full, and nobody reads it.
     process = bench.start("-k", "invert.c", "-i", "in", "-o", "-", "-a", "top=1", "--devices", "cpu", stdout=subprocess.PIPE)
@@ -479,6 +480,8 @@ def outputs(check, bench):
     process.stdout.close()
     os.write(writing, bytes(60000))
     check.equal("a closed pipe, and an idle input: exit code", process.wait(TIME_LIMIT_S), 1)
+    # Reading is cancelled; it is not given up after a while.
+    check.true("a closed pipe, and an idle input: nothing is abandoned", b"abandoned" not in process.stderr.read())
     process.stderr.close()
     os.close(reading)
     os.close(writing)

@@ -155,7 +155,6 @@ static void launches_and_stages_are_checked_too(void)
     const struct muster_buffer buffers[] = {
         { .size = sizeof *buffers, .name = "in", .place = MUSTER_HOST, .bytes_per_item = 4 },
         { .size = sizeof *buffers, .name = "d", .place = MUSTER_DEVICE, .bytes_per_item = 4 },
-        { .size = sizeof *buffers, .name = "e", .place = MUSTER_DEVICE, .bytes_per_item = 4 },
         { .size = sizeof *buffers, .name = "out", .place = MUSTER_HOST, .bytes_per_item = 4 }
     };
     struct muster_stage stages[] = { { .size = sizeof *stages,
@@ -173,11 +172,11 @@ static void launches_and_stages_are_checked_too(void)
                                        .name = "down",
                                        .stream = "d2h",
                                        .reads = 2,
-                                       .writes = 8,
+                                       .writes = 4,
                                        .flags = MUSTER_COPY } };
     struct muster_pipeline *pipeline;
     CHECK_STATUS(MUSTER_E_INVALID,
-                 muster_pipeline_create(m, buffers, 4, stages, 3, NULL, &pipeline, &problem));
+                 muster_pipeline_create(m, buffers, 3, stages, 3, NULL, &pipeline, &problem));
     CHECK_CONTAINS("may write 'x'", problem.text);
     MUST(muster_close(m, &problem));
 }

@@ -82,7 +82,8 @@ static void a_kernel_pays_only_for_what_it_names(void)
         char *with = translated(BODY("muster_exp(x[i])"), languages[i]);
         CHECK(!strstr(without, "muster_exp_rest"));
         CHECK(!strstr(without, KERNEL_NEEDS_DOUBLE));
-        CHECK(strlen(without) < 24000);
+        /* The prelude and the wrapper; the mathematics alone is more than that. */
+        CHECK(strlen(without) < 32000 && strlen(with) > strlen(without) + 16000);
         CHECK_CONTAINS("muster_exp_rest", with);
         CHECK_CONTAINS(KERNEL_NEEDS_DOUBLE, with);
         /* Before the prelude, which has the word too. */

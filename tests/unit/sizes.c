@@ -11,7 +11,7 @@
 #include "base/random.h"
 
 static struct muster *m;
-static struct muster_kernel *kernel, *portable;
+static struct muster_kernel *kernel, *portable, *summing;
 static struct muster_job *job, *pipeline_job;
 static struct muster_file *file;
 static muster_device device;
@@ -223,6 +223,18 @@ static muster_status with_kernel_parameter(void *at, size_t count)
 {
     (void)count;
     return muster_kernel_parameter(portable, 0, at, &problem);
+}
+
+static muster_status with_partial(void *at, size_t count)
+{
+    (void)count;
+    return muster_kernel_partial(summing, at, &problem);
+}
+
+static muster_status with_partial_field(void *at, size_t count)
+{
+    (void)count;
+    return muster_kernel_partial_field(summing, 0, at, &problem);
 }
 
 /* What the pipelines here are made of, unless they are given something else. */
@@ -519,6 +531,8 @@ static const struct {
     CASE(kernel_form, READ, with_form, 2),
     CASE(operand, READ, with_operand, 2),
     CASE(kernel_parameter, FILLED, with_kernel_parameter, 0),
+    CASE(partial, FILLED, with_partial, 0),
+    CASE(partial_field, FILLED, with_partial_field, 0),
     CASE(buffer, READ, with_buffer, 3),
     CASE(stage, READ, with_stage, 2),
     CASE(edge, READ, with_edge, 2),
@@ -613,6 +627,19 @@ static void open_all(void)
         blocks[i] = allocate(m, stream, 64);
     kernel = kernel_of(m, do_nothing);
     MUST(muster_kernel_from(m, "one", &form, 1, &portable, &problem));
+    static const char sum[] = "#include <muster_kernel.h>\n"
+                              "MUSTER_KERNEL void sum(uint64_t item, MUSTER_GLOBAL const float *x, "
+                              "MUSTER_PARTIAL double *all)\n"
+                              "{ *all += x[item]; }\n"
+                              "MUSTER_COMBINE void sum_combine(MUSTER_PARTIAL double *a, "
+                              "MUSTER_PARTIAL const double *b)\n"
+                              "{ *a += *b; }\n";
+    const struct muster_kernel_form reduction = { .size = sizeof reduction,
+                                                  .kind = MUSTER_KERNEL_PORTABLE,
+                                                  .code = sum,
+                                                  .code_bytes = sizeof sum - 1,
+                                                  .entry = "sum" };
+    MUST(muster_kernel_from(m, "sum", &reduction, 1, &summing, &problem));
     MUST(muster_file_read_open(m, "/dev/null", NULL, &file, &problem));
     struct muster_job_desc desc = { .size = sizeof desc, .kernel = kernel, .items = 1 };
     MUST(muster_start(m, &desc, &job, &problem));
