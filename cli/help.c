@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define NAME_WIDTH 14
-#define OPTION_WIDTH 21
+#define OPTION_WIDTH 22
 #define LINE_WIDTH 96
 
 static void option_form(const struct option *option, char *form, size_t bytes)

@@ -433,7 +433,8 @@ static void check(struct probe *probe, struct muster *m, struct muster_kernel *k
     while (probe->count < MUSTER_ARGS_MAX &&
            muster_kernel_parameter(kernel, probe->count, &parameter, NULL) == MUSTER_OK) {
         /* The checks know no grid, and no border. */
-        if (strcmp(parameter.type, "struct muster_cell") == 0) {
+        if (strcmp(parameter.type, "struct muster_cell") == 0 ||
+            strcmp(parameter.type, "const struct muster_cell") == 0) {
             muster_error_fill(&report->error, MUSTER_E_INVALID, 0, "try it with muster map --grid",
                               "kernel %s works on a grid, which kernel check cannot try",
                               probe->entry);

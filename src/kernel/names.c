@@ -22,6 +22,8 @@ enum {
 #define PARAMETERS_MAX 32
 /* Macros that stand for each other, as in #define f g. */
 #define ALIASES_MAX 16
+/* Conditionals within each other whose parts are told apart. */
+#define CONDITIONALS_MAX 32
 
 /* A source while its names are looked for. */
 struct search {
@@ -276,6 +278,14 @@ struct group {
     bool is_headed; /* it follows a name: arguments, or the head of a statement */
 };
 
+/* Where a walk stands: what is open around the word at hand. */
+struct place {
+    size_t open, braces;
+    bool is_value; /* after the = of a definition */
+    bool is_typedef;
+    size_t typedef_braces; /* those around the typedef */
+};
+
 /* One walk over a source, or over a macro's body. */
 struct walk {
     struct search *search;
@@ -283,10 +293,10 @@ struct walk {
     struct scanner scanner;
     struct word word, last;
     struct group groups[GROUPS_MAX];
-    size_t open, braces;
     struct group closed; /* the last that was closed; counts while `last` is its parenthesis */
-    bool is_value;       /* after the = of a definition */
-    bool is_typedef;
+    struct place at;
+    struct place conditionals[CONDITIONALS_MAX]; /* where each #if that is open began */
+    size_t conditional_count;
 };
 
 /* How a macro uses its parameter: as a function that it calls, or that it defines. */
@@ -306,7 +316,7 @@ static bool is_body_next(const struct walk *walk)
 /* Whether what is called here is a function's name where it is declared or defined. */
 static bool is_declaration(const struct walk *walk)
 {
-    if (walk->braces > 0 || walk->open > 0 || walk->is_value)
+    if (walk->at.braces > 0 || walk->at.open > 0 || walk->at.is_value)
         return false;
     return !walk->macro || is_body_next(walk);
 }
@@ -319,15 +329,15 @@ static enum use find_use(struct search *search, struct macro *macro, size_t para
         if (word_is(&walk.word, "(")) {
             if (is_name(&walk.last) && find_parameter(macro, &walk.last) == parameter)
                 return is_declaration(&walk) ? USE_DEFINITION : USE_CALL;
-            walk.open++;
+            walk.at.open++;
         } else if (word_is(&walk.word, ")")) {
-            walk.open -= walk.open > 0;
+            walk.at.open -= walk.at.open > 0;
         } else if (word_is(&walk.word, "{")) {
-            walk.braces++;
+            walk.at.braces++;
         } else if (word_is(&walk.word, "}")) {
-            walk.braces -= walk.braces > 0;
+            walk.at.braces -= walk.at.braces > 0;
         } else if (word_is(&walk.word, "=")) {
-            walk.is_value = true;
+            walk.at.is_value = true;
         }
         walk.last = walk.word;
     }
@@ -413,26 +423,26 @@ static muster_status open_group(struct walk *walk)
         status = use_call(walk, &walk->last, is_place);
     else if (is_closed && walk->closed.is_plain && walk->closed.has_name)
         status = use_call(walk, &walk->closed.name, is_place);
-    if (walk->open < GROUPS_MAX)
-        walk->groups[walk->open] =
+    if (walk->at.open < GROUPS_MAX)
+        walk->groups[walk->at.open] =
             (struct group){ .is_plain = true, .is_headed = is_head(walk, &walk->last) };
-    walk->open++;
+    walk->at.open++;
     return status;
 }
 
 static void close_group(struct walk *walk)
 {
     walk->closed = (struct group){ .is_plain = false };
-    if (walk->open == 0)
+    if (walk->at.open == 0)
         return;
-    if (--walk->open >= GROUPS_MAX)
+    if (--walk->at.open >= GROUPS_MAX)
         return;
-    walk->closed = walk->groups[walk->open];
+    walk->closed = walk->groups[walk->at.open];
     walk->closed.is_plain = walk->closed.is_plain && !walk->closed.is_headed;
-    if (walk->open == 0)
+    if (walk->at.open == 0)
         return;
     /* A name in two pairs of parentheses is still that name. */
-    struct group *around = &walk->groups[walk->open - 1];
+    struct group *around = &walk->groups[walk->at.open - 1];
     around->is_plain = around->is_plain && walk->closed.is_plain && !around->has_name;
     around->name = walk->closed.name;
     around->has_name = walk->closed.has_name;
@@ -441,14 +451,53 @@ static void close_group(struct walk *walk)
 /* A word that opens and closes nothing, seen by the parenthesis around it. */
 static void note_word(struct walk *walk)
 {
-    if (walk->open == 0 || walk->open > GROUPS_MAX)
+    if (walk->at.open == 0 || walk->at.open > GROUPS_MAX)
         return;
-    struct group *group = &walk->groups[walk->open - 1];
+    struct group *group = &walk->groups[walk->at.open - 1];
     if (is_name(&walk->word) && !group->has_name) {
         group->name = walk->word;
         group->has_name = true;
     } else if ((!word_is(&walk->word, "*") && !word_is(&walk->word, "&")) || group->has_name) {
         group->is_plain = false;
+    }
+}
+
+/* A typedef, also inside a function, may name several types: typedef float real, row[4]; */
+static void take_typedef(struct walk *walk)
+{
+    const struct word *word = &walk->word;
+    struct place *at = &walk->at;
+    if (word_is(word, "typedef")) {
+        at->is_typedef = true;
+        at->typedef_braces = at->braces;
+    }
+    if (!at->is_typedef || at->braces != at->typedef_braces || at->open > 0)
+        return;
+    bool is_end = word_is(word, ";");
+    if ((is_end || word_is(word, ",") || word_is(word, "[")) && is_name(&walk->last) &&
+        walk->search->is_collecting)
+        add(walk->search, &walk->last, NAME_TYPE, NULL);
+    at->is_typedef = !is_end;
+}
+
+/* The parts of a conditional begin at the same place, so that a brace in each counts once. */
+static void take_conditional(struct walk *walk)
+{
+    struct scanner scanner;
+    struct word word;
+    scanner_init_within(&scanner, walk->word.text + 1, walk->word.bytes - 1, walk->word.line);
+    if (!scanner_next(&scanner, &word))
+        return;
+    size_t count = walk->conditional_count;
+    if (word_is(&word, "if") || word_is(&word, "ifdef") || word_is(&word, "ifndef")) {
+        if (count < CONDITIONALS_MAX)
+            walk->conditionals[count] = walk->at;
+        walk->conditional_count++;
+    } else if (count > 0 && (word_is(&word, "else") || word_is(&word, "elif"))) {
+        if (count <= CONDITIONALS_MAX)
+            walk->at = walk->conditionals[count - 1];
+    } else if (count > 0 && word_is(&word, "endif")) {
+        walk->conditional_count--;
     }
 }
 
@@ -467,25 +516,20 @@ static muster_status take_word(struct walk *walk)
     }
     note_word(walk);
     if (word_is(word, "{")) {
-        walk->braces++;
+        walk->at.braces++;
     } else if (word_is(word, "}")) {
-        walk->braces -= walk->braces > 0;
+        walk->at.braces -= walk->at.braces > 0;
         /* What was not closed by then never will be. */
-        walk->open = walk->braces == 0 ? 0 : walk->open;
-    } else if (word_is(word, "=") && walk->braces == 0) {
-        walk->is_value = true;
+        walk->at.open = walk->at.braces == 0 ? 0 : walk->at.open;
+    } else if (word_is(word, "=") && walk->at.braces == 0) {
+        walk->at.is_value = true;
     }
-    if (word_is(word, "typedef"))
-        walk->is_typedef = true;
-    bool is_end = word_is(word, ";") && walk->braces == 0;
-    if (is_end && walk->is_typedef && is_name(&walk->last) && walk->search->is_collecting)
-        add(walk->search, &walk->last, NAME_TYPE, NULL);
-    if (is_end || (word_is(word, "}") && walk->braces == 0 && !walk->is_typedef)) {
-        walk->is_value = false;
-        walk->open = 0;
+    take_typedef(walk);
+    bool is_end = word_is(word, ";") && walk->at.braces == 0;
+    if (is_end || (word_is(word, "}") && walk->at.braces == 0 && !walk->at.is_typedef)) {
+        walk->at.is_value = false;
+        walk->at.open = 0;
     }
-    if (is_end)
-        walk->is_typedef = false;
     return MUSTER_OK;
 }
 
@@ -504,6 +548,7 @@ static muster_status take_all(struct walk *walk)
 static muster_status take_directive(struct walk *walk)
 {
     struct macro macro;
+    take_conditional(walk);
     if (walk->macro || !read_macro(&walk->word, &macro) || walk->search->flags & NAME_PRELUDE)
         return MUSTER_OK;
     /* Large, but it is the only one: macros have no directives inside. */

@@ -186,6 +186,9 @@ static muster_status check_reduction(const struct reading *reading,
     if (entry->parameter_count > MUSTER_ARGS_MAX - PARTIAL_HIDDEN_ARGS)
         return wrong(reading, word, "pack values into a struct",
                      "a reduction has at most 14 parameters between the item and the partial");
+    if (entry->cell != KERNEL_NO_CELL)
+        return wrong(reading, word, "take uint64_t first and find x and y from first + i",
+                     "a reduction takes no struct muster_cell");
     for (size_t i = 0; i < entry->parameter_count; i++)
         if (entry->parameters[i].is_block && !entry->parameters[i].is_const)
             return muster_error_fill(reading->err, MUSTER_E_PARSE, 0,
@@ -320,6 +323,21 @@ static void read_loops(const struct reading *reading, struct kernel_entry *entry
     }
 }
 
+/* Whether the body itself reads neighbours of a cell; functions that it calls are not looked at. */
+static bool names_neighbours(const struct reading *reading)
+{
+    struct scanner scanner = reading->scanner;
+    struct word word;
+    size_t depth = 1;
+    while (depth > 0 && scanner_next(&scanner, &word)) {
+        if (word_is(&word, "muster_near") || word_is(&word, "muster_near_3d") ||
+            word_is(&word, "muster_offset"))
+            return true;
+        depth += word_is(&word, "{") ? 1 : word_is(&word, "}") ? (size_t)-1 : 0;
+    }
+    return false;
+}
+
 /* What follows the mark. A declaration is passed over: its definition counts. */
 static muster_status read_entry(struct reading *reading)
 {
@@ -356,6 +374,7 @@ static muster_status read_entry(struct reading *reading)
         return wrong(reading, &name, "give each kernel a name of its own",
                      "two kernels have the same name");
     read_loops(reading, entry);
+    entry->reads_neighbours = names_neighbours(reading);
     signature->count++;
     return MUSTER_OK;
 }

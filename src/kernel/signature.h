@@ -55,6 +55,7 @@ struct kernel_entry {
     char name[KERNEL_NAME_BYTES];
     size_t parameter_count; /* without the item's number, and without the partial */
     size_t cell;            /* which of them is the cell; KERNEL_NO_CELL: none */
+    bool reads_neighbours;  /* its own body names muster_near, muster_near_3d or muster_offset */
     struct kernel_parameter parameters[MUSTER_ARGS_MAX];
     struct kernel_partial partial; /* of a reduction */
     size_t loop_count;

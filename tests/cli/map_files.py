@@ -229,6 +229,9 @@ def grids(check, bench):
         for unit in ([], ["--unit", str(width)], ["--unit", str(5 * width)]):
             bench.works(border, "-k", "blur.c", "-i", "grid", "-o", "x", "--grid", "37x23", "--halo", "1", "--border", border, *unit)
             check.true(f"{border} {unit}: the cells", bench.read("x") == blur(cells, width, height, border == "clamp").tobytes())
+    check.refused("kernel check of it", check.run("kernel", "check", bench.path("blur.c"), environment={
+        "MUSTER_CACHE": bench.path("cache")}), 2, "works on a grid")
+    check.refused("no halo", bench.run("-k", "blur.c", "-i", "grid", "-o", "x", "--grid", "37x23"), 2, "--halo 1")
     check.refused("no grid", bench.run("-k", "blur.c", "-i", "grid", "-o", "x", "--halo", "1"), 2, "--grid")
     check.refused("another grid", bench.run("-k", "blur.c", "-i", "grid", "-o", "x", "--grid", "37x24"), 2, "37 x 24")
     check.refused("no grid at all", bench.run("-k", "blur.c", "-i", "grid", "-o", "x", "--grid", "37"), 2, "640x480")

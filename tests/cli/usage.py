@@ -37,6 +37,8 @@ def help_texts(check):
         check.equal(f"{name} --help: options", listed, options | {"--help"})
         for same in [[name, "-h"], ["help", name]]:
             check.equal(f"{same} is {name} --help", check.run(*same), run)
+        check.true(f"{name} --help: a blank after each option",
+                   all(line[23:24] == " " for line in run.out.splitlines() if line.startswith("  --")))
         check.true(f"{name} --help: fits a terminal", all(len(line) <= 100 for line in run.out.splitlines()))
     for words in [["pick"], ["explain"], ["kernel"], ["kernel", "build"], ["kernel", "list"],
                   ["map"], ["scan"]]:

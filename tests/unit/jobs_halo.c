@@ -228,6 +228,10 @@ static void what_is_no_grid_is_refused(void)
     struct muster_run_options options = { .size = sizeof options };
     struct muster_arg args[] = { MUSTER_GRID(8, 5), MUSTER_IN_HALO(in, 1), MUSTER_OUT(out) };
     MUST(muster_for(m, kernel, 40, args, 3, &options, NULL, &problem));
+    /* The kernel would read what lies around a unit, whatever that is. */
+    args[1].halo = 0;
+    refuse(m, kernel, args, 3, 40, &options, "no argument has a halo");
+    args[1].halo = 1;
     refuse(m, kernel, args, 3, 39, &options, "39 items");
     /* Units are whole rows. */
     options.unit_items = 12;

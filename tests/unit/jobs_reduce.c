@@ -293,6 +293,8 @@ static void what_makes_no_sense_is_refused(void)
     struct muster_kernel *kernel = load(m, "tally"), *plain = load(m, "plain");
     const struct muster_arg args[] = { MUSTER_FIRST, MUSTER_VALUE(by), MUSTER_IN(x) };
     struct muster_arg written[] = { MUSTER_FIRST, MUSTER_VALUE(by), MUSTER_INOUT(x) };
+    const struct muster_arg around[] = { MUSTER_FIRST, MUSTER_VALUE(by), MUSTER_IN_HALO(x, 1) };
+    const struct muster_arg cells[] = { MUSTER_FIRST, MUSTER_GRID(4, 4), MUSTER_IN(x) };
     struct muster_arg own[] = { MUSTER_FIRST, MUSTER_VALUE(by), MUSTER_IN(x) };
     struct all found = untouched;
     muster_status statuses[16];
@@ -322,6 +324,9 @@ static void what_makes_no_sense_is_refused(void)
     REFUSED("no kept_max", desc_.options = &kept);
     REFUSED("no unit_multiple", desc_.options = &multiple);
     REFUSED("argument 2 of a reduction is written", desc_.args = written);
+    /* The launches at the ends of the array began within blocks: results were wrong, or it crashed. */
+    REFUSED("argument 2 of a reduction is a grid or has a halo", desc_.args = around);
+    REFUSED("argument 1 of a reduction is a grid or has a halo", desc_.args = cells);
     REFUSED("Muster's own", desc_.args = own);
     REFUSED("takes 3 arguments, and was given 2", desc_.arg_count = 2);
     REFUSED("tally is a reduction", desc_.result = NULL);

@@ -94,6 +94,16 @@ static void what_is_defined_may_be_called(void)
         "{ out[i] = (real)(in[i]) + CAST(float, i); }",
         "typedef float number;\ntypedef struct { float x; } pair;\n" ENTRY
         "{ pair p = { (number)(in[i]) }; out[i] = p.x; }",
+        "typedef float real, row[4], *place;\n" ENTRY
+        "{ row r = { (real)(in[i]) }; place p = (place)(r); out[i] = (real)(*p); }",
+        ENTRY "{ typedef uint32_t word, half; out[i] = (word)(in[i]) + (half)(1); }",
+        /* Braces that open in each part of a conditional, and close once. */
+        "static float g(float x)\n{\n#ifdef A\n  for (;;) {\n#elif defined(B)\n  if (x) {\n"
+        "#else\n  while (0) {\n#endif\n  }\n  return x; }\n"
+        "#ifdef A\nstatic float h(float x) {\n#else\nstatic float h(float x) { x++;\n#endif\n"
+        "  return x; }\n" ENTRY "{ out[i] = g(h(in[i])); }",
+        "#define CALL(f,\\\n  x) f(x)\n#if 1\n#if 0\n#else\n#endif\n#endif\n#else\n#endif\n" ENTRY
+        "{ out[i] = CALL(muster_sqrt, in[i]); }",
         ENTRY "{ float (*row)[4] = 0; out[i] = row ? 1 : UINT64_C(2) + UINT32_MAX; }",
         ENTRY "{ for (int k = 0; k < 3; k++) (void)k; while (0) (void)0; switch (i) { default: } "
               "do (void)0; while (0); out[i] = 1; }",

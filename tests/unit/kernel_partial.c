@@ -106,6 +106,9 @@ static void what_is_wrong_is_said(void)
         const char *source, *says;
     } refused[] = {
         { KERNEL("float"), "no k_combine" },
+        { "MUSTER_KERNEL void k(uint64_t i, struct muster_cell at, MUSTER_PARTIAL float *p) "
+          "{}" COMBINE("float"),
+          "takes no struct muster_cell" },
         { KERNEL("float") COMBINE("double"), "other parameters are expected of 'k_combine'" },
         { KERNEL("float") "MUSTER_COMBINE void k_combine(MUSTER_PARTIAL float *a, float b) {}",
           "other parameters" },

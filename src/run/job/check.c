@@ -148,6 +148,17 @@ static muster_status check_fields(const struct muster_job_desc *desc, struct mus
     return check_source(desc, err);
 }
 
+/* Without a halo the memory around a unit is not its neighbours, or not the job's at all. */
+static muster_status check_reach(const struct muster_job *job, struct muster_error *err)
+{
+    if (!kernel_reads_neighbours(job->desc.kernel) || !job->grid.is_given ||
+        job->grid.first.reach > 0)
+        return MUSTER_OK;
+    return muster_error_fill(
+        err, MUSTER_E_INVALID, 0, "give the array one: MUSTER_IN_HALO, or --halo 1 of muster map",
+        "kernel %s reads neighbours, and no argument has a halo", kernel_name(job->desc.kernel));
+}
+
 /* What the kernel's source says it takes, where there is one. */
 static muster_status check_kernel(const struct muster_job *job, struct muster_error *err)
 {
@@ -161,9 +172,11 @@ static muster_status check_kernel(const struct muster_job *job, struct muster_er
                                              .access = arg_access(arg),
                                              .element = arg->element };
     }
-    return job_reduces(job) ? kernel_check_reduction(desc->kernel, given,
-                                                     desc->arg_count - PARTIAL_HIDDEN_ARGS, err)
-                            : kernel_check_arguments(desc->kernel, given, desc->arg_count, err);
+    muster_status status = job_reduces(job)
+                               ? kernel_check_reduction(desc->kernel, given,
+                                                        desc->arg_count - PARTIAL_HIDDEN_ARGS, err)
+                               : kernel_check_arguments(desc->kernel, given, desc->arg_count, err);
+    return status == MUSTER_OK ? check_reach(job, err) : status;
 }
 
 /* Arguments in device memory are of one device, which alone can run the job. */

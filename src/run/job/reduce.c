@@ -36,6 +36,12 @@ static muster_status check(const struct muster_job *job, struct muster_error *er
             kind == MUSTER_ARG_DEVICE_INOUT || kind == MUSTER_ARG_ITEMS)
             return muster_error_fill(err, MUSTER_E_INVALID, 0, "use MUSTER_IN",
                                      "argument %zu of a reduction is written; it may only read", i);
+        /* Launches at the ends of an array, and rows, are no whole numbers of blocks. */
+        if (desc->args[i].halo > 0 || arg_is_grid(&desc->args[i]))
+            return muster_error_fill(
+                err, MUSTER_E_INVALID, 0,
+                "make an array of what the neighbours give first, and reduce it",
+                "argument %zu of a reduction is a grid or has a halo", i);
     }
     return MUSTER_OK;
 }

@@ -564,6 +564,11 @@ _Static_assert(sizeof((struct muster_kernel_parameter *)0)->name == KERNEL_NAME_
                    sizeof((struct muster_kernel_parameter *)0)->type == KERNEL_TYPE_BYTES,
                "what is known of a parameter fits");
 
+bool kernel_reads_neighbours(const struct muster_kernel *kernel)
+{
+    return kernel->entry && kernel->entry->reads_neighbours;
+}
+
 bool kernel_knows_arguments(const struct muster_kernel *kernel)
 {
     return kernel->entry != NULL;

@@ -29,6 +29,8 @@ muster_status kernel_explain_no_form(const struct muster_kernel *kernel,
 void kernel_prepare(struct muster_kernel *kernel, struct run_device *device);
 /* Whether a form takes the device's own mathematics: MUSTER_FAST_MATH. */
 bool kernel_has_own_mathematics(const struct muster_kernel *kernel);
+/* Whether its portable source reads neighbours of cells: such a job needs a halo. */
+bool kernel_reads_neighbours(const struct muster_kernel *kernel);
 /* Whether it is known what the kernel takes. */
 bool kernel_knows_arguments(const struct muster_kernel *kernel);
 /* One argument as the caller gives it, as far as that is known: zeros are compared with nothing. */
