@@ -629,8 +629,12 @@ static void learn_whole(const struct take_part *part, struct take_part_lesson *l
     lesson->whole = part->whole;
     if (!is_done || job.items <= 0 || job.job_ns <= 0)
         return;
+    /*
+     * Longer ones too, if their own trials have left nobody out: those cannot see what is gained by a
+     * job that is laid out for fewer devices.
+     */
     lesson->is_whole = job.job_ns < WHOLE_JOBS_LEAST_NS ||
-                       (lesson->tried == 0 && job.job_ns <= WHOLE_JOBS_MOST_NS);
+                       (lesson->left_out == 0 && job.job_ns <= WHOLE_JOBS_MOST_NS);
     /* Whom trials within a job have left out stays out, and another trial must be saved for. */
     lesson->whole.left_out |= lesson->left_out;
     lesson->whole.has_begun = lesson->whole.has_begun || lesson->left_out != 0;
