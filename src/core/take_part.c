@@ -635,8 +635,11 @@ static void learn_whole(const struct take_part *part, struct take_part_lesson *l
      */
     lesson->is_whole = job.job_ns < WHOLE_JOBS_LEAST_NS ||
                        (lesson->left_out == 0 && job.job_ns <= WHOLE_JOBS_MOST_NS);
-    /* Whom trials within a job have left out stays out, and another trial must be saved for. */
-    lesson->whole.left_out |= lesson->left_out;
+    /*
+     * Whom trials within a job have left out stays out, whom they have let in again does not, and another
+     * trial must be saved for.
+     */
+    lesson->whole.left_out = lesson->left_out;
     lesson->whole.has_begun = lesson->whole.has_begun || lesson->left_out != 0;
     if (part->is_mixed || !lesson->is_whole)
         return;

@@ -148,7 +148,7 @@ void take_part_stuck(struct take_part *part, uint64_t now_ns);
 /* At the end of the job. is_done: all of its items were finished. */
 void take_part_learn(const struct take_part *part, struct take_part_lesson *lesson, bool is_done,
                      uint64_t now_ns);
-/* At the end of a whole job that was run without the lanes that whole_jobs_left_out names, and knew nothing of them. */
+/* At the end of a job that was laid out without the lanes that whole_jobs_left_out names. */
 void take_part_learn_without(struct take_part_lesson *lesson, double job_ns, double items);
 /* By what factor the job is faster without the lane, which is left out; 0 if it is not. */
 double take_part_faster_without(const struct take_part *part, uint32_t lane);

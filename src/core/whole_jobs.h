@@ -1,6 +1,7 @@
 /*
- * Whole jobs as trials, for jobs too short for a trial of their own: of several jobs of one kind one is
- * run without a lane, and the time of an item with the lane and without it decides (take_part.h).
+ * Whole jobs as trials, for jobs too short for a trial of their own, or whose own trials have left nobody
+ * out: of several jobs of one kind one is run without a lane, and the time of an item with the lane and
+ * without it decides (take_part.h).
  *
  * The second job of a kind is a trial. Any other must have been saved for: all jobs put by
  * WHOLE_JOBS_COST of their time, and a trial is made when that pays for what it is expected to cost.
@@ -13,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Shorter jobs make no trials of their own, longer ones are never trials. */
+/* After the first of a kind, shorter jobs make no trials of their own; longer ones are never trials. */
 #define WHOLE_JOBS_LEAST_NS 100e6
 #define WHOLE_JOBS_MOST_NS 1e9
 /* Of the time of all jobs, what trials may cost after the first one. */

@@ -300,6 +300,18 @@ static void what_was_learned_is_believed(void)
     CHECK_EQUAL(2, lesson.left_out);
 }
 
+/* A lane that a job has let in again is not left out by the next because an earlier one had left it out. */
+static void a_lane_that_was_let_in_again_stays_in(void)
+{
+    const double rates[] = { 1, 0.5 };
+    struct take_part_lesson lesson = { .jobs = 1, .whole = { .left_out = 2 } };
+    struct machine m = machine_of(2, rates, 0.5 * S, test_seed());
+    run(&m, &lesson);
+    take_part_learn(&m.part, &lesson, true, (uint64_t)m.at_ns);
+    CHECK_EQUAL(0, lesson.left_out);
+    CHECK_EQUAL(0, lesson.whole.left_out);
+}
+
 /* What was learned when the machine was another one is not. */
 static void what_does_not_fit_is_not_believed(void)
 {
@@ -407,6 +419,7 @@ int main(int argc, char **argv)
         TEST(a_short_job_has_no_trial),
         TEST(short_jobs_learn_together),
         TEST(what_was_learned_is_believed),
+        TEST(a_lane_that_was_let_in_again_stays_in),
         TEST(what_does_not_fit_is_not_believed),
         TEST(a_lane_is_tried_again_when_it_does_no_harm_any_more),
         TEST(those_left_out_stand_in_for_others),
