@@ -7,7 +7,8 @@
  * gcc's OpenMP in bench/kernel_table/openmp.c, the same kernel file in a loop with the same prelude, with
  * -O3 -march=native -ffp-contract=off and what else changes no bits. They take turns. With --devices cuda:N: launches on that device, of
  * data that is there, beside bench/kernel_table/cuda.cu, the same bodies by nvcc with --fmad=false, one
- * thread for each item; reductions are jobs from start to end beside a launch.
+ * thread for each item; reductions are jobs from start to end beside a launch. A second column has no bar: the
+ * best version by hand with the device's own mathematics, hand.c and hand.cu, with other bits.
  *
  * Every result is compared bit by bit with a serial loop in this program: that of the first device, of
  * every other that the machine has, of all together, and in units of an odd size. A difference fails the
@@ -153,7 +154,8 @@ static double processor_ns(void)
 
 /* `busy`: processor time of ours / of the peer's, 0 where it was not measured. */
 static void report(struct subject *of, const char *peer_name, double target, double *ours_ns,
-                   double *peer_ns, double busy, bool is_equal, bool is_peer_equal)
+                   double *peer_ns, double *hand_ns, double busy, bool is_equal, bool is_peer_equal,
+                   bool is_hand_near)
 {
     static double ratios[REPETITIONS_MAX];
     struct bench *bench = &of->table->bench;
@@ -167,9 +169,12 @@ static void report(struct subject *of, const char *peer_name, double target, dou
         ratio = summarise(ratios, bench->repetitions);
         peer = summarise(peer_ns, bench->repetitions);
     }
-    struct sample ours = summarise(ours_ns, bench->repetitions);
+    struct sample ours = summarise(ours_ns, bench->repetitions), hand = { 0 };
+    if (hand_ns)
+        hand = summarise(hand_ns, bench->repetitions);
     if (of->table->is_quick) {
-        printf("%-22s %9llu %s\n", of->row->what, (unsigned long long)of->items, bits);
+        printf("%-22s %9llu %s%s\n", of->row->what, (unsigned long long)of->items, bits,
+               is_hand_near ? "" : "; BY HAND WRONG");
         return;
     }
     printf("%-22s %9llu %8.3f (%.3f-%.3f)  ", of->row->what, (unsigned long long)of->items,
@@ -182,6 +187,10 @@ static void report(struct subject *of, const char *peer_name, double target, dou
         printf("no peer  ");
     if (busy > 0)
         printf("%6.3f  ", busy);
+    /* No bar: it has other bits, and often another algorithm. */
+    if (hand_ns)
+        printf("%8.3f %6.2f%s  ", hand.median / 1e6, ours.median / hand.median,
+               is_hand_near ? "" : " WRONG");
     printf("%s\n", bits);
     row_begin(bench, of->row->what);
     row_text(bench, "kernel", of->row->entry);
@@ -198,22 +207,28 @@ static void report(struct subject *of, const char *peer_name, double target, dou
         row_text(bench, "verdict", verdict(ratio.median <= target));
     }
     row_text(bench, "bits", bits);
+    if (hand_ns) {
+        row_sample(bench, "hand_ns", hand);
+        row_number(bench, "ours_to_hand", ours.median / hand.median);
+        row_text(bench, "hand_result", is_hand_near ? "near" : "WRONG");
+    }
     row_end(bench);
 }
 
 static bool measure_cpu(struct subject *of)
 {
+    static double hand[REPETITIONS_MAX];
     static double ours[REPETITIONS_MAX], peer[REPETITIONS_MAX], ours_busy[REPETITIONS_MAX],
         peer_busy[REPETITIONS_MAX];
     const struct bench *bench = &of->table->bench;
     void *args[TABLE_ARGUMENTS_MAX];
     struct loaded loaded;
-    bool is_equal = true, is_peer_equal = true;
+    bool is_equal = true, is_peer_equal = true, is_hand_near = true;
     load(of, of->table->cpu, &loaded);
     table_bind(of->row, args);
     for (int r = -1; r < bench->repetitions; r++) { /* the first is a warm-up */
-        for (int turn = 0; turn < 2; turn++) {
-            bool is_ours = (turn + r) % 2 == 0;
+        for (int turn = 0; turn < 3; turn++) {
+            bool is_ours = turn < 2 && (turn + r) % 2 == 0, is_hand = turn == 2;
             table_reset(of->row);
             memset(of->result, 0xa5, sizeof of->result);
             /* OpenMP's threads spin for a while after a loop. */
@@ -223,8 +238,13 @@ static bool measure_cpu(struct subject *of)
             if (is_ours)
                 run_ours(of, &loaded, NULL, 0);
             else
-                of->row->openmp(of->items, args, of->result);
+                (is_hand ? of->row->hand : of->row->openmp)(of->items, args, of->result);
             double ns = (double)(clock_ns() - begin_ns);
+            if (is_hand) {
+                is_hand_near = is_hand_near && table_is_near(of->row, of->result, of->expected);
+                hand[r > 0 ? r : 0] = ns;
+                continue;
+            }
             if (ns < RUN_NS_MIN && !of->table->is_quick)
                 stop(bench, "a run was too short to say anything");
             bool *is_good = is_ours ? &is_equal : &is_peer_equal;
@@ -240,22 +260,23 @@ static bool measure_cpu(struct subject *of)
     is_equal = check_elsewhere(of) && is_equal;
     double busy = summarise(ours_busy, bench->repetitions).median /
                   summarise(peer_busy, bench->repetitions).median;
-    report(of, "OpenMP", TARGET_CPU, ours, peer, busy, is_equal, is_peer_equal);
-    return is_equal && (is_peer_equal || of->row->is_own_order);
+    report(of, "OpenMP", TARGET_CPU, ours, peer, hand, busy, is_equal, is_peer_equal, is_hand_near);
+    return is_equal && is_hand_near && (is_peer_equal || of->row->is_own_order);
 }
 
 static bool measure_cuda(struct subject *of, struct table_cuda *cuda)
 {
-    static double ours[REPETITIONS_MAX], peer[REPETITIONS_MAX];
+    static double ours[REPETITIONS_MAX], peer[REPETITIONS_MAX], hand[REPETITIONS_MAX];
     struct loaded loaded;
-    bool is_peer_equal = true;
+    bool is_peer_equal = true, is_hand_near = true;
     load(of, of->table->all, &loaded);
-    bool is_equal = table_cuda_measure(cuda, &of->table->bench, of->row, of->items, loaded.kernel,
-                                       loaded.args, of->expected, ours, peer, &is_peer_equal);
+    bool is_equal =
+        table_cuda_measure(cuda, &of->table->bench, of->row, of->items, loaded.kernel, loaded.args,
+                           of->expected, ours, peer, hand, &is_peer_equal, &is_hand_near);
     unload(of, &loaded);
     is_equal = check_elsewhere(of) && is_equal;
-    report(of, "CUDA C++", TARGET_CUDA, ours, cuda->module ? peer : NULL, 0, is_equal,
-           is_peer_equal);
+    report(of, "CUDA C++", TARGET_CUDA, ours, cuda->module ? peer : NULL,
+           cuda->by_hand ? hand : NULL, 0, is_equal, is_peer_equal, is_hand_near);
     return is_equal && (is_peer_equal || of->row->is_own_order);
 }
 
@@ -343,7 +364,9 @@ int main(int argc, char **argv)
     else
         printf(
             "bits also compared on: %s\nms, median (least-greatest) of %d; target: ours / peer <= "
-            "%.2f\n\n%-22s %9s %-24s %-24s  %-28s %s bits\n",
+            "%.2f;\nby hand: the best version with the device's own mathematics, other bits, no "
+            "bar; "
+            "then ours / that\n\n%-22s %9s %-24s %-24s  %-28s %s  by hand  bits\n",
             table.together, table.bench.repetitions, table.device ? TARGET_CUDA : TARGET_CPU, "",
             "items", table.device ? table.device : "      cpu",
             table.device ? "      CUDA C++" : "      OpenMP", "ratio",

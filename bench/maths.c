@@ -124,15 +124,36 @@ static struct sample measure(const struct bench *bench, struct muster *m, const 
     return summarise(values, bench->repetitions);
 }
 
-static void measure_device(struct bench *bench, struct muster *m, const char *device)
+/* Asked for by name, an OpenCL device is there even if it is a GPU that is listed as CUDA's. */
+static struct muster *open_device(const struct bench *bench, const char *device,
+                                  struct muster_device_info *info)
+{
+    struct muster_options options = MUSTER_OPTIONS_INIT;
+    struct muster_error error = { .size = sizeof error };
+    struct muster *m;
+    muster_device found;
+    options.devices = device;
+    muster_status status = muster_open(&m, &options, &error);
+    if (status == MUSTER_OK) {
+        status = muster_device_find(m, device, &found, &error);
+        if (status == MUSTER_OK)
+            status = muster_device_info(m, found, info, &error);
+        if (status == MUSTER_OK)
+            return m;
+        muster_close(m, NULL);
+    }
+    if (status != MUSTER_E_NOT_FOUND)
+        stop(bench, error.text);
+    printf("\n%s: not here\n", device);
+    return NULL;
+}
+
+static void measure_device(struct bench *bench, const char *device)
 {
     struct muster_device_info info = { .size = sizeof info };
-    muster_device found;
-    if (muster_device_find(m, device, &found, NULL) != MUSTER_OK ||
-        muster_device_info(m, found, &info, NULL) != MUSTER_OK) {
-        printf("\n%s: not here\n", device);
+    struct muster *m = open_device(bench, device, &info);
+    if (!m)
         return;
-    }
     bool is_gpu = info.kind == MUSTER_KIND_GPU;
     printf("\n%s, %s: ns for one call, the whole device working, median (least-greatest)\n%-12s "
            "%-26s %-26s %s\n",
@@ -150,6 +171,7 @@ static void measure_device(struct bench *bench, struct muster *m, const char *de
         row_sample(bench, "own_ns", own);
         row_end(bench);
     }
+    muster_close(m, NULL);
 }
 
 int main(int argc, char **argv)
@@ -157,9 +179,6 @@ int main(int argc, char **argv)
     struct bench bench = { .name = "maths", .repetitions = 5 };
     char devices[256] = "cpu:0,opencl:0,cuda:0", *rest = devices;
     const char *json = NULL;
-    struct muster_options options = MUSTER_OPTIONS_INIT;
-    struct muster_error error = { .size = sizeof error };
-    struct muster *m;
     for (int i = 1; i + 1 < argc; i += 2) {
         if (strcmp(argv[i], "--devices") == 0)
             snprintf(devices, sizeof devices, "%s", argv[i + 1]);
@@ -175,14 +194,7 @@ int main(int argc, char **argv)
         return 2;
     }
     bench_open(&bench, json);
-    if (muster_open(&m, &options, &error) != MUSTER_OK)
-        stop(&bench, error.text);
-    /* Waits for drivers that take long to open. */
-    size_t count;
-    if (muster_device_list(m, NULL, 0, &count, &error) != MUSTER_OK)
-        stop(&bench, error.text);
     for (char *device; (device = strsep(&rest, ","));)
-        measure_device(&bench, m, device);
-    muster_close(m, NULL);
+        measure_device(&bench, device);
     return bench_end(&bench);
 }

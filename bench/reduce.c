@@ -1,12 +1,15 @@
 /*
  * Reductions beside gcc's OpenMP and beside what memory and links allow.
  *
- *     reduce [--items LOG2] [--devices LIST] [--check 1] [--repetitions N] [--json FILE]
+ *     reduce [--items LOG2] [--devices LIST] [--resident 1] [--check 1] [--profile 1] [--repetitions N] [--json FILE]
  *
  * On processors (without --devices): muster_reduce, start to end, over arrays in plain memory; the same sum
  * by OpenMP's `reduction`, in this file, compiled with -O3 -march=native; and the raw limit, the bytes at
  * the rate at which all cores read memory. With --devices: the same jobs on those devices, over memory that
  * is pinned, and the raw limit is the driver's own copies to the first of them.
+ *
+ * With --resident 1 the data is on the device already, as it is for CUB in reduce_cub.cu; there is no target.
+ * --profile 1 prints where the time of the last run of each row went.
  *
  * --check 1 also runs every row on cpu, on the devices, on both, on both with a simulated device that is
  * lost on the way, and in ten sizes of units, and compares the bits; a difference is a failure.
@@ -77,23 +80,57 @@ struct subject {
     const struct row *row;
     uint64_t items;
     const char *devices; /* NULL: processors */
-    bool checks;
-    char cpus[256]; /* the ids of all processors */
+    bool checks, profiles, is_resident;
+    muster_block blocks[2]; /* the arrays, where they are resident */
+    char cpus[256];         /* the ids of all processors */
 };
 
-static void reduce(const struct subject *of, const char *devices, uint64_t unit_items, void *result)
+static void reduce_into(const struct subject *of, const char *devices, uint64_t unit_items,
+                        void *result, struct muster_report *report)
 {
     struct muster_arg args[2];
     struct muster_error err;
     const struct muster_run_options options = { .size = sizeof options,
                                                 .devices = devices,
                                                 .unit_items = unit_items };
-    for (size_t i = 0; i < of->row->arrays; i++)
+    for (size_t i = 0; i < of->row->arrays; i++) {
         args[i] = (struct muster_arg){ MUSTER_ARG_OF(MUSTER_ARG_IN), .in = i == 0 ? x : y,
                                        .bytes = of->row->item_bytes };
+        if (of->is_resident)
+            args[i] = (struct muster_arg){ MUSTER_ARG_OF(MUSTER_ARG_DEVICE_IN),
+                                           .block = of->blocks[i], .bytes = of->row->item_bytes };
+    }
     if (muster_reduce(of->m, of->kernel, of->items, args, of->row->arrays, result,
-                      of->row->result_bytes, &options, NULL, &err) != MUSTER_OK)
+                      of->row->result_bytes, &options, report, &err) != MUSTER_OK)
         stop(&of->bench, err.text);
+}
+
+static void reduce(const struct subject *of, const char *devices, uint64_t unit_items, void *result)
+{
+    reduce_into(of, devices, unit_items, result, NULL);
+}
+
+/* Where the time of one more run goes. */
+static void profile(const struct subject *of)
+{
+    struct muster_job_device devices[REPORT_DEVICES_MAX];
+    struct muster_report report = full_report(devices);
+    struct histogram found;
+    uint64_t begin_ns = clock_ns();
+    reduce_into(of, of->devices ? of->devices : of->cpus, 0, &found, &report);
+    printf("  us: %.0f in all, makespan %.0f = bound %.0f + start %.0f + transfer %.0f + overhead "
+           "%.0f + "
+           "starved %.0f + tail %.0f; %llu units",
+           (double)(clock_ns() - begin_ns) / 1e3, (double)report.makespan_ns / 1e3,
+           (double)report.bound_ns / 1e3, (double)report.startup_ns / 1e3,
+           (double)report.transfer_ns / 1e3, (double)report.overhead_ns / 1e3,
+           (double)report.starved_ns / 1e3, (double)report.tail_ns / 1e3,
+           (unsigned long long)report.units);
+    for (size_t i = 0; i < report.device_count; i++)
+        printf("; %s: %llu items in %llu units, busy %.0f", devices[i].id,
+               (unsigned long long)devices[i].items, (unsigned long long)devices[i].units,
+               (double)devices[i].busy_ns / 1e3);
+    printf("\n");
 }
 
 /* Bytes a second that all cores read together. */
@@ -208,8 +245,10 @@ static bool measure(struct subject *of, const struct limit_lane *lane)
                   ratio = summarise(ratios, bench->repetitions);
     printf("%-26s %7.2f (%.2f-%.2f)  %7.2f (%.2f-%.2f)  %7.2f  %6.3f (%.3f-%.3f) %-6s %s\n",
            of->row->what, a.median, a.least, a.greatest, b.median, b.least, b.greatest, c.median,
-           ratio.median, ratio.least, ratio.greatest, verdict(ratio.median >= TARGET),
-           is_equal ? "equal" : "DIFFER");
+           ratio.median, ratio.least, ratio.greatest,
+           of->is_resident ? "-" : verdict(ratio.median >= TARGET), is_equal ? "equal" : "DIFFER");
+    if (of->profiles)
+        profile(of);
     row_begin(bench, of->row->what);
     row_number(bench, "items", (double)of->items);
     row_text(bench, "devices", of->devices ? of->devices : "cpu");
@@ -218,8 +257,12 @@ static bool measure(struct subject *of, const struct limit_lane *lane)
         row_sample(bench, "openmp_gb_per_s", b);
     row_sample(bench, "raw_gb_per_s", c);
     row_sample(bench, lane ? "of_the_link" : "of_openmp", ratio);
-    row_number(bench, "target", TARGET);
-    row_text(bench, "verdict", verdict(ratio.median >= TARGET));
+    if (of->is_resident) {
+        row_text(bench, "data", "on the device");
+    } else {
+        row_number(bench, "target", TARGET);
+        row_text(bench, "verdict", verdict(ratio.median >= TARGET));
+    }
     row_text(bench, "bits", is_equal ? "equal" : "DIFFER");
     row_end(bench);
     return is_equal && (!of->checks || check(of, &first));
@@ -256,6 +299,23 @@ static float *take(const struct subject *of, muster_device device)
     return numbers;
 }
 
+/* Copies of both arrays on the device. */
+static void make_resident(struct subject *of, muster_device device)
+{
+    struct muster_error err;
+    muster_stream stream;
+    uint64_t bytes = of->items * sizeof *x;
+    bool is_done = muster_stream_acquire(of->m, device, 0, &stream, &err) == MUSTER_OK;
+    for (size_t i = 0; i < 2; i++)
+        is_done = is_done &&
+                  muster_block_allocate(of->m, stream, bytes, &of->blocks[i], &err) == MUSTER_OK &&
+                  muster_copy_in(of->m, stream, of->blocks[i], 0, i == 0 ? x : y, bytes, &err) ==
+                      MUSTER_OK;
+    if (!is_done || muster_stream_wait(of->m, stream, UINT64_MAX, &err) != MUSTER_OK)
+        stop(&of->bench, err.text);
+    muster_stream_release(of->m, stream, NULL);
+}
+
 int main(int argc, char **argv)
 {
     struct subject of = { .items = (uint64_t)1 << 27 };
@@ -270,12 +330,18 @@ int main(int argc, char **argv)
             of.devices = argv[i + 1];
         } else if (strcmp(argv[i], "--check") == 0) {
             of.checks = atoi(argv[i + 1]) != 0;
+        } else if (strcmp(argv[i], "--profile") == 0) {
+            of.profiles = atoi(argv[i + 1]) != 0;
+        } else if (strcmp(argv[i], "--resident") == 0) {
+            of.is_resident = atoi(argv[i + 1]) != 0;
         } else {
             argv[kept++] = argv[i];
             argv[kept++] = argv[i + 1];
         }
     }
     bench_begin(&of.bench, "reduce", 7, kept, argv);
+    if (of.is_resident && (!of.devices || of.checks || strchr(of.devices, ',')))
+        stop(&of.bench, "--resident 1 goes with one device and without --check");
     of.m = open_runtime(&of.bench,
                         of.devices  ? NULL
                         : of.checks ? "cpu,sim"
@@ -297,6 +363,8 @@ int main(int argc, char **argv)
     }
     x = take(&of, device);
     y = take(&of, device);
+    if (of.is_resident)
+        make_resident(&of, device);
     printf("2^%d items; GB/s, median (least-greatest) of %d; target: ours / %s >= %.1f\n\n"
            "%-26s %-22s  %-22s  %-7s  ratio\n",
            63 - __builtin_clzll(of.items), of.bench.repetitions, of.devices ? "link" : "OpenMP",

@@ -17,6 +17,8 @@
 #define TABLE_BATCH_MAX 200
 #define TABLE_BATCH_JOBS 10 /* of reductions, each of which is waited for */
 #define TABLE_WAIT_NS 60000000000u
+/* Of a reduction by hand: as many as an H200 has room for, twice. */
+#define TABLE_HAND_BLOCKS 2112u
 
 struct table_cuda {
     struct muster *m;
@@ -24,6 +26,7 @@ struct table_cuda {
     muster_device device;
     muster_stream stream;
     void *library, *native, *context, *module; /* module NULL: there are no peers */
+    void *by_hand;                             /* NULL: it is not there */
     int ordinal;
     int (*set_current)(void *), (*unload)(void *), (*give_back)(int), (*synchronize)(void *),
         (*get_function)(void **, void *, const char *),
@@ -41,7 +44,7 @@ struct table_copy {
     muster_block blocks[TABLE_ARGUMENTS_MAX + 1]; /* the last: a reduction's result */
     uint64_t addresses[TABLE_ARGUMENTS_MAX + 1];
     struct muster_arg args[TABLE_ARGUMENTS_MAX]; /* of a reduction */
-    void *function;
+    void *function, *hand;
     char result[TABLE_RESULT_MAX];
 };
 
@@ -89,6 +92,9 @@ static inline void table_cuda_load_peers(struct table_cuda *cuda, const struct b
     if (retain(&cuda->context, cuda->ordinal) != 0 || cuda->set_current(cuda->context) != 0 ||
         load(&cuda->module, path) != 0)
         stop(bench, "the driver does not take the peers' code");
+    strcpy(slash, "/peers/kernel_table_hand.fatbin");
+    if (access(path, R_OK) == 0 && load(&cuda->by_hand, path) != 0)
+        stop(bench, "the driver does not take the code by hand");
 }
 
 static inline void table_cuda_open(struct table_cuda *cuda, const struct bench *bench,
@@ -109,6 +115,8 @@ static inline void table_cuda_close(struct table_cuda *cuda)
 {
     if (cuda->module) {
         cuda->unload(cuda->module);
+        if (cuda->by_hand)
+            cuda->unload(cuda->by_hand);
         cuda->give_back(cuda->ordinal);
     }
     muster_stream_release(cuda->m, cuda->stream, NULL);
@@ -192,6 +200,10 @@ static inline void table_copy_open(struct table_copy *copy, const struct muster_
     snprintf(name, sizeof name, "table_%s", copy->row->entry);
     if (cuda->module && cuda->get_function(&copy->function, cuda->module, name) != 0)
         stop(copy->bench, "a kernel is not among the peers; build bench_kernel_table_cuda again");
+    snprintf(name, sizeof name, "hand_%s", copy->row->entry);
+    if (cuda->by_hand && cuda->get_function(&copy->hand, cuda->by_hand, name) != 0)
+        stop(copy->bench,
+             "a kernel is not among those by hand; build bench_kernel_table_cuda again");
 }
 
 static inline void table_copy_close(struct table_copy *copy)
@@ -239,7 +251,7 @@ static inline void table_copy_ours(struct table_copy *copy)
                &err);
 }
 
-static inline void table_copy_peer(struct table_copy *copy)
+static inline void table_copy_launch(struct table_copy *copy, void *function, unsigned blocks)
 {
     struct table_cuda *cuda = copy->cuda;
     void *parameters[TABLE_ARGUMENTS_MAX + 2];
@@ -257,13 +269,27 @@ static inline void table_copy_peer(struct table_copy *copy)
                                copy->row->result_bytes, &err),
                    &err);
     }
-    unsigned blocks = (unsigned)((copy->items + TABLE_THREADS - 1) / TABLE_THREADS);
-    if (cuda->launch(copy->function, blocks, 1, 1, TABLE_THREADS, 1, 1, 0, cuda->native, parameters,
+    if (cuda->launch(function, blocks, 1, 1, TABLE_THREADS, 1, 1, 0, cuda->native, parameters,
                      NULL) != 0)
         stop(copy->bench, "the driver refused to launch a peer");
     /* A reduction is over when its result is in memory. */
     if (copy->row->result_bytes > 0)
         table_copy_fetch(copy, true);
+}
+
+static inline void table_copy_peer(struct table_copy *copy)
+{
+    table_copy_launch(copy, copy->function,
+                      (unsigned)((copy->items + TABLE_THREADS - 1) / TABLE_THREADS));
+}
+
+/* Reductions by hand take many items a thread. */
+static inline void table_copy_hand(struct table_copy *copy)
+{
+    unsigned blocks = (unsigned)((copy->items + TABLE_THREADS - 1) / TABLE_THREADS);
+    if (copy->row->result_bytes > 0 && blocks > TABLE_HAND_BLOCKS)
+        blocks = TABLE_HAND_BLOCKS;
+    table_copy_launch(copy, copy->hand, blocks);
 }
 
 /* ns of one of `launches` in a row. */
@@ -273,7 +299,7 @@ static inline double table_copy_time(struct table_copy *copy, void (*run)(struct
     uint64_t begin_ns = clock_ns();
     for (int i = 0; i < launches; i++)
         run(copy);
-    if (run == table_copy_peer && copy->cuda->synchronize(copy->cuda->native) != 0)
+    if (run != table_copy_ours && copy->cuda->synchronize(copy->cuda->native) != 0)
         stop(copy->bench, "a peer failed");
     table_copy_wait(copy);
     return (double)(clock_ns() - begin_ns) / launches;
@@ -284,7 +310,7 @@ static inline bool table_cuda_measure(struct table_cuda *cuda, const struct benc
                                       struct table_row *row, uint64_t items,
                                       struct muster_kernel *kernel, const struct muster_arg *args,
                                       const void *expected, double *ours, double *peer,
-                                      bool *is_peer_equal)
+                                      double *hand, bool *is_peer_equal, bool *is_hand_near)
 {
     static struct table_copy copy;
     copy = (struct table_copy){
@@ -301,6 +327,12 @@ static inline bool table_cuda_measure(struct table_cuda *cuda, const struct benc
         table_copy_fetch(&copy, true);
         *is_peer_equal = table_is_equal(row, copy.result, expected);
     }
+    if (cuda->by_hand) {
+        table_copy_reset(&copy);
+        table_copy_time(&copy, table_copy_hand, 1);
+        table_copy_fetch(&copy, true);
+        *is_hand_near = table_is_near(row, copy.result, expected);
+    }
     /* Enough launches that the stop at the end does not count. */
     double once_ns = table_copy_time(&copy, cuda->module ? table_copy_peer : table_copy_ours, 3);
     int launches = once_ns * TABLE_BATCH_MAX < TABLE_BATCH_NS ? TABLE_BATCH_MAX
@@ -311,6 +343,8 @@ static inline bool table_cuda_measure(struct table_cuda *cuda, const struct benc
         ours[r] = table_copy_time(&copy, table_copy_ours, launches);
         if (cuda->module)
             peer[r] = table_copy_time(&copy, table_copy_peer, launches);
+        if (cuda->by_hand)
+            hand[r] = table_copy_time(&copy, table_copy_hand, launches);
     }
     table_copy_close(&copy);
     return is_equal;

@@ -7,6 +7,8 @@
 #include "../report.h"
 #include "rows.h"
 
+#include <math.h>
+
 #define TABLE_ARGUMENTS_MAX 10
 
 enum table_use { TABLE_VALUE, TABLE_FIRST, TABLE_IN, TABLE_OUT, TABLE_INOUT, TABLE_ALL };
@@ -21,9 +23,13 @@ struct table_argument {
     uint64_t value;
 };
 
+/* What results are, for those that are compared up to rounding. */
+enum table_kind { TABLE_FLOATS, TABLE_WORDS, TABLE_PIXELS };
+
 struct table_row {
     const char *what, *entry;
-    table_loop *openmp, *reference;
+    table_loop *openmp, *hand, *reference;
+    enum table_kind kind;
     uint64_t items, quick; /* how many, and how many to see only that all is right */
     size_t result_bytes;   /* of a reduction */
     bool is_own_order;     /* the peers add in another order, and so come to other bits */
@@ -290,6 +296,46 @@ static inline bool table_is_equal(const struct table_row *row, const void *resul
     return is_equal;
 }
 
+/* Of what is rounded in another way. */
+#define TABLE_ROUNDING 1e-3
+/* Of the bytes of a picture whose edges are where rounding decides. */
+#define TABLE_PIXELS_APART 0.02
+
+static inline bool table_is_near_number(double a, double b)
+{
+    double size = fabs(a) > fabs(b) ? fabs(a) : fabs(b);
+    return fabs(a - b) <= TABLE_ROUNDING * (size > 1 ? size : 1);
+}
+
+static inline bool table_is_near_array(const struct table_row *row,
+                                       const struct table_argument *argument)
+{
+    uint64_t apart = 0;
+    if (row->kind == TABLE_WORDS)
+        return memcmp(argument->memory, argument->expected, argument->bytes) == 0;
+    for (size_t i = 0; row->kind == TABLE_PIXELS && i < argument->bytes; i++)
+        apart += ((const uint8_t *)argument->memory)[i] != ((const uint8_t *)argument->expected)[i];
+    for (size_t i = 0; row->kind == TABLE_FLOATS && i < argument->bytes / sizeof(float); i++)
+        if (!table_is_near_number((double)((const float *)argument->memory)[i],
+                                  (double)((const float *)argument->expected)[i]))
+            return false;
+    return (double)apart <= TABLE_PIXELS_APART * (double)argument->bytes;
+}
+
+/* Whether all that was written is the same up to rounding. */
+static inline bool table_is_near(const struct table_row *row, const void *result,
+                                 const void *expected)
+{
+    bool is_near = row->is_own_order || memcmp(result, expected, row->result_bytes) == 0;
+    for (size_t i = 0; row->is_own_order && i < row->result_bytes / sizeof(double); i++)
+        is_near = is_near &&
+                  table_is_near_number(((const double *)result)[i], ((const double *)expected)[i]);
+    for (size_t k = 0; k < row->count; k++)
+        if (table_is_written(&row->arguments[k]))
+            is_near = is_near && table_is_near_array(row, &row->arguments[k]);
+    return is_near;
+}
+
 static inline void table_close(struct table_row *row)
 {
     for (size_t k = 0; k < row->count; k++) {
@@ -300,7 +346,8 @@ static inline void table_close(struct table_row *row)
 }
 
 #define TABLE_PAIR(name)                                                                           \
-    .entry = #name, .openmp = table_openmp_##name, .reference = table_reference_##name
+    .entry = #name, .openmp = table_openmp_##name, .hand = table_hand_##name,                      \
+    .reference = table_reference_##name
 /* clang-format off */
 static struct table_row table_rows[] = {
     { "saxpy", TABLE_PAIR(saxpy), .items = 1 << 25, .quick = 20011, .fill = fill_saxpy },
@@ -317,10 +364,12 @@ static struct table_row table_rows[] = {
       .is_own_order = true, .fill = fill_logistic },
     { "row softmax", TABLE_PAIR(softmax), .items = 1 << 17, .quick = 503, .fill = fill_softmax },
     { "sparse matrix, vector", TABLE_PAIR(spmv), .items = 1 << 20, .quick = 5003, .fill = fill_spmv },
-    { "Mandelbrot", TABLE_PAIR(mandelbrot), .items = 1 << 18, .quick = 2048, .fill = fill_mandelbrot },
-    { "CRC-32 of 64 bytes", TABLE_PAIR(crc32), .items = 1 << 19, .quick = 2003, .fill = fill_crc32 },
+    { "Mandelbrot", TABLE_PAIR(mandelbrot), .items = 1 << 18, .quick = 2048, .fill = fill_mandelbrot,
+      .kind = TABLE_PIXELS },
+    { "CRC-32 of 64 bytes", TABLE_PAIR(crc32), .items = 1 << 19, .quick = 2003, .fill = fill_crc32,
+      .kind = TABLE_WORDS },
     { "edit distance of 32", TABLE_PAIR(edit_distance), .items = 1 << 16, .quick = 503,
-      .fill = fill_edit_distance },
+      .fill = fill_edit_distance, .kind = TABLE_WORDS },
 };
 /* clang-format on */
 #define TABLE_COUNT (sizeof table_rows / sizeof *table_rows)

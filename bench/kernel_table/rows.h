@@ -1,5 +1,6 @@
 /*
- * The rows of bench/kernel_table: what the loops by OpenMP and those of the reference are called.
+ * The rows of bench/kernel_table: what the loops by OpenMP, those by hand and those of the reference are
+ * called.
  */
 #ifndef BENCH_KERNEL_TABLE_ROWS_H
 #define BENCH_KERNEL_TABLE_ROWS_H
@@ -25,7 +26,8 @@ typedef void table_loop(uint64_t items, void *const *args, void *result);
     ROW(crc32)                                                                                     \
     ROW(edit_distance)
 
-#define TABLE_DECLARE(name) table_loop table_openmp_##name, table_reference_##name;
+#define TABLE_DECLARE(name)                                                                        \
+    table_loop table_openmp_##name, table_hand_##name, table_reference_##name;
 TABLE_ROWS(TABLE_DECLARE)
 #undef TABLE_DECLARE
 
