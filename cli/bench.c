@@ -10,6 +10,7 @@
 #include "figures.h"
 #include "json.h"
 #include "message.h"
+#include "running.h"
 #include "table.h"
 #include "utf8.h"
 
@@ -19,10 +20,12 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { QUICK, JSON };
+enum { QUICK, DEVICES, EVERYONE, JSON };
 
 static const struct option options[] = {
     [QUICK] = { .name = "quick", .kind = OPTION_FLAG, .help = "a tenth of the time" },
+    [DEVICES] = RUNNING_DEVICES_ROW,
+    [EVERYONE] = RUNNING_EVERYONE_ROW,
     [JSON] = { .name = "json", .kind = OPTION_FLAG, .help = "print JSON" },
 };
 
@@ -297,6 +300,7 @@ static enum exit_code run_on(struct muster *m, const struct inventory *inventory
         free(devices);
         return EXIT_FAILED;
     }
+    plan.is_everyone = values[EVERYONE].given;
     for (size_t i = 0; i < count; i++) {
         devices[i].info = inventory->devices[i].info;
         devices[i].load = inventory->devices[i].load;
@@ -322,7 +326,7 @@ static enum exit_code run(const struct option_value *values, const char *argumen
     struct muster_error error;
     struct inventory inventory;
     (void)argument;
-    if (muster_open(&m, NULL, &error) != MUSTER_OK) {
+    if (running_open(&values[DEVICES], &m, &error) != MUSTER_OK) {
         message_library(NULL, &error);
         return error.status == MUSTER_E_NO_MEMORY ? EXIT_FAILED : EXIT_USAGE;
     }

@@ -342,7 +342,9 @@ bool bench_job(struct muster *m, const struct bench_plan *plan, struct bench_dev
                const char *ids, double *rate, struct muster_error *err)
 {
     const struct muster_arg args[] = { MUSTER_IN(plan->in), MUSTER_OUT(plan->out) };
-    const struct muster_run_options how = { .size = sizeof how, .devices = ids };
+    const struct muster_run_options how = { .size = sizeof how,
+                                            .devices = ids,
+                                            .everyone = plan->is_everyone };
     struct muster_report report = { .size = sizeof report };
     double expected = device->kernel_rate * (double)plan->target_ns / 1e9;
     uint64_t items = expected < (double)plan->items_max ? (uint64_t)expected : plan->items_max;

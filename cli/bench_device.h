@@ -14,6 +14,7 @@
 struct bench_plan {
     uint64_t target_ns;             /* how long a measurement should take at least */
     uint64_t items_max;             /* of the arrays below */
+    bool is_everyone;               /* no device is left out of a job */
     uint32_t *in, *out, *expected;  /* owns */
     struct muster_kernel *portable; /* owns */
     struct muster_kernel *either;   /* owns: also as a function, which needs no compiler */

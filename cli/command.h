@@ -33,6 +33,9 @@ struct command {
      * with, up to the NULL behind the last; NULL: it is not so.
      */
     char *const **rest;
+    /* Its own subcommands, "kernel build" and so on; NULL: there are none. */
+    const struct command *const *parts;
+    size_t part_count;
     /*
      * Reads its words itself: a subcommand that has subcommands, and then nothing but a name and
      * words for help, or one whose lists have as many places as there are words.
@@ -45,7 +48,7 @@ struct command {
 
 extern const struct command command_devices, command_pick, command_explain, command_partition,
     command_exec, command_sim, command_kernel, command_map, command_reduce, command_scan,
-    command_bench, command_version, command_help;
+    command_bench, command_top, command_serve, command_version, command_help;
 
 /* All of them, in the order help shows them. Defined in main.c. */
 extern const struct command *const commands[];
@@ -56,6 +59,13 @@ extern void (*sigpipe_before)(int);
 
 /* NULL if there is none of that name. */
 const struct command *command_find(const char *name);
+/* The subcommand "build" of "kernel"; NULL if there is none of that name. */
+const struct command *command_part(const struct command *command, const char *name);
+/* Says so, and which may have been meant. */
+void command_tell_unknown(const char *name);
+
+/* What could stand in the place of the last word; see complete.c. */
+enum exit_code complete_words(char *const *words, size_t count, struct output *out);
 
 /* What `muster --help` and `muster SUBCOMMAND --help` print. */
 void help_print_all(struct output *out);

@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define MISSING_WIDTH 8
+
 enum { ALL, DEVICES, SLICES, JSON };
 
 static const struct option options[] = {
@@ -21,7 +23,7 @@ static const struct option options[] = {
     [DEVICES] = { .name = "devices",
                   .kind = OPTION_TEXT,
                   .value = "LIST",
-                  .help = "only these: ids and backends, comma separated" },
+                  .help = "use only these, by id or backend: cpu,cuda:0" },
     [SLICES] = SLICES_OPTION,
     [JSON] = { .name = "json", .kind = OPTION_FLAG, .help = "print JSON" },
 };
@@ -118,8 +120,10 @@ static void print_json(const struct inventory *inventory, struct output *out)
         json_text(&json, "name", report->name);
         json_number(&json, "devices", report->device_count);
         json_text(&json, "status", muster_status_name(report->error.status));
-        if (report->error.status != MUSTER_OK)
+        if (report->error.status != MUSTER_OK) {
             json_text(&json, "message", report->error.text);
+            text_or_null(&json, "fix", report->error.fix);
+        }
         if (report->hidden_count > 0)
             json_text(&json, "hidden", report->hidden);
         json_end_object(&json);
@@ -224,6 +228,28 @@ static void tell_of_backends(const struct inventory *inventory, const struct opt
     }
 }
 
+/* What was looked for, and why it is not there; simulated devices only if somebody described some. */
+static void print_missing(const struct inventory *inventory, struct output *out)
+{
+    bool is_first = true;
+    for (size_t i = 0; i < inventory->backend_count; i++) {
+        const struct muster_backend_report *report = &inventory->backends[i];
+        if (report->error.status != MUSTER_E_NOT_FOUND || strcmp(report->name, "sim") == 0)
+            continue;
+        output_text(out, is_first ? "\nNot found:\n  " : "  ");
+        is_first = false;
+        output_column(out, report->name, MISSING_WIDTH, false);
+        output_column(out, report->error.text, 0, false);
+        if (*report->error.fix) {
+            output_text(out, "\n  ");
+            output_column(out, "", MISSING_WIDTH, false);
+            output_text(out, "fix: ");
+            output_column(out, report->error.fix, 0, false);
+        }
+        output_text(out, "\n");
+    }
+}
+
 /* What the user described and cannot be had is the user's input; the rest is our failure. */
 static enum exit_code open_failure(const struct muster_error *error)
 {
@@ -301,6 +327,8 @@ static enum exit_code run(const struct option_value *values, const char *argumen
         print_json(&inventory, out);
     else
         print_text(&inventory, out);
+    if (!values[JSON].given && !values[DEVICES].given && inventory.device_count > 0)
+        print_missing(&inventory, out);
     output_flush(out);
     if (inventory.device_count == 0) {
         message_error("no device can be used on this machine");
@@ -325,6 +353,7 @@ const struct command command_devices = {
         "device that another backend has already is hidden unless it is asked for: by --all, or "
         "by\n"
         "name in --devices or --slices.\n"
+        "After the table: what was looked for and is not there, and what to install for it.\n"
         "What kept a backend from being used is told on standard error. Exit status 2: slices "
         "were\n"
         "asked for that cannot be had; 3: there is no device at all.\n"
@@ -333,9 +362,11 @@ const struct command command_devices = {
         "\"memory_total\",\"memory_free\",\"streams_max\",\"weight\",\"health\",\"cores\",\n"
         "\"copy_engines\",\"numa_node\",\"domain\",\"parent\",\"pci\",\"capabilities\":[...],\n"
         "\"kind\",\"same_as\",\"uuid\",\"utilisation\",\"temperature_c\"},...],\n"
-        "\"backends\":[{\"name\",\"devices\",\"status\",\"message\",\"hidden\"},...]}. Memory is "
-        "in\n"
-        "bytes; what is not known is null; a backend has a message only where its status is not\n"
+        "\"backends\":[{\"name\",\"devices\",\"status\",\"message\",\"fix\",\"hidden\"},...]}. "
+        "Memory "
+        "is in\n"
+        "bytes; what is not known is null; a backend has a message and a fix only where its status "
+        "is not\n"
         "MUSTER_OK, and hidden only where it hides devices.\n"
         "\n"
         "Environment: MUSTER_SIM describes simulated devices, MUSTER_BACKENDS names further\n"

@@ -33,6 +33,12 @@ void help_print_all(struct output *out)
     }
     output_text(out,
                 "\n"
+                "Before the subcommand, and among the options of all but exec and scan:\n"
+                "  --isolate LIST  run the devices of these backends (cpu, cuda, opencl, sim, or "
+                "all) in processes of\n"
+                "                  their own: a kernel or driver that crashes or hangs there costs "
+                "a restart\n"
+                "\n"
                 "Exit status: 0 done, 1 failed, 2 wrong usage or bad input, 3 no eligible device.\n"
                 "'muster SUBCOMMAND --help' tells more about each.\n");
 }
@@ -112,7 +118,7 @@ static enum exit_code run(const struct option_value *values, const char *argumen
     }
     const struct command *command = command_find(argument);
     if (!command) {
-        message_usage(NULL, "there is no subcommand '%s'", argument);
+        command_tell_unknown(argument);
         return EXIT_USAGE;
     }
     if (more.count > 0)

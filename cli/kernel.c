@@ -9,6 +9,7 @@
 #include "log.h"
 #include "message.h"
 #include "placement.h"
+#include "suggest.h"
 #include "table.h"
 
 #include <muster/bundle.h>
@@ -384,35 +385,45 @@ static const struct command command_list = {
     .run = run_list,
 };
 
+static const struct command *const parts[] = { &command_build, &command_kernel_check,
+                                               &command_list };
+
+static enum exit_code tell_unknown(const char *word)
+{
+    struct suggestion suggestion = { .name = NULL };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        suggest_offer(&suggestion, word, strlen(word), strchr(parts[i]->name, ' ') + 1);
+    if (suggestion.name)
+        message_usage("kernel", "there is no 'kernel %s'; did you mean %s?", word, suggestion.name);
+    else
+        message_usage("kernel",
+                      *word ? "there is no 'kernel %s'" : "kernel needs build, check or list",
+                      word);
+    return EXIT_USAGE;
+}
+
 static enum exit_code dispatch(char *const *words, size_t count, struct output *out)
 {
-    static const struct command *const actions[] = { &command_build, &command_kernel_check,
-                                                     &command_list };
     const char *word = count > 0 ? words[0] : "";
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
         help_print(&command_kernel, out);
         return EXIT_DONE;
     }
-    for (size_t i = 0; i < sizeof actions / sizeof *actions; i++) {
-        if (strcmp(word, strchr(actions[i]->name, ' ') + 1) != 0)
-            continue;
-        struct option_value values[OPTIONS_MAX];
-        const char *argument;
-        switch (option_parse(actions[i], words + 1, count - 1, values, &argument)) {
-        case OPTION_HELP:
-            help_print(actions[i], out);
-            return EXIT_DONE;
-        case OPTION_WRONG:
-            return EXIT_USAGE;
-        case OPTION_RUN:
-            return actions[i]->run(values, argument, out);
-        }
+    const struct command *part = command_part(&command_kernel, word);
+    struct option_value values[OPTIONS_MAX];
+    const char *argument;
+    if (!part)
+        return tell_unknown(word);
+    switch (option_parse(part, words + 1, count - 1, values, &argument)) {
+    case OPTION_HELP:
+        help_print(part, out);
+        return EXIT_DONE;
+    case OPTION_WRONG:
+        return EXIT_USAGE;
+    case OPTION_RUN:
+        break;
     }
-    if (count == 0)
-        message_usage("kernel", "kernel needs build, check or list");
-    else
-        message_usage("kernel", "there is no 'kernel %s'", word);
-    return EXIT_USAGE;
+    return part->run(values, argument, out);
 }
 
 const struct command command_kernel = {
@@ -426,5 +437,7 @@ const struct command command_kernel = {
         "muster kernel list FILE              show which kernels a file has, and in which forms\n"
         "\n"
         "`muster kernel build --help`, `... check --help` and `... list --help` tell more.\n",
+    .parts = parts,
+    .part_count = sizeof parts / sizeof *parts,
     .dispatch = dispatch,
 };

@@ -5,10 +5,12 @@
  */
 #include "kernel_check.h"
 
+#include "grid.h"
 #include "json.h"
 #include "log.h"
 #include "message.h"
 #include "probe.h"
+#include "running.h"
 
 #include <errno.h>
 #include <muster/backend.h>
@@ -41,6 +43,8 @@ enum {
     WHOLE,
     HALO,
     ITEMS,
+    GRID,
+    PICTURES,
     SEED,
     TIME_LIMIT,
     NO_CUDA,
@@ -49,28 +53,15 @@ enum {
     OPTION_COUNT = LOG + LOG_OPTIONS
 };
 
-static const char *argument_words[WORDS_MAX], *element_words[WORDS_MAX], *inout_words[WORDS_MAX],
-    *whole_words[WORDS_MAX];
-static struct arguments arguments = { argument_words, 0, WORDS_MAX },
-                        elements = { element_words, 0, WORDS_MAX },
+static const char *element_words[WORDS_MAX], *inout_words[WORDS_MAX], *whole_words[WORDS_MAX];
+static struct arguments elements = { element_words, 0, WORDS_MAX },
                         inouts = { inout_words, 0, WORDS_MAX },
                         wholes = { whole_words, 0, WORDS_MAX };
 
 static const struct option options[] = {
-    [ENTRY] = { .name = "entry",
-                .kind = OPTION_TEXT,
-                .value = "NAME",
-                .help = "only this kernel (all)" },
-    [DEVICES] = { .name = "devices",
-                  .kind = OPTION_TEXT,
-                  .value = "LIST",
-                  .help = "run it on these, by id or backend (all)" },
-    [ARG] = { .name = "arg",
-              .letter = 'a',
-              .kind = OPTION_TEXT,
-              .value = "NAME=VALUE",
-              .list = &arguments,
-              .help = "a value of the kernel's; can be repeated" },
+    [ENTRY] = RUNNING_ENTRY_ROW,
+    [DEVICES] = RUNNING_DEVICES_ROW,
+    [ARG] = RUNNING_ARG_ROW,
     [ELEMENTS] = { .name = "elements",
                    .kind = OPTION_TEXT,
                    .value = "NAME=N",
@@ -94,6 +85,13 @@ static const struct option options[] = {
                 .kind = OPTION_NUMBER,
                 .value = "N",
                 .help = "how many (64, or fewer large ones)" },
+    [GRID] = { .name = "grid",
+               .kind = OPTION_TEXT,
+               .value = "WxH[xD]",
+               .help = "of a kernel that takes cells (8x12, or larger with a halo)" },
+    [PICTURES] = { .name = "pictures",
+                   .kind = OPTION_FLAG,
+                   .help = "its cells are those of pictures with two colour planes" },
     [SEED] = { .name = "seed", .kind = OPTION_NUMBER, .value = "N", .help = "of the data (1)" },
     [TIME_LIMIT] = { .name = "time-limit",
                      .kind = OPTION_NUMBER,
@@ -423,7 +421,8 @@ static enum exit_code run(const struct option_value *values, const char *file, s
     struct muster_error error;
     struct probe_options asked = { .file = file,
                                    .devices = values[DEVICES].text,
-                                   .arguments = { arguments.words, arguments.count },
+                                   .arguments = { running_arguments.words,
+                                                  running_arguments.count },
                                    .elements = { elements.words, elements.count },
                                    .inout = { inouts.words, inouts.count },
                                    .whole = { wholes.words, wholes.count },
@@ -432,6 +431,17 @@ static enum exit_code run(const struct option_value *values, const char *file, s
                                    .seed = values[SEED].given ? values[SEED].number : 1,
                                    .no_cuda = values[NO_CUDA].given,
                                    .is_verbose = values[LOG + LOG_VERBOSE].given };
+    asked.is_pictures = values[PICTURES].given;
+    if (values[GRID].given && !grid_read_text(values[GRID].text, asked.sides)) {
+        message_usage("kernel check", "--grid takes sizes as in 8x12 or 4x4x8, not '%s'",
+                      values[GRID].text);
+        return EXIT_USAGE;
+    }
+    if (asked.is_pictures && asked.sides[2] > 0) {
+        message_usage("kernel check",
+                      "pictures have two dimensions: leave out the depth of --grid");
+        return EXIT_USAGE;
+    }
     uint64_t limit = values[TIME_LIMIT].given ? values[TIME_LIMIT].number : TIME_LIMIT_S;
     if (!log_begin(values + LOG, "kernel check"))
         return EXIT_USAGE;
@@ -462,6 +472,11 @@ const struct command command_kernel_check = {
         "its\n"
         "range, leaves a result unwritten or reads it first, crashes or does not end, and where\n"
         "devices differ. Each kernel runs in a process of its own.\n"
+        "\n"
+        "A kernel that takes cells is tried on a grid, and with greater halos than it is given: "
+        "one\n"
+        "that is large enough changes nothing. A reduction is tried through what each item makes;\n"
+        "then those are joined in several orders and with its identity.\n"
         "\n"
         "How many elements an item has of each array, and which inputs are tables, is found out\n"
         "and printed. Whole numbers in the data are 1 to below the number of items, so that they\n"

@@ -5,12 +5,14 @@
 #include "command.h"
 #include "message.h"
 #include "runtime.h"
+#include "suggest.h"
 
 #include <fcntl.h>
-#include <muster/file.h>
+#include <muster/muster.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -18,8 +20,8 @@
 const struct command *const commands[] = { &command_devices, &command_pick,      &command_explain,
                                            &command_exec,    &command_partition, &command_sim,
                                            &command_kernel,  &command_map,       &command_reduce,
-                                           &command_scan,    &command_bench,     &command_version,
-                                           &command_help };
+                                           &command_scan,    &command_bench,     &command_top,
+                                           &command_serve,   &command_version,   &command_help };
 const size_t command_count = sizeof commands / sizeof *commands;
 
 void (*sigpipe_before)(int) = SIG_DFL;
@@ -32,21 +34,87 @@ const struct command *command_find(const char *name)
     return NULL;
 }
 
+/* The value of --isolate at argv[at], and how many words it takes; 0: it is not that option. */
+static int isolate_at(int argc, char **argv, int at, const char **value)
+{
+    static const char name[] = "--isolate";
+    size_t length = sizeof name - 1;
+    if (strncmp(argv[at], name, length) != 0 || (argv[at][length] && argv[at][length] != '='))
+        return 0;
+    bool is_apart = !argv[at][length];
+    *value = !is_apart ? argv[at] + length + 1 : at + 1 < argc ? argv[at + 1] : "";
+    return is_apart && at + 1 < argc ? 2 : 1;
+}
+
+/*
+ * Takes --isolate out of the words: it is for every command, and stands before the command or among its options. Words
+ * of exec and scan may be anything, so there only the place before the command counts.
+ */
+static bool take_isolate(int *argc, char **argv)
+{
+    bool is_free = false;
+    for (int at = 1; at < *argc && strcmp(argv[at], "--") != 0;) {
+        const char *value;
+        int words = isolate_at(*argc, argv, at, &value);
+        if (words == 0 && !is_free &&
+            (strcmp(argv[at], "exec") == 0 || strcmp(argv[at], "scan") == 0))
+            return true;
+        is_free = is_free || words == 0;
+        if (words == 0) {
+            at++;
+            continue;
+        }
+        if (!*value || setenv("MUSTER_ISOLATE", value, 1) != 0) {
+            message_usage(NULL, "--isolate wants backends: cpu, cuda, opencl, sim, or all");
+            return false;
+        }
+        memmove(argv + at, argv + at + words, (size_t)(*argc - at - words + 1) * sizeof *argv);
+        *argc -= words;
+    }
+    return true;
+}
+
+const struct command *command_part(const struct command *command, const char *name)
+{
+    for (size_t i = 0; i < command->part_count; i++)
+        if (strcmp(strchr(command->parts[i]->name, ' ') + 1, name) == 0)
+            return command->parts[i];
+    return NULL;
+}
+
+void command_tell_unknown(const char *name)
+{
+    struct suggestion suggestion = { .name = NULL };
+    for (size_t i = 0; i < command_count; i++)
+        suggest_offer(&suggestion, name, strlen(name), commands[i]->name);
+    if (suggestion.name)
+        message_usage(NULL, "there is no subcommand '%s'; did you mean %s?", name, suggestion.name);
+    else
+        message_usage(NULL, "there is no %s '%s'", name[0] == '-' ? "option" : "subcommand", name);
+}
+
 static enum exit_code run(int argc, char **argv, struct output *out)
 {
+    if (!take_isolate(&argc, argv))
+        return EXIT_USAGE;
     if (argc < 2) {
         message_usage(NULL, "a subcommand is missing");
         return EXIT_USAGE;
     }
     const char *name = argv[1];
+    for (int i = 2; i < argc && !command_find(name); i++)
+        if (strcmp(argv[i], "--json") == 0)
+            message_want_json(false);
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
         help_print_all(out);
         return EXIT_DONE;
     }
+    if (strcmp(name, "__complete") == 0)
+        return complete_words(argv + 2, (size_t)argc - 2, out);
     const struct command *command =
         strcmp(name, "--version") == 0 ? &command_version : command_find(name);
     if (!command) {
-        message_usage(NULL, "there is no %s '%s'", name[0] == '-' ? "option" : "subcommand", name);
+        command_tell_unknown(name);
         return EXIT_USAGE;
     }
     if (command->dispatch)
@@ -111,6 +179,7 @@ static void run_to_the_end(struct invocation *invocation)
     static struct output out;
     output_init(&out, STDOUT_FILENO);
     invocation->code = run(invocation->argc, invocation->argv, &out);
+    message_tell_failure((int)invocation->code, &out);
     if (!output_finish(&out))
         invocation->code = EXIT_FAILED;
 }
@@ -155,6 +224,10 @@ static bool run_on_more_stack(struct invocation *invocation)
 int main(int argc, char **argv)
 {
     struct invocation invocation = { .argc = argc, .argv = argv };
+    /* The command is its own helper. */
+    int served = muster_helper_main(argc, argv);
+    if (served >= 0)
+        return served;
     catch_deadly_signals();
     fill_standard_descriptors();
     /*

@@ -5,19 +5,18 @@
 #include "map.h"
 
 #include "command.h"
+#include "grid.h"
 #include "interrupt.h"
 #include "log.h"
 #include "message.h"
+#include "running.h"
 #include "runtime.h"
 #include "show.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define KERNELS_MAX 16
 #define TITLE_BYTES 160
-/* How long the command waits, at its end, for a device or driver that does not answer. */
-#define PATIENCE_NS 2000000000u
 
 enum {
     KERNEL,
@@ -35,39 +34,22 @@ enum {
     SKIP,
     REST,
     ARG,
-    DEVICES,
-    BACKEND,
-    POLICY,
-    AFFINITY,
-    UNIT,
-    WINDOW,
     UNORDERED,
-    NO_SPECULATION,
-    SHOW,
+    RUNNING,
+    SHOW = RUNNING + RUNNING_OPTIONS,
     LOG = SHOW + SHOW_OPTIONS,
     OPTION_COUNT = LOG + LOG_OPTIONS
 };
 
-static const char *kernel_words[KERNELS_MAX], *argument_words[MUSTER_ARGS_MAX],
-    *in_words[MUSTER_ARGS_MAX], *out_words[MUSTER_ARGS_MAX], *table_words[MUSTER_ARGS_MAX];
-static struct arguments kernels = { kernel_words, 0, KERNELS_MAX },
-                        arguments = { argument_words, 0, MUSTER_ARGS_MAX },
-                        ins = { in_words, 0, MUSTER_ARGS_MAX },
+static const char *in_words[MUSTER_ARGS_MAX], *out_words[MUSTER_ARGS_MAX],
+    *table_words[MUSTER_ARGS_MAX];
+static struct arguments ins = { in_words, 0, MUSTER_ARGS_MAX },
                         outs = { out_words, 0, MUSTER_ARGS_MAX },
                         tables = { table_words, 0, MUSTER_ARGS_MAX };
 
 static const struct option options[] = {
-    [KERNEL] = { .name = "kernel",
-                 .letter = 'k',
-                 .kind = OPTION_TEXT,
-                 .required = true,
-                 .value = "FILE",
-                 .list = &kernels,
-                 .help = "what to run; repeated: other forms of the same kernel" },
-    [ENTRY] = { .name = "entry",
-                .kind = OPTION_TEXT,
-                .value = "NAME",
-                .help = "the kernel in it (the only one)" },
+    [KERNEL] = RUNNING_KERNEL_ROW("what to run"),
+    [ENTRY] = RUNNING_ENTRY_ROW,
     [IN] = { .name = "in",
              .letter = 'i',
              .kind = OPTION_TEXT,
@@ -83,12 +65,12 @@ static const struct option options[] = {
               .list = &outs,
               .help = "the results; - is standard output; repeated: one for each other pointer" },
     [ITEM] = { .name = "item",
-               .kind = OPTION_NUMBER,
-               .value = "BYTES",
+               .kind = OPTION_SIZE,
+               .value = "SIZE",
                .help = "of a record (what the kernel's const pointer points to)" },
     [OUT_ITEM] = { .name = "out-item",
-                   .kind = OPTION_NUMBER,
-                   .value = "BYTES",
+                   .kind = OPTION_SIZE,
+                   .value = "SIZE",
                    .help = "of a result (likewise, of its other pointer)" },
     [Y4M] = { .name = "y4m",
               .kind = OPTION_FLAG,
@@ -115,49 +97,19 @@ static const struct option options[] = {
                 .list = &tables,
                 .help = "a file that every item sees whole, as the pointer NAME; can be repeated" },
     [SKIP] = { .name = "skip",
-               .kind = OPTION_NUMBER,
-               .value = "BYTES",
+               .kind = OPTION_SIZE,
+               .value = "SIZE",
                .help = "of the first input before its first record (0)" },
     [REST] = { .name = "rest",
                .kind = OPTION_TEXT,
                .value = "R",
                .help = "bytes after the last whole record: keep, drop or pad them (refused)" },
-    [ARG] = { .name = "arg",
-              .letter = 'a',
-              .kind = OPTION_TEXT,
-              .value = "NAME=VALUE",
-              .list = &arguments,
-              .help = "a value of the kernel's; can be repeated" },
-    [DEVICES] = { .name = "devices",
-                  .kind = OPTION_TEXT,
-                  .value = "LIST",
-                  .help = "use only these, by id or backend: cpu,cuda:0" },
-    [BACKEND] = { .name = "backend",
-                  .kind = OPTION_TEXT,
-                  .value = "LIST",
-                  .help = "use only devices of these: cpu,cuda" },
-    [POLICY] = { .name = "policy",
-                 .kind = OPTION_TEXT,
-                 .value = "P",
-                 .help = "who is given the next unit (claim: whoever has room)" },
-    [AFFINITY] = { .name = "affinity",
-                   .kind = OPTION_NUMBER,
-                   .value = "KEY",
-                   .help = "for the policy sticky: a number that has a device as its home (0)" },
-    [UNIT] = { .name = "unit",
-               .kind = OPTION_NUMBER,
-               .value = "U",
-               .help = "records, or frames, in a unit (by each device's speed)" },
-    [WINDOW] = { .name = "window",
-                 .kind = OPTION_TEXT,
-                 .value = "SIZE",
-                 .help = "of what is read and not written yet, at most: 64MiB" },
+    [ARG] = RUNNING_ARG_ROW,
     [UNORDERED] = { .name = "unordered",
                     .kind = OPTION_FLAG,
                     .help = "results may be written in any order" },
-    [NO_SPECULATION] = { .name = "no-speculation",
-                         .kind = OPTION_FLAG,
-                         .help = "no unit is run a second time to get ahead of a slow device" },
+    [RUNNING] = RUNNING_OPTION_ROWS(OPTION_NUMBER, "U",
+                                    "records, or frames, in a unit (by each device's speed)"),
     SHOW_OPTION_ROWS,
     LOG_OPTION_ROWS,
 };
@@ -325,37 +277,23 @@ static enum exit_code run_on_devices(const struct map_options *asked,
                                      const struct option_value *values, struct interrupt *interrupt,
                                      struct output *out)
 {
-    struct muster_options opening = MUSTER_OPTIONS_INIT;
     struct muster *m = NULL;
     struct muster_error error;
-    opening.devices = values[DEVICES].given ? values[DEVICES].text : values[BACKEND].text;
-    opening.close_ns = PATIENCE_NS;
-    log_set(&opening);
-    if (muster_open(&m, &opening, &error) != MUSTER_OK)
+    if (running_open(&values[RUNNING + RUNNING_DEVICES], &m, &error) != MUSTER_OK)
         return refuse(MAP_DEVICES, &error);
     enum exit_code code = run_job(m, asked, values, interrupt, out);
     runtime_close(m);
     return code;
 }
 
-/* "640x480" or "64x64x32". */
 static bool read_grid(const char *text, struct map_options *asked)
 {
-    uint32_t *const sides[] = { &asked->width, &asked->height, &asked->depth };
-    size_t count = 0;
-    for (; count < 3; count++) {
-        uint64_t number = 0;
-        const char *begin = text;
-        while (*text >= '0' && *text <= '9' && number <= UINT32_MAX)
-            number = number * 10 + (uint64_t)(*text++ - '0');
-        if (text == begin || number == 0 || number > UINT32_MAX)
-            return false;
-        *sides[count] = (uint32_t)number;
-        if (*text != 'x')
-            break;
-        text++;
-    }
-    return *text == '\0' && (count == 1 || count == 2);
+    uint32_t sides[3] = { 0, 0, 0 };
+    bool is_read = grid_read_text(text, sides);
+    asked->width = sides[0];
+    asked->height = sides[1];
+    asked->depth = sides[2];
+    return is_read;
 }
 
 static bool read_planes(const char *text, struct map_options *asked)
@@ -409,10 +347,6 @@ static bool check(const struct option_value *values)
 {
     if (values[Y4M].given && (values[ITEM].given || values[OUT_ITEM].given))
         message_usage("map", "--y4m does not go with --item and --out-item");
-    else if (values[DEVICES].given && values[BACKEND].given)
-        message_usage("map", "--devices takes backends too: give it or --backend");
-    else if (values[UNIT].given && values[UNIT].number == 0)
-        message_usage("map", "--unit cannot be 0");
     else if ((values[ITEM].given && values[ITEM].number == 0) ||
              (values[OUT_ITEM].given && values[OUT_ITEM].number == 0))
         message_usage("map", "--item and --out-item cannot be 0");
@@ -426,8 +360,8 @@ static bool check(const struct option_value *values)
 static enum exit_code run(const struct option_value *values, const char *argument,
                           struct output *out)
 {
-    struct map_options asked = { .kernels = kernels.words,
-                                 .kernel_count = kernels.count,
+    struct map_options asked = { .kernels = running_kernels.words,
+                                 .kernel_count = running_kernels.count,
                                  .entry = values[ENTRY].text,
                                  .in = ins.words[0],
                                  .out = outs.words[0],
@@ -444,26 +378,16 @@ static enum exit_code run(const struct option_value *values, const char *argumen
                                  .item_bytes = (size_t)values[ITEM].number,
                                  .out_item_bytes = (size_t)values[OUT_ITEM].number,
                                  .halo = values[HALO].number,
-                                 .arguments = arguments.words,
-                                 .argument_count = arguments.count,
-                                 .run = { .unit_items = values[UNIT].number,
-                                          .policy = values[POLICY].text,
-                                          .affinity = values[AFFINITY].number,
-                                          .unordered = values[UNORDERED].given,
-                                          .no_copies = values[NO_SPECULATION].given } };
+                                 .arguments = running_arguments.words,
+                                 .argument_count = running_arguments.count,
+                                 .run = { .unordered = values[UNORDERED].given } };
     struct interrupt interrupt;
     (void)argument;
-    if (!check(values) || !read_neighbours(values, &asked) || !log_begin(values + LOG, "map"))
+    if (values[SHOW + SHOW_OPTION_JSON].given && is_standard_output(outs.words[0]))
+        message_want_json(true);
+    if (!check(values) || !read_neighbours(values, &asked) ||
+        !running_read(values + RUNNING, "map", &asked.run) || !log_begin(values + LOG, "map"))
         return EXIT_USAGE;
-    if (values[WINDOW].given) {
-        struct muster_error error;
-        if (muster_size_parse(values[WINDOW].text, &asked.run.window_bytes, &error) != MUSTER_OK ||
-            asked.run.window_bytes == 0) {
-            message_usage("map", "--window takes a size as in 64MiB, not '%s'",
-                          values[WINDOW].text);
-            return EXIT_USAGE;
-        }
-    }
     if (!interrupt_begin(&interrupt))
         return EXIT_FAILED;
     enum exit_code code = run_on_devices(&asked, values, &interrupt, out);
@@ -503,9 +427,9 @@ const struct command command_map = {
         "up to --halo cells away.\n"
         "\n"
         "The output appears when it is whole, or not at all, unless it is a pipe or /dev/stdout.\n"
-        "The work starts on the devices that open quickly; others join when their driver is open,\n"
-        "and work that is done before does not wait for them. Devices that are named are waited\n"
-        "for.\n"
+        "The work starts on the devices that open quickly. If it turns out to be long, the "
+        "drivers\n"
+        "of others are opened and these join. Devices that are named are waited for.\n"
         "If a device does not answer, other devices do its work and a message names it. The\n"
         "command waits at most two seconds for it at the end, and after SIGINT or SIGTERM.\n"
         "\n"

@@ -3,7 +3,10 @@
 #include "command.h"
 #include "message.h"
 #include "number.h"
+#include "suggest.h"
 
+#include <muster/policy.h>
+#include <stdio.h>
 #include <string.h>
 
 static enum option_result wrong_argument(const struct command *command, const char *word)
@@ -20,6 +23,11 @@ static const struct option *find_letter(const struct command *command, char lett
     return NULL;
 }
 
+static bool is_called(const char *own, const char *name, size_t length)
+{
+    return own && strlen(own) == length && memcmp(own, name, length) == 0;
+}
+
 /* The option that a word with two dashes names; `*value` is what follows its '=', or NULL. */
 static const struct option *find_name(const struct command *command, const char *word,
                                       const char **value)
@@ -30,10 +38,23 @@ static const struct option *find_name(const struct command *command, const char 
     *value = equals ? equals + 1 : NULL;
     for (size_t i = 0; i < command->option_count; i++) {
         const struct option *option = &command->options[i];
-        if (strlen(option->name) == length && memcmp(option->name, name, length) == 0)
+        if (is_called(option->name, name, length) || is_called(option->old_name, name, length))
             return option;
     }
     return NULL;
+}
+
+static void tell_unknown(const struct command *command, const char *word)
+{
+    struct suggestion suggestion = { .name = NULL };
+    size_t length = strcspn(word, "=");
+    for (size_t i = 0; i < command->option_count && strncmp(word, "--", 2) == 0; i++)
+        suggest_offer(&suggestion, word + 2, length - 2, command->options[i].name);
+    if (suggestion.name)
+        message_usage(command->name, "%s has no option %.*s; did you mean --%s?", command->name,
+                      (int)length, word, suggestion.name);
+    else
+        message_usage(command->name, "%s has no option %s", command->name, word);
 }
 
 static bool set_text(const struct command *command, const struct option *option, const char *text,
@@ -52,6 +73,18 @@ static bool set_number(const struct command *command, const struct option *optio
     if (!reason)
         return true;
     message_usage(command->name, "--%s cannot be '%s': %s", option->name, text, reason);
+    return false;
+}
+
+static bool set_size(const struct command *command, const struct option *option, const char *text,
+                     struct option_value *value)
+{
+    struct muster_error error;
+    if (!set_text(command, option, text, value))
+        return false;
+    if (muster_size_parse(text, &value->number, &error) == MUSTER_OK)
+        return true;
+    message_usage(command->name, "--%s: %s; %s", option->name, error.text, error.fix);
     return false;
 }
 
@@ -84,6 +117,8 @@ static bool take_option(const struct command *command, const struct option *opti
                           text);
         return !text;
     }
+    if (!text && option->kind == OPTION_MAYBE_TEXT)
+        return true;
     if (!text && option->kind == OPTION_MAYBE_NUMBER) {
         if (*position + 1 >= count || number_parse(words[*position + 1], &value->number))
             return true;
@@ -105,7 +140,9 @@ static bool take_option(const struct command *command, const struct option *opti
     }
     if (option->list)
         return add_to_list(command, option, text);
-    if (option->kind == OPTION_TEXT)
+    if (option->kind == OPTION_SIZE)
+        return set_size(command, option, text, value);
+    if (option->kind == OPTION_TEXT || option->kind == OPTION_MAYBE_TEXT)
         return set_text(command, option, text, value);
     if (option->kind == OPTION_MAYBE_NUMBER)
         value->text = text;
@@ -124,7 +161,7 @@ static bool take_options(const struct command *command, char *const *words, size
     const struct option *option =
         is_letters ? find_letter(command, word[1]) : find_name(command, word, &text);
     for (const char *letter = word + 2; is_letters && option && *letter; letter++) {
-        if (option->kind != OPTION_FLAG) {
+        if (option->kind != OPTION_FLAG && option->kind != OPTION_MAYBE_TEXT) {
             text = letter;
             break;
         }
@@ -133,7 +170,7 @@ static bool take_options(const struct command *command, char *const *words, size
         option = find_letter(command, *letter);
     }
     if (!option) {
-        message_usage(command->name, "%s has no option %s", command->name, word);
+        tell_unknown(command, word);
         return false;
     }
     return take_option(command, option, text, words, count, position, values);
@@ -158,11 +195,30 @@ static bool asks_for_help(const struct command *command, const char *word)
     return strcmp(word, "--help") == 0 || (strcmp(word, "-h") == 0 && !find_letter(command, 'h'));
 }
 
+/*
+ * Whether --json is among the words: a mistake in the words before it is told as JSON too. The words of
+ * another command are not looked at.
+ */
+static bool asks_for_json(const struct command *command, char *const *words, size_t count)
+{
+    const char *value;
+    bool is_known = find_name(command, "--json", &value) != NULL;
+    for (size_t i = 0; i < count && is_known && strcmp(words[i], "--") != 0; i++) {
+        if (strcmp(words[i], "--json") == 0)
+            return true;
+        if (command->rest && words[i][0] != '-')
+            break;
+    }
+    return false;
+}
+
 enum option_result option_parse(const struct command *command, char *const *words, size_t count,
                                 struct option_value *values, const char **argument)
 {
     bool only_arguments = false;
     *argument = NULL;
+    if (asks_for_json(command, words, count))
+        message_want_json(false);
     memset(values, 0, command->option_count * sizeof *values);
     for (size_t i = 0; i < count; i++) {
         const char *word = words[i];

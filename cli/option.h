@@ -9,13 +9,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define OPTIONS_MAX 40
+#define OPTIONS_MAX 48
 
 enum option_kind {
     OPTION_FLAG,
     OPTION_NUMBER,
+    OPTION_SIZE, /* a number of bytes: 4096, 64MiB, 1.5G */
     OPTION_TEXT,
-    OPTION_MAYBE_NUMBER /* the next word is its number if it is one */
+    OPTION_MAYBE_NUMBER, /* the next word is its number if it is one */
+    OPTION_MAYBE_TEXT    /* its text, if there is one, follows an = */
 };
 
 /* Arguments behind the first, or values of an option. */
@@ -25,8 +27,9 @@ struct arguments {
 };
 
 struct option {
-    const char *name; /* without the dashes */
-    char letter;      /* 0: it has none */
+    const char *name;     /* without the dashes */
+    const char *old_name; /* still taken, and not shown; NULL: there is none */
+    char letter;          /* 0: it has none */
     enum option_kind kind;
     bool required;
     const char *value; /* what help calls the value; NULL for a flag */
@@ -37,8 +40,9 @@ struct option {
 
 struct option_value {
     bool given;
-    uint64_t number;  /* OPTION_NUMBER; also OPTION_MAYBE_NUMBER, if `text` is set */
-    const char *text; /* OPTION_TEXT: borrowed from the command line, not empty */
+    uint64_t number; /* OPTION_NUMBER, OPTION_SIZE; also OPTION_MAYBE_NUMBER, if `text` is set */
+    const char *
+        text; /* OPTION_TEXT, OPTION_MAYBE_TEXT, OPTION_SIZE: borrowed from the command line, not empty */
 };
 
 enum option_result { OPTION_RUN, OPTION_HELP, OPTION_WRONG };

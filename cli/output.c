@@ -12,6 +12,7 @@ void output_init(struct output *out, int descriptor)
     out->descriptor = descriptor;
     out->error = 0;
     out->used = 0;
+    out->is_used = false;
 }
 
 void output_flush(struct output *out)
@@ -31,6 +32,7 @@ void output_flush(struct output *out)
 
 void output_bytes(struct output *out, const char *bytes, size_t count)
 {
+    out->is_used |= count > 0;
     while (count > 0 && !out->error) {
         size_t room = sizeof out->buffer - out->used;
         size_t part = count < room ? count : room;
@@ -73,6 +75,11 @@ void output_column(struct output *out, const char *text, size_t width, bool righ
     }
     for (size_t i = 0; !right && i < spaces; i++)
         output_text(out, " ");
+}
+
+bool output_is_used(const struct output *out)
+{
+    return out->is_used;
 }
 
 bool output_failed(const struct output *out)

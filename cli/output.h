@@ -14,6 +14,7 @@ struct output {
     int descriptor; /* borrowed */
     int error;      /* the first errno, 0 while all is well */
     size_t used;
+    bool is_used; /* anything was written to it */
     char buffer[1 << 16];
 };
 
@@ -28,6 +29,7 @@ void output_number(struct output *out, uint64_t number);
  */
 void output_column(struct output *out, const char *text, size_t width, bool right);
 
+bool output_is_used(const struct output *out);
 bool output_failed(const struct output *out);
 
 /* Writes what is held back. */

@@ -4,8 +4,11 @@
  */
 #include "command.h"
 #include "json.h"
+#include "message.h"
+#include "number.h"
+#include "running.h"
+#include "runtime.h"
 
-#include <muster/job.h>
 #include <stdio.h>
 
 enum { TOTAL, DEVICES, JSON };
@@ -17,10 +20,10 @@ static const struct option options[] = {
                 .value = "N",
                 .help = "how many items there are, 0 to 18446744073709551615" },
     [DEVICES] = { .name = "devices",
-                  .kind = OPTION_NUMBER,
+                  .kind = OPTION_TEXT,
                   .required = true,
-                  .value = "K",
-                  .help = "how many devices share them, 0 to 18446744073709551615" },
+                  .value = "LIST|K",
+                  .help = "those that share them, by id or backend: cpu,cuda:0; or how many" },
     [JSON] = { .name = "json", .kind = OPTION_FLAG, .help = "print JSON" },
 };
 
@@ -87,11 +90,47 @@ static void print_text(uint64_t total, uint64_t devices, struct output *out)
     }
 }
 
+static enum exit_code count_devices(const struct option_value *list, uint64_t *count)
+{
+    struct muster *m = NULL;
+    struct muster_error error;
+    size_t found = 0;
+    muster_status status = running_open(list, &m, &error);
+    if (status == MUSTER_OK) {
+        status = muster_device_list(m, NULL, 0, &found, &error);
+        /* The list is not wanted. */
+        if (status == MUSTER_E_CAPACITY)
+            status = MUSTER_OK;
+        runtime_close(m);
+    }
+    if (status != MUSTER_OK)
+        message_library(NULL, &error);
+    *count = found;
+    return status == MUSTER_OK            ? EXIT_DONE
+           : status == MUSTER_E_NO_DEVICE ? EXIT_NO_DEVICE
+           : status == MUSTER_E_NOT_FOUND ? EXIT_NO_DEVICE
+                                          : EXIT_FAILED;
+}
+
+/* Names begin with a letter, numbers do not. */
+static enum exit_code read_devices(const struct option_value *option, uint64_t *devices)
+{
+    if (option->text[0] >= 'a' && option->text[0] <= 'z')
+        return count_devices(option, devices);
+    const char *reason = number_parse(option->text, devices);
+    if (reason)
+        message_usage("partition", "--devices cannot be '%s': %s", option->text, reason);
+    return reason ? EXIT_USAGE : EXIT_DONE;
+}
+
 static enum exit_code run(const struct option_value *values, const char *argument,
                           struct output *out)
 {
     (void)argument;
-    uint64_t total = values[TOTAL].number, devices = values[DEVICES].number;
+    uint64_t total = values[TOTAL].number, devices;
+    enum exit_code code = read_devices(&values[DEVICES], &devices);
+    if (code != EXIT_DONE)
+        return code;
     if (values[JSON].given)
         print_json(total, devices, out);
     else
@@ -106,6 +145,7 @@ const struct command command_partition = {
         "A unit has max(1, N / (4 x K)) items, rounded down; the last has what is left. Units are\n"
         "half-open ranges that follow each other and cover all items. No items or no devices: no "
         "units.\n"
+        "K is how many devices there are, or how many the LIST has.\n"
         "\n"
         "JSON: {\"unit\":U,\"units\":[[begin,end],...]}\n",
     .options = options,

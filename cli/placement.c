@@ -8,26 +8,7 @@
 #include <string.h>
 
 const struct option placement_options[PLACEMENT_OPTION_COUNT] = {
-    [PLACEMENT_POLICY] = { .name = "policy",
-                           .kind = OPTION_TEXT,
-                           .value = "P",
-                           .help = "one of those above (adaptive)" },
-    [PLACEMENT_MIN_FREE] = { .name = "min-free",
-                             .kind = OPTION_TEXT,
-                             .value = "SIZE",
-                             .help = "memory that must be free: 512MiB, 1.5GiB, 80GB" },
-    [PLACEMENT_MIN_CC] = { .name = "min-cc",
-                           .kind = OPTION_TEXT,
-                           .value = "X.Y",
-                           .help = "compute capability, as 8.0" },
-    [PLACEMENT_BACKEND] = { .name = "backend",
-                            .kind = OPTION_TEXT,
-                            .value = "LIST",
-                            .help = "only devices of these, comma separated: cpu,sim" },
-    [PLACEMENT_DEVICE] = { .name = "device",
-                           .kind = OPTION_TEXT,
-                           .value = "LIST",
-                           .help = "only these, comma separated: cpu:0,sim:1" },
+    PLACEMENT_HINT_ROWS("one of those above (adaptive)"),
     [PLACEMENT_SLICES] = SLICES_OPTION,
     [PLACEMENT_JSON] = { .name = "json", .kind = OPTION_FLAG, .help = "print JSON" },
 };
@@ -57,7 +38,6 @@ static bool read_values(struct placement *placement, const char *command,
                         const struct option_value *values, const struct muster_policy **policy)
 {
     struct muster_hints *hints = &placement->hints;
-    struct muster_error error;
     *hints = (struct muster_hints){ .size = sizeof *hints };
     *policy = NULL;
     if (values[PLACEMENT_POLICY].given) {
@@ -68,11 +48,7 @@ static bool read_values(struct placement *placement, const char *command,
             return false;
         }
     }
-    if (values[PLACEMENT_MIN_FREE].given &&
-        muster_size_parse(values[PLACEMENT_MIN_FREE].text, &hints->min_free, &error) != MUSTER_OK) {
-        message_usage(command, "--min-free: %s", error.text);
-        return false;
-    }
+    hints->min_free = values[PLACEMENT_MIN_FREE].number;
     if (values[PLACEMENT_MIN_CC].given &&
         !placement_read_version(values[PLACEMENT_MIN_CC].text,
                                 strchr(values[PLACEMENT_MIN_CC].text, '\0'), hints->min_cc)) {
@@ -81,7 +57,7 @@ static bool read_values(struct placement *placement, const char *command,
         return false;
     }
     hints->backends = values[PLACEMENT_BACKEND].text;
-    hints->devices = values[PLACEMENT_DEVICE].text;
+    hints->devices = values[PLACEMENT_DEVICES].text;
     return true;
 }
 

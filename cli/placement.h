@@ -14,11 +14,26 @@ enum {
     PLACEMENT_MIN_FREE,
     PLACEMENT_MIN_CC,
     PLACEMENT_BACKEND,
-    PLACEMENT_DEVICE,
+    PLACEMENT_DEVICES,
     PLACEMENT_SLICES,
     PLACEMENT_JSON,
     PLACEMENT_OPTION_COUNT
 };
+/* The hints, in the order above: the first rows of the tables of pick, explain and exec. */
+/* clang-format off */
+#define PLACEMENT_HINT_ROWS(policy_help)                                                           \
+    [PLACEMENT_POLICY] = { .name = "policy", .kind = OPTION_TEXT, .value = "P",                    \
+                           .help = policy_help },                                                  \
+    [PLACEMENT_MIN_FREE] = { .name = "min-free", .kind = OPTION_SIZE, .value = "SIZE",             \
+                             .help = "memory that must be free: 512MiB, 1.5G, 80GB" },             \
+    [PLACEMENT_MIN_CC] = { .name = "min-cc", .kind = OPTION_TEXT, .value = "X.Y",                  \
+                           .help = "compute capability, as 8.0" },                                 \
+    [PLACEMENT_BACKEND] = { .name = "backend", .kind = OPTION_TEXT, .value = "LIST",               \
+                            .help = "only devices of these, comma separated: cuda,opencl" },       \
+    [PLACEMENT_DEVICES] = { .name = "devices", .old_name = "device", .kind = OPTION_TEXT,          \
+                            .value = "LIST",                                                       \
+                            .help = "use only these, by id or backend: cpu,cuda:0" }
+/* clang-format on */
 /* For the details of the commands, and for who names another. */
 #define PLACEMENT_POLICIES "adaptive, round-robin, least-loaded, weighted, earliest-finish, sticky"
 extern const struct option placement_options[PLACEMENT_OPTION_COUNT];

@@ -2,6 +2,8 @@
 
 #include "inventory.h"
 #include "probe_arrays.h"
+#include "probe_grid.h"
+#include "probe_reduction.h"
 #include "value.h"
 
 #include <dlfcn.h>
@@ -164,6 +166,10 @@ static bool set_value(struct probe *probe, size_t index,
     const char *text;
     uint64_t number = 3;
     size_t bytes;
+    if (probe->has_grid && index == probe->cell) {
+        memcpy(probe->values[index], &probe->first, sizeof probe->first);
+        return true;
+    }
     if (!value_is_type(parameter->type, &bytes))
         return true; /* a struct: all zeros */
     if (is_named(&probe->options->arguments, parameter->name, &text))
@@ -268,6 +274,17 @@ static void log_line(void *user, enum muster_log_level level, const char *text)
     fprintf(stderr, "muster: %s\n", text);
 }
 
+/* The shared object of what is run; NULL: there is none. */
+static const struct muster_kernel_form *find_object(const struct probe *probe,
+                                                    const struct muster_bundle *bundle)
+{
+    const struct muster_kernel_form *form;
+    for (size_t i = 0; (form = muster_bundle_form(bundle, i)); i++)
+        if (form->kind == MUSTER_KERNEL_SHARED_OBJECT && strcmp(form->entry, probe->symbol) == 0)
+            return form;
+    return NULL;
+}
+
 /* Compiles to every form, and gives the shared object's bytes; NULL: that cannot be. */
 static const struct muster_kernel_form *compile(struct probe *probe, struct muster_bundle *bundle)
 {
@@ -295,21 +312,18 @@ static const struct muster_kernel_form *compile(struct probe *probe, struct must
         status = muster_bundle_build(bundle, MUSTER_KERNEL_CUBIN, computes[i], &error);
         add_form(report, MUSTER_KERNEL_CUBIN, computes[i], status, &error);
     }
-    const struct muster_kernel_form *form;
-    for (size_t i = 0; (form = muster_bundle_form(bundle, i)); i++)
-        if (form->kind == MUSTER_KERNEL_SHARED_OBJECT && strcmp(form->entry, probe->entry) == 0)
-            return form;
-    return NULL;
+    return find_object(probe, bundle);
 }
 
 static void *find_symbol(void *library, const char *prefix, const char *entry)
 {
-    char name[128];
+    char name[192];
     snprintf(name, sizeof name, "%s%s", prefix, entry);
     return dlsym(library, name);
 }
 
-static bool load(struct probe *probe, const struct muster_kernel_form *form)
+/* NULL: the system refuses. */
+static void *open_object(const struct muster_kernel_form *form)
 {
     char path[64];
     int file = memfd_create("kernel", MFD_CLOEXEC);
@@ -317,15 +331,27 @@ static bool load(struct probe *probe, const struct muster_kernel_form *form)
         file >= 0 && write(file, form->code, form->code_bytes) == (ssize_t)form->code_bytes;
     snprintf(path, sizeof path, "/proc/self/fd/%d", file);
     void *library = is_there ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
-    if (file >= 0)
+    /* Open as long as the library is: another file of this number would be taken for the same library. */
+    if (file >= 0 && !library)
         close(file);
-    void *function = library ? find_symbol(library, "", probe->entry) : NULL;
-    void *apart = library ? find_symbol(library, "muster_apart_", probe->entry) : NULL;
-    const uint32_t *bytes = library ? find_symbol(library, "muster_bytes_", probe->entry) : NULL;
+    return library;
+}
+
+static void say_not_loaded(struct probe *probe, const void *library)
+{
+    muster_error_fill(&probe->report->error, MUSTER_E_IO, 0, NULL,
+                      "the compiled kernel cannot be loaded: %s",
+                      library ? "it lacks a function" : "the system refuses");
+}
+
+static bool load(struct probe *probe, const struct muster_kernel_form *form)
+{
+    void *library = open_object(form);
+    void *function = library ? find_symbol(library, "", probe->symbol) : NULL;
+    void *apart = library ? find_symbol(library, "muster_apart_", probe->symbol) : NULL;
+    const uint32_t *bytes = library ? find_symbol(library, "muster_bytes_", probe->symbol) : NULL;
     if (!function || !apart || !bytes) {
-        muster_error_fill(&probe->report->error, MUSTER_E_IO, 0, NULL,
-                          "the compiled kernel cannot be loaded: %s",
-                          library ? "it lacks a function" : "the system refuses");
+        say_not_loaded(probe, library);
         return false;
     }
     memcpy(&probe->function, &function, sizeof function);
@@ -345,7 +371,8 @@ static void tell_uses(struct probe *probe)
     report->use_count = 0;
     for (size_t i = 0; i < probe->count; i++) {
         const struct probe_array *array = &probe->arrays[i];
-        if (!probe->is_block[i])
+        bool is_partial = probe->partial_bytes > 0 && i + 1 == probe->count;
+        if (!probe->is_block[i] || is_partial)
             continue;
         struct probe_use *use = &report->uses[report->use_count++];
         snprintf(use->name, sizeof use->name, "%s", array->name);
@@ -356,6 +383,8 @@ static void tell_uses(struct probe *probe)
                                    : "MUSTER_OUT");
         use->elements = array->is_whole ? 0 : array->per_item;
         use->halo = array->is_whole ? 0 : array->halo;
+        if (probe->has_grid && array->is_near && !array->is_whole && probe->cells > use->halo)
+            use->halo = probe->cells;
     }
 }
 
@@ -380,9 +409,11 @@ static bool try_sizes(struct probe *probe, const struct muster_kernel *kernel)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         bool is_last = i + 1 == sizeof sizes / sizeof *sizes;
         probe->items = probe->options->items > 0 ? probe->options->items : sizes[i].items;
-        if (probe->group > 1)
+        if (!probe_grid_set(probe))
+            return false;
+        if (probe->group > 1 && !probe->has_grid)
             probe->items = (probe->items + probe->group - 1) / probe->group * probe->group;
-        if (probe->group > 1 && probe->items < FRAMES * probe->group)
+        if (probe->group > 1 && !probe->has_grid && probe->items < FRAMES * probe->group)
             probe->items = FRAMES * probe->group;
         report->finding_count = known;
         probe->fault.signal = 0;
@@ -418,45 +449,141 @@ static uint64_t find_group(const struct probe *probe, const struct muster_kernel
     return has_frame && has_all ? FRAME : 1;
 }
 
+/* Its portable source, which every kernel that is checked has. */
+static const struct muster_kernel_form *find_source(const struct muster_bundle *bundle)
+{
+    const struct muster_kernel_form *form;
+    size_t i = 0;
+    while ((form = muster_bundle_form(bundle, i)) && form->kind != MUSTER_KERNEL_PORTABLE)
+        i++;
+    return form;
+}
+
+/* Whether the source has the text anywhere. */
+static bool is_in_source(const struct muster_bundle *bundle, const char *text)
+{
+    const struct muster_kernel_form *form = find_source(bundle);
+    return form && memmem(form->code, form->code_bytes, text, strlen(text));
+}
+
+/* What the kernel takes; of cells also what its source says of them. */
+static void count_parameters(struct probe *probe, const struct muster_kernel *kernel,
+                             const struct muster_bundle *bundle)
+{
+    struct muster_kernel_parameter parameter = { .size = sizeof parameter };
+    while (probe->count < MUSTER_ARGS_MAX &&
+           muster_kernel_parameter(kernel, probe->count, &parameter, NULL) == MUSTER_OK) {
+        if (strcmp(parameter.type, "struct muster_cell") == 0 ||
+            strcmp(parameter.type, "const struct muster_cell") == 0) {
+            probe->has_grid = true;
+            probe->cell = probe->count;
+            /* Then results may depend on the halo. */
+            probe->reads_reach = is_in_source(bundle, ".reach");
+            probe->has_depth = is_in_source(bundle, "muster_near_3d");
+        }
+        probe->count++;
+    }
+}
+
+/* The kernel that keeps what each item of a reduction makes, in a bundle of its own and loaded. */
+struct map_kernel {
+    struct muster_bundle *bundle;
+    struct muster_kernel *kernel;
+    char symbol[160];
+};
+
+static muster_status make_map(struct probe *probe, struct muster *m,
+                              const struct muster_kernel *kernel,
+                              const struct muster_bundle *bundle,
+                              const struct muster_partial *partial, struct map_kernel *map,
+                              struct muster_error *err)
+{
+    const struct muster_kernel_form *given = find_source(bundle);
+    char *text = probe_reduction_source(given, kernel, partial);
+    if (!text)
+        return muster_error_fill(err, MUSTER_E_NO_MEMORY, 0, NULL, "no memory to check a kernel");
+    snprintf(map->symbol, sizeof map->symbol, PROBE_MAP_PREFIX "%s", probe->entry);
+    const struct muster_kernel_form form = { .size = sizeof form,
+                                             .kind = MUSTER_KERNEL_PORTABLE,
+                                             .code = text,
+                                             .code_bytes = strlen(text),
+                                             .entry = map->symbol,
+                                             .file = given->file };
+    muster_status status = muster_bundle_create(&map->bundle, err);
+    if (status == MUSTER_OK)
+        status = muster_bundle_add_form(map->bundle, &form, err);
+    if (status == MUSTER_OK)
+        status = muster_bundle_build(map->bundle, MUSTER_KERNEL_SHARED_OBJECT, NULL, err);
+    if (status == MUSTER_OK)
+        status = muster_kernel_from(m, probe->entry, &form, 1, &map->kernel, err);
+    free(text);
+    return status;
+}
+
+static void check_loaded(struct probe *probe, struct muster *m, struct muster_kernel *kernel,
+                         const struct muster_kernel *reduction, const struct probe_joins *joins)
+{
+    struct probe_report *report = probe->report;
+    probe->group = probe->has_grid ? 1 : find_group(probe, kernel);
+    probe_catch_faults();
+    bool is_done = try_sizes(probe, kernel);
+    if (is_done && joins)
+        probe_reduction_joins(probe, reduction, joins);
+    drop_consequences(report);
+    if (is_done && report->finding_count == 0)
+        probe_devices(probe, m, kernel);
+    probe_arrays_close(probe);
+}
+
+/* Items of a reduction share a partial, so each is run by a kernel that gives it one of its own. */
+static void check_reduction(struct probe *probe, struct muster *m, struct muster_kernel *kernel,
+                            struct muster_bundle *bundle, const struct muster_partial *partial,
+                            const struct muster_kernel_form *object)
+{
+    struct map_kernel map = { .bundle = NULL };
+    struct probe_joins joins;
+    void *library = open_object(object);
+    void *fold = library ? find_symbol(library, "muster_fold_", probe->entry) : NULL;
+    void *folded = library ? find_symbol(library, "muster_folded_", probe->entry) : NULL;
+    memcpy(&joins.fold, &fold, sizeof fold);
+    memcpy(&joins.folded, &folded, sizeof folded);
+    probe->partial_bytes = partial->bytes;
+    probe->fields = probe_reduction_fields(kernel, partial->bytes);
+    if (!fold || !folded) {
+        say_not_loaded(probe, library);
+        return;
+    }
+    muster_status status = make_map(probe, m, kernel, bundle, partial, &map, &probe->report->error);
+    if (status == MUSTER_OK) {
+        probe->report->error.status = MUSTER_OK;
+        probe->symbol = map.symbol;
+        probe->count = 0;
+        count_parameters(probe, map.kernel, bundle);
+        object = find_object(probe, map.bundle);
+        if (object && load(probe, object))
+            check_loaded(probe, m, map.kernel, kernel, &joins);
+    }
+    muster_kernel_destroy(map.kernel);
+    muster_bundle_destroy(map.bundle);
+}
+
 static void check(struct probe *probe, struct muster *m, struct muster_kernel *kernel,
                   struct muster_bundle *bundle)
 {
     struct probe_report *report = probe->report;
-    struct muster_kernel_parameter parameter = { .size = sizeof parameter };
     struct muster_partial partial = { .size = sizeof partial };
-    /* Its items share a partial, which is what the checks would call wrong. */
-    if (muster_kernel_partial(kernel, &partial, NULL) == MUSTER_OK) {
-        muster_error_fill(&report->error, MUSTER_E_INVALID, 0, "try it with muster reduce",
-                          "kernel %s is a reduction, which kernel check cannot try", probe->entry);
-        return;
-    }
-    while (probe->count < MUSTER_ARGS_MAX &&
-           muster_kernel_parameter(kernel, probe->count, &parameter, NULL) == MUSTER_OK) {
-        /* The checks know no grid, and no border. */
-        if (strcmp(parameter.type, "struct muster_cell") == 0 ||
-            strcmp(parameter.type, "const struct muster_cell") == 0) {
-            muster_error_fill(&report->error, MUSTER_E_INVALID, 0, "try it with muster map --grid",
-                              "kernel %s works on a grid, which kernel check cannot try",
-                              probe->entry);
-            return;
-        }
-        probe->count++;
-    }
+    bool is_reduction = muster_kernel_partial(kernel, &partial, NULL) == MUSTER_OK;
+    count_parameters(probe, kernel, bundle);
     probe_doing(probe, "compiling kernel %s", probe->entry);
     atomic_store_explicit(&report->is_compiling, true, memory_order_relaxed);
     const struct muster_kernel_form *object = compile(probe, bundle);
     /* First the step, so that the time it took does not count against what follows. */
     probe_doing(probe, "loading kernel %s", probe->entry);
     atomic_store_explicit(&report->is_compiling, false, memory_order_release);
-    if (!object || !load(probe, object))
-        return;
-    probe->group = find_group(probe, kernel);
-    probe_catch_faults();
-    bool is_done = try_sizes(probe, kernel);
-    drop_consequences(report);
-    if (is_done && report->finding_count == 0)
-        probe_devices(probe, m, kernel);
-    probe_arrays_close(probe);
+    if (object && is_reduction)
+        check_reduction(probe, m, kernel, bundle, &partial, object);
+    else if (object && load(probe, object))
+        check_loaded(probe, m, kernel, NULL, NULL);
 }
 
 /* Devices that are named and not there are no mistake of the kernel's. */
@@ -533,6 +660,7 @@ void probe_kernel(const struct probe_options *options, struct probe_report *repo
     *probe = (struct probe){ .options = options,
                              .report = report,
                              .entry = options->entry,
+                             .symbol = options->entry,
                              .random = options->seed,
                              .group = 1 };
     probe_doing(probe, "opening devices");
@@ -553,6 +681,7 @@ void probe_kernel(const struct probe_options *options, struct probe_report *repo
     muster_bundle_destroy(bundle);
     if (m)
         muster_close(m, NULL);
+    free(probe->fields);
     free(probe);
     report->is_done = true;
 }

@@ -28,6 +28,7 @@
     X(PROBE_CONST_WRITE, "const-write") /* an item writes an input */                              \
     X(PROBE_STATE, "state")             /* the same item gives something else when run again */    \
     X(PROBE_ORDER, "order")             /* the result depends on the order of items */             \
+    X(PROBE_IDENTITY, "identity")       /* of a reduction: joining no items changes something */   \
     X(PROBE_CRASH, "crash")             /* a signal that is no access to memory beside an array */ \
     X(PROBE_ENDLESS, "endless")         /* an item does not end */                                 \
     X(PROBE_DEVICES, "devices-differ")  /* devices give other bits than the CPU */
@@ -101,6 +102,9 @@ struct probe_options {
     struct probe_words inout, whole;
     uint64_t halo;  /* items that a source or array has before and after a unit */
     uint64_t items; /* 0: chosen */
+    /* Of kernels that take cells: */
+    uint32_t sides[3]; /* width, height and depth; 0: chosen */
+    bool is_pictures;
     uint64_t seed;
     bool no_cuda; /* PTX and cubins are not compiled */
     bool is_verbose;

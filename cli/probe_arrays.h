@@ -7,6 +7,8 @@
 
 #include "probe.h"
 
+#include <muster_kernel.h>
+
 enum probe_element { PROBE_BYTES, PROBE_INTEGER, PROBE_FLOAT, PROBE_DOUBLE };
 
 struct probe_array {
@@ -17,6 +19,7 @@ struct probe_array {
     size_t bytes;      /* of an element */
     uint64_t per_item; /* elements; 0: not known yet */
     uint64_t halo;     /* items of neighbours that are read */
+    bool is_near;      /* of a grid: other cells of the same line are read */
     bool is_given;     /* the caller said how many elements an item has */
     /* Memory: PROT_NONE but for [room, room + room_bytes). */
     unsigned char *reserved;
@@ -41,6 +44,7 @@ struct probe {
     const struct probe_options *options;
     struct probe_report *report;
     const char *entry;
+    const char *symbol; /* of the function that is run: the entry's, or of a reduction another's */
     struct probe_array arrays[MUSTER_ARGS_MAX];
     bool is_block[MUSTER_ARGS_MAX];
     unsigned char values[MUSTER_ARGS_MAX][MUSTER_ARG_BYTES_MAX];
@@ -51,6 +55,15 @@ struct probe {
     muster_kernel_function function, apart;
     struct probe_fault fault;
     bool is_guarded; /* the arrays have exactly what the items have */
+    /* Of kernels that take cells: */
+    bool has_grid;
+    bool reads_reach, has_depth; /* its source names the cell's reach, and neighbours in z */
+    size_t cell;                 /* which parameter that is */
+    struct muster_cell first;    /* of item 0 */
+    uint64_t cells;              /* how far away neighbours are */
+    /* Of reductions: what an item makes, by a kernel that keeps that. */
+    size_t partial_bytes;
+    unsigned char *fields; /* owns: of each byte of a partial, whether it is a field's */
     uint64_t random;
 };
 
@@ -86,6 +99,11 @@ uint64_t probe_random(struct probe *probe);
 __attribute__((format(printf, 2, 3))) void probe_doing(struct probe *probe, const char *format,
                                                        ...);
 
+/* One item; a fault is noted. */
+bool probe_run_alone(struct probe *probe, uint64_t item);
+/* The results of one item from the first variant, kept to be compared with. */
+bool probe_baseline(struct probe *probe, uint64_t item);
+bool probe_is_as_kept(const struct probe *probe);
 /* Each item alone, then in several orders: probe_items.c. False: it cannot be run any further. */
 bool probe_items(struct probe *probe);
 /* On every device, beside what the items gave one by one: probe_devices.c. */

@@ -83,6 +83,16 @@ static bool is_same(const struct probe_array *array, const unsigned char *one,
     return array->type == PROBE_DOUBLE && isnan(doubles[0]) && isnan(doubles[1]);
 }
 
+/* What lies between the fields of a partial is nobody's. */
+static bool has_same_fields(const struct probe *probe, const unsigned char *one,
+                            const unsigned char *other)
+{
+    for (size_t i = 0; i < probe->partial_bytes; i++)
+        if (probe->fields[i] && one[i] != other[i])
+            return false;
+    return true;
+}
+
 static void show(const struct probe_array *array, const unsigned char *at, char *text, size_t room)
 {
     float single;
@@ -108,7 +118,9 @@ static void compare(struct probe *probe, const char *id)
             continue;
         for (size_t at = 0; at + array->bytes <= array->room_bytes; at += array->bytes) {
             char here[40], there[40];
-            if (is_same(array, array->room + at, array->kept + at))
+            bool is_partial = probe->fields && i + 1 == probe->count;
+            if (is_same(array, array->room + at, array->kept + at) ||
+                (is_partial && has_same_fields(probe, array->room + at, array->kept + at)))
                 continue;
             int64_t element = (int64_t)(at / array->bytes);
             show(array, array->room + at, there, sizeof there);

@@ -3,13 +3,13 @@
  * by changing everything else. Then guard pages, and items in several orders.
  */
 #include "probe_arrays.h"
+#include "probe_grid.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define ORDERS 3
-#define HALO_MAX 16
 #define SAMPLES_MAX 24
 #define BLOCK_BYTES ((size_t)4096)
 
@@ -44,7 +44,7 @@ static struct span readable_of(const struct probe *probe, const struct probe_arr
     return (struct span){ (at - halo) * group, (at + 1 + halo) * group };
 }
 
-static bool run_alone(struct probe *probe, uint64_t item)
+bool probe_run_alone(struct probe *probe, uint64_t item)
 {
     atomic_fetch_add_explicit(&probe->report->steps, 1, memory_order_relaxed);
     if (probe_run(probe, probe->function, item, item + 1))
@@ -60,7 +60,7 @@ static void keep(struct probe *probe)
             memcpy(probe->arrays[i].kept, probe->arrays[i].room, probe->arrays[i].room_bytes);
 }
 
-static bool is_as_kept(const struct probe *probe)
+bool probe_is_as_kept(const struct probe *probe)
 {
     for (size_t i = 0; i < probe->count; i++)
         if (is_written(probe, i) &&
@@ -144,7 +144,7 @@ static bool find_writes_of(struct probe *probe, uint64_t item, struct span *span
     for (int run = 0; run < 3; run++) {
         enum probe_variant variant = run == 1 ? PROBE_OTHER : PROBE_ONE;
         probe_arrays_reset(probe, variant);
-        if (!run_alone(probe, item))
+        if (!probe_run_alone(probe, item))
             return false;
         if (run == 0)
             keep(probe);
@@ -167,7 +167,7 @@ static bool find_writes_of(struct probe *probe, uint64_t item, struct span *span
                    (long long)element, array->name);
         return false;
     }
-    if (!is_as_kept(probe))
+    if (!probe_is_as_kept(probe))
         probe_find(probe->report, PROBE_STATE, "", (int64_t)item, -1,
                    "use no variables outside of functions, and set each variable before it is read",
                    "item %llu gives another result when it is run again", (unsigned long long)item);
@@ -275,7 +275,7 @@ static bool depends_on(struct probe *probe, struct probe_array *array, uint64_t 
     probe_arrays_reset(probe, PROBE_ONE);
     probe_array_set(array, PROBE_OTHER, from, to < own.low ? to : own.low);
     probe_array_set(array, PROBE_OTHER, from > own.high ? from : own.high, to);
-    if (!run_alone(probe, item))
+    if (!probe_run_alone(probe, item))
         return false;
     for (size_t i = 0; i < probe->count; i++) {
         const struct probe_array *result = &probe->arrays[i];
@@ -323,11 +323,11 @@ static bool judge_item(struct probe *probe, struct writers *writers, uint64_t it
     bool reads_before = false;
     const char *what = "";
     probe_arrays_reset(probe, PROBE_ONE);
-    if (!run_alone(probe, item))
+    if (!probe_run_alone(probe, item))
         return false;
     keep(probe);
     probe_arrays_reset(probe, PROBE_OTHER);
-    if (!run_alone(probe, item))
+    if (!probe_run_alone(probe, item))
         return false;
     for (size_t i = 0; i < probe->count; i++) {
         struct probe_array *array = &probe->arrays[i];
@@ -395,7 +395,7 @@ static bool reads_from(struct probe *probe, struct probe_array *array, uint64_t 
     bool is_run = probe_run(probe, probe->function, item, item + 1);
     atomic_fetch_add_explicit(&probe->report->steps, 1, memory_order_relaxed);
     probe_array_set(array, PROBE_ONE, from, to);
-    return !is_run || !is_as_kept(probe);
+    return !is_run || !probe_is_as_kept(probe);
 }
 
 /* The highest element plus 1, likewise. */
@@ -413,10 +413,10 @@ static int64_t find_highest(struct probe *probe, struct probe_array *array, uint
     return high;
 }
 
-static bool set_baseline(struct probe *probe, uint64_t item)
+bool probe_baseline(struct probe *probe, uint64_t item)
 {
     probe_arrays_reset(probe, PROBE_ONE);
-    bool is_done = run_alone(probe, item);
+    bool is_done = probe_run_alone(probe, item);
     keep(probe);
     return is_done;
 }
@@ -438,7 +438,8 @@ static void infer_reads(struct probe *probe, struct probe_array *array, const st
 {
     uint64_t groups[SAMPLES_MAX], group = probe->group, group_count = probe->items / group;
     int64_t most = probe_array_end(array) / (int64_t)probe->items;
-    int64_t halo_max = (int64_t)(group_count / 4 < HALO_MAX ? group_count / 4 : HALO_MAX);
+    int64_t halo_max =
+        (int64_t)(group_count / 4 < PROBE_HALO_MAX ? group_count / 4 : PROBE_HALO_MAX);
     uint64_t given = array->per_item;
     for (size_t i = 0; i < count; i++)
         groups[i] = at[i] / group;
@@ -461,12 +462,47 @@ static void tell_neighbour(struct probe *probe, const struct probe_array *array,
                            int64_t element, uint64_t needed)
 {
     char fix[PROBE_TEXT_BYTES];
+    /* Of cells more is known: probe_grid_check. */
+    if (probe->has_grid && probe_has(probe->report, PROBE_NEIGHBOUR))
+        return;
     snprintf(fix, sizeof fix,
              "declare a halo of %llu items (--halo %llu), or pass the array whole (--whole %s)",
              (unsigned long long)needed, (unsigned long long)needed, array->name);
     probe_find(probe->report, PROBE_NEIGHBOUR, array->name, (int64_t)item, element, fix,
                "item %llu reads element %lld of %s, beyond its own range", (unsigned long long)item,
                (long long)element, array->name);
+}
+
+/*
+ * Of a grid: whether the item reads other cells of its own line, which come with it in any case; for what is
+ * said of the array.
+ */
+static bool reads_line(struct probe *probe, struct probe_array *array, uint64_t item)
+{
+    int64_t line = (int64_t)(array->per_item * probe->group), own = (int64_t)array->per_item;
+    int64_t begin = (int64_t)(item / probe->group) * line, at = (int64_t)item * own;
+    return reads_from(probe, array, item, begin, at) ||
+           reads_from(probe, array, item, at + own, begin + line);
+}
+
+/* Cells at a fixed distance that is more than any halo: another plane of a grid that has none. */
+static void tell_far_cells(struct probe *probe, const struct probe_array *array,
+                           const struct span *spans, const uint64_t *at, size_t count)
+{
+    size_t seen = 0;
+    int64_t apart = 0;
+    for (size_t i = 0; i < count; i++) {
+        int64_t here = spans[i].low - (int64_t)at[i];
+        if (spans[i].low == spans[i].high || (seen > 0 && here != apart))
+            continue;
+        apart = here;
+        seen++;
+    }
+    if (seen == count && count > 2)
+        probe_find(probe->report, PROBE_NEIGHBOUR, array->name, (int64_t)at[0], spans[0].low,
+                   "use muster_near with a halo; --grid WxHxD tries it in three dimensions",
+                   "item %llu reads element %lld of %s, which no halo holds",
+                   (unsigned long long)at[0], (long long)spans[0].low, array->name);
 }
 
 static bool find_reads_of(struct probe *probe, struct probe_array *array)
@@ -480,16 +516,24 @@ static bool find_reads_of(struct probe *probe, struct probe_array *array)
         spans[i] = (struct span){ 0, 0 };
         probe_doing(probe, "item %llu of kernel %s with other values of %s",
                     (unsigned long long)at[i], probe->entry, array->name);
-        if (!set_baseline(probe, at[i]))
+        if (!probe_baseline(probe, at[i]))
             return false;
         if (reads_from(probe, array, at[i], first, end))
             spans[i] = (struct span){ find_lowest(probe, array, at[i], reads_from, first, end),
                                       find_highest(probe, array, at[i], first, end) };
     }
+    bool is_asked = array->is_whole;
     if (!array->is_whole)
         infer_reads(probe, array, spans, at, count);
+    if (array->is_whole && !is_asked && probe->has_grid)
+        tell_far_cells(probe, array, spans, at, count);
     if (array->is_whole)
         return true;
+    for (size_t i = 0; i < count && probe->has_grid && !array->is_near; i++) {
+        if (!probe_baseline(probe, at[i]))
+            return false;
+        array->is_near = reads_line(probe, array, at[i]);
+    }
     uint64_t needed = array->halo;
     array->halo = probe->options->halo;
     for (size_t i = 0; i < count && needed > array->halo; i++) {
@@ -508,7 +552,7 @@ static bool check_reads_of(struct probe *probe, struct probe_array *array)
     int64_t first = probe_array_first(array), end = probe_array_end(array);
     for (uint64_t item = 0; item < probe->items; item++) {
         struct span may = readable_of(probe, array, item);
-        if (!set_baseline(probe, item))
+        if (!probe_baseline(probe, item))
             return false;
         probe_doing(probe, "item %llu of kernel %s with other values of %s",
                     (unsigned long long)item, probe->entry, array->name);
@@ -556,7 +600,7 @@ static bool run_guarded(struct probe *probe, bool at_end)
         probe_doing(probe, "item %llu of kernel %s between guard pages", (unsigned long long)item,
                     probe->entry);
         probe_arrays_reset(probe, PROBE_ONE);
-        if (!run_alone(probe, item))
+        if (!probe_run_alone(probe, item))
             return false;
     }
     probe_doing(probe, "all items of kernel %s between guard pages", probe->entry);
@@ -600,13 +644,13 @@ static bool check_orders(struct probe *probe)
         if (turn > 0)
             shuffle(probe, order);
         is_done = run_in_order(probe, order);
-        is_same = is_as_kept(probe);
+        is_same = probe_is_as_kept(probe);
     }
     if (is_done && is_same) {
         probe_arrays_reset(probe, PROBE_ONE);
         is_done = run_all(probe, probe->apart, 0, probe->items / 2) &&
                   run_all(probe, probe->apart, probe->items / 2, probe->items);
-        is_same = is_as_kept(probe);
+        is_same = probe_is_as_kept(probe);
     }
     if (is_done && !is_same && !probe_has(probe->report, PROBE_SHARED_WRITE))
         probe_find(probe->report, PROBE_ORDER, "", -1, -1,
@@ -618,7 +662,8 @@ static bool check_orders(struct probe *probe)
 
 bool probe_items(struct probe *probe)
 {
-    if (!find_writes(probe) || !judge_writes(probe) || !find_reads(probe))
+    if (!find_writes(probe) || !judge_writes(probe) || !probe_grid_check(probe) ||
+        !find_reads(probe))
         return false;
     return run_guarded(probe, true) && run_guarded(probe, false) && check_orders(probe);
 }

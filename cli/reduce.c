@@ -7,7 +7,9 @@
 #include "command.h"
 #include "interrupt.h"
 #include "json.h"
+#include "log.h"
 #include "message.h"
+#include "running.h"
 #include "runtime.h"
 #include "show.h"
 
@@ -17,10 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define KERNELS_MAX 16
 #define TITLE_BYTES 160
-/* How long the command waits, at its end, for a device or driver that does not answer. */
-#define PATIENCE_NS 2000000000u
 
 enum {
     KERNEL,
@@ -30,34 +29,18 @@ enum {
     OUT,
     ITEM,
     ARG,
-    DEVICES,
-    BACKEND,
-    POLICY,
-    AFFINITY,
-    UNIT,
-    WINDOW,
-    SHOW,
-    OPTION_COUNT = SHOW + SHOW_OPTIONS
+    RUNNING,
+    SHOW = RUNNING + RUNNING_OPTIONS,
+    LOG = SHOW + SHOW_OPTIONS,
+    OPTION_COUNT = LOG + LOG_OPTIONS
 };
 
-static const char *kernel_words[KERNELS_MAX], *input_words[MUSTER_ARGS_MAX],
-    *argument_words[MUSTER_ARGS_MAX];
-static struct arguments kernels = { kernel_words, 0, KERNELS_MAX },
-                        inputs = { input_words, 0, MUSTER_ARGS_MAX },
-                        arguments = { argument_words, 0, MUSTER_ARGS_MAX };
+static const char *input_words[MUSTER_ARGS_MAX];
+static struct arguments inputs = { input_words, 0, MUSTER_ARGS_MAX };
 
 static const struct option options[] = {
-    [KERNEL] = { .name = "kernel",
-                 .letter = 'k',
-                 .kind = OPTION_TEXT,
-                 .required = true,
-                 .value = "FILE",
-                 .list = &kernels,
-                 .help = "what to reduce with; repeated: other forms of the same kernel" },
-    [ENTRY] = { .name = "entry",
-                .kind = OPTION_TEXT,
-                .value = "NAME",
-                .help = "the kernel in it (the only one)" },
+    [KERNEL] = RUNNING_KERNEL_ROW("what to reduce with"),
+    [ENTRY] = RUNNING_ENTRY_ROW,
     [IN] = { .name = "in",
              .letter = 'i',
              .kind = OPTION_TEXT,
@@ -74,40 +57,14 @@ static const struct option options[] = {
               .value = "FILE",
               .help = "where the result's bytes go, instead of printing it" },
     [ITEM] = { .name = "item",
-               .kind = OPTION_NUMBER,
-               .value = "BYTES",
+               .kind = OPTION_SIZE,
+               .value = "SIZE",
                .help = "of a record (what the kernel's pointer points to)" },
-    [ARG] = { .name = "arg",
-              .letter = 'a',
-              .kind = OPTION_TEXT,
-              .value = "NAME=VALUE",
-              .list = &arguments,
-              .help = "a value of the kernel's; can be repeated" },
-    [DEVICES] = { .name = "devices",
-                  .kind = OPTION_TEXT,
-                  .value = "LIST",
-                  .help = "use only these, by id or backend: cpu,cuda:0" },
-    [BACKEND] = { .name = "backend",
-                  .kind = OPTION_TEXT,
-                  .value = "LIST",
-                  .help = "use only devices of these: cpu,cuda" },
-    [POLICY] = { .name = "policy",
-                 .kind = OPTION_TEXT,
-                 .value = "P",
-                 .help = "who is given the next unit (claim: whoever has room)" },
-    [AFFINITY] = { .name = "affinity",
-                   .kind = OPTION_NUMBER,
-                   .value = "KEY",
-                   .help = "for the policy sticky: a number that has a device as its home (0)" },
-    [UNIT] = { .name = "unit",
-               .kind = OPTION_NUMBER,
-               .value = "U",
-               .help = "records in a unit, rounded up to whole blocks (by each device's speed)" },
-    [WINDOW] = { .name = "window",
-                 .kind = OPTION_TEXT,
-                 .value = "SIZE",
-                 .help = "of what is read and not reduced yet, at most: 64MiB" },
+    [ARG] = RUNNING_ARG_ROW,
+    [RUNNING] = RUNNING_OPTION_ROWS(OPTION_NUMBER, "U",
+                                    "records in a unit, rounded up to whole blocks (by speed)"),
     SHOW_OPTION_ROWS,
+    LOG_OPTION_ROWS,
 };
 _Static_assert(sizeof options / sizeof *options == OPTION_COUNT && OPTION_COUNT <= OPTIONS_MAX,
                "each option has its row");
@@ -423,12 +380,9 @@ static enum exit_code run_on_devices(const struct reduce_options *asked,
                                      const struct option_value *values, struct interrupt *interrupt,
                                      struct output *out)
 {
-    struct muster_options opening = MUSTER_OPTIONS_INIT;
     struct muster *m = NULL;
     struct muster_error error;
-    opening.devices = values[DEVICES].given ? values[DEVICES].text : values[BACKEND].text;
-    opening.close_ns = PATIENCE_NS;
-    if (muster_open(&m, &opening, &error) != MUSTER_OK)
+    if (running_open(&values[RUNNING + RUNNING_DEVICES], &m, &error) != MUSTER_OK)
         return refuse(MAP_DEVICES, &error);
     enum exit_code code = run_job(m, asked, values, interrupt, out);
     runtime_close(m);
@@ -437,11 +391,7 @@ static enum exit_code run_on_devices(const struct reduce_options *asked,
 
 static bool check(const struct option_value *values)
 {
-    if (values[DEVICES].given && values[BACKEND].given)
-        message_usage("reduce", "--devices takes backends too: give it or --backend");
-    else if (values[UNIT].given && values[UNIT].number == 0)
-        message_usage("reduce", "--unit cannot be 0");
-    else if (values[ITEM].given && values[ITEM].number == 0)
+    if (values[ITEM].given && values[ITEM].number == 0)
         message_usage("reduce", "--item cannot be 0");
     else if (values[ITEM].given && inputs.count != 1)
         message_usage("reduce", "--item goes with one --in");
@@ -453,32 +403,21 @@ static bool check(const struct option_value *values)
 static enum exit_code run(const struct option_value *values, const char *argument,
                           struct output *out)
 {
-    struct reduce_options asked = { .kernels = kernels.words,
-                                    .kernel_count = kernels.count,
+    struct reduce_options asked = { .kernels = running_kernels.words,
+                                    .kernel_count = running_kernels.count,
                                     .entry = values[ENTRY].text,
                                     .ins = inputs.words,
                                     .in_count = inputs.count,
                                     .has_items = values[ITEMS].given,
                                     .items = values[ITEMS].number,
                                     .item_bytes = (size_t)values[ITEM].number,
-                                    .arguments = arguments.words,
-                                    .argument_count = arguments.count,
-                                    .run = { .unit_items = values[UNIT].number,
-                                             .policy = values[POLICY].text,
-                                             .affinity = values[AFFINITY].number } };
+                                    .arguments = running_arguments.words,
+                                    .argument_count = running_arguments.count };
     struct interrupt interrupt;
     (void)argument;
-    if (!check(values))
+    if (!check(values) || !running_read(values + RUNNING, "reduce", &asked.run) ||
+        !log_begin(values + LOG, "reduce"))
         return EXIT_USAGE;
-    if (values[WINDOW].given) {
-        struct muster_error error;
-        if (muster_size_parse(values[WINDOW].text, &asked.run.window_bytes, &error) != MUSTER_OK ||
-            asked.run.window_bytes == 0) {
-            message_usage("reduce", "--window takes a size as in 64MiB, not '%s'",
-                          values[WINDOW].text);
-            return EXIT_USAGE;
-        }
-    }
     if (!interrupt_begin(&interrupt))
         return EXIT_FAILED;
     enum exit_code code = run_on_devices(&asked, values, &interrupt, out);

@@ -78,6 +78,7 @@ static uint64_t clock_ns(void)
 void show_read_options(const struct option_value *values, struct show_options *options)
 {
     options->is_quiet = values[SHOW_OPTION_QUIET].given;
+    options->is_report_wanted = values[SHOW_OPTION_REPORT].given;
     if (values[SHOW_OPTION_JSON].given)
         options->report = SHOW_JSON;
     options->trace = values[SHOW_OPTION_TRACE].text;
@@ -603,7 +604,8 @@ static void report(struct show *show, muster_status status, struct output *out)
     complete_sum(show);
     if (show->options.report == SHOW_JSON)
         print_json(show, status, show->options.stdout_is_data ? &show->err : out);
-    else if (show->options.report == SHOW_TABLE)
+    else if (show->options.report == SHOW_TABLE &&
+             (show->options.is_report_wanted || isatty(STDERR_FILENO) == 1))
         show_sum_print(&show->sum, status, &show->err);
     output_flush(&show->err);
 }

@@ -25,7 +25,7 @@
 #include <muster/job.h>
 
 enum show_report {
-    SHOW_TABLE,  /* text on stderr */
+    SHOW_TABLE,  /* text on stderr, if that is a terminal or the table is asked for */
     SHOW_JSON,   /* one object, on `out`; on stderr where stdout is data */
     SHOW_NOTHING /* as --quiet, but progress is drawn; show_json can be used */
 };
@@ -41,6 +41,7 @@ struct show_options {
     uint64_t total, item_bytes;
     enum show_report report;
     bool is_quiet;                /* neither progress nor report */
+    bool is_report_wanted;        /* the table also where stderr is no terminal */
     bool stdout_is_data;          /* stdout has the command's output */
     const char *trace, *timeline; /* paths; NULL: not wanted */
     /* Paths of the command's own files, which those two must not overwrite; NULLs are allowed. */
@@ -54,12 +55,21 @@ struct show_options {
  * The options that all such commands have, for the end of their table, and what was given of them:
  * `values` points to the first. For tables of up to OPTIONS_MAX.
  */
-enum { SHOW_OPTION_QUIET, SHOW_OPTION_JSON, SHOW_OPTION_TRACE, SHOW_OPTION_TIMELINE, SHOW_OPTIONS };
+enum {
+    SHOW_OPTION_QUIET,
+    SHOW_OPTION_REPORT,
+    SHOW_OPTION_JSON,
+    SHOW_OPTION_TRACE,
+    SHOW_OPTION_TIMELINE,
+    SHOW_OPTIONS
+};
 
 /* clang-format off */
 #define SHOW_OPTION_ROWS                                                                           \
     { .name = "quiet", .letter = 'q', .kind = OPTION_FLAG,                                         \
       .help = "neither progress nor a report" },                                                   \
+    { .name = "report", .kind = OPTION_FLAG,                                                       \
+      .help = "print the report also where stderr is no terminal" },                               \
     { .name = "json", .kind = OPTION_FLAG,                                                         \
       .help = "print the report as JSON" },                                                        \
     { .name = "trace", .kind = OPTION_TEXT, .value = "FILE",                                       \

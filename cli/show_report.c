@@ -2,6 +2,7 @@
 
 #include "bytes.h"
 #include "figures.h"
+#include "message.h"
 #include "report.h"
 #include "table.h"
 
@@ -382,6 +383,8 @@ void show_sum_json(const struct show_sum *sum, muster_status status, struct json
 {
     const struct muster_report *all = &sum->all;
     json_text(json, "status", muster_status_name(status));
+    if (status != MUSTER_OK)
+        message_json_members(json);
     json_number(json, "elapsed_ns", sum->elapsed_ns);
     json_number(json, "jobs", sum->jobs);
     json_number(json, "items", all->delivered);

@@ -9,13 +9,23 @@ install(DIRECTORY include/muster DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_M
         PATTERN "*.hpp")
 install(FILES include/muster_kernel.h include/muster_kernel_constants.h include/muster_kernel_math.h
               include/muster_kernel_math_two.h include/muster_kernel_math_double.h include/muster_kernel_math_fast.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+if(TARGET muster_helper)
+    install(TARGETS muster_helper RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/muster)
+endif()
+# The Python package finds the library in a folder above its own. Debian's Python looks there if the prefix is /usr; for others
+# PYTHONPATH says so, or pip installs it.
+set(MUSTER_PYTHON_DIR ${CMAKE_INSTALL_LIBDIR}/python3/dist-packages CACHE STRING "Where the Python package is installed")
+install(DIRECTORY python/muster DESTINATION ${MUSTER_PYTHON_DIR} FILES_MATCHING PATTERN "*.py" PATTERN "py.typed"
+        PATTERN "__pycache__" EXCLUDE)
 if(TARGET muster_command)
     install(TARGETS muster_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 file(GLOB pages CONFIGURE_DEPENDS docs/man/*.1)
 install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
-install(FILES cli/completion/muster.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
-        RENAME muster OPTIONAL)
+# Where bash, zsh and fish look for completions of what is installed under a prefix.
+install(FILES cli/completion/muster.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME muster)
+install(FILES cli/completion/_muster DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+install(FILES cli/completion/muster.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/muster)
 install(EXPORT muster NAMESPACE muster:: FILE musterTargets.cmake DESTINATION ${package_dir})

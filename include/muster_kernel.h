@@ -528,24 +528,41 @@ MUSTER_CELL_FUNCTION int64_t muster_fold(int64_t at, int64_t count, uint32_t bor
     return at < 0 ? at + count : at;
 }
 
+/*
+ * How far away a neighbour is, at most the job's halo. Muster defines MUSTER_CHECKS_NEAR where the
+ * source does not show that it is no further: then a neighbour that is further is the one at the
+ * halo, and never memory that is not the job's.
+ */
+#ifdef MUSTER_CHECKS_NEAR
+MUSTER_CELL_FUNCTION int32_t muster_within(uint32_t reach, int32_t away)
+{
+    int64_t most = (int64_t)reach;
+    return away > most ? (int32_t)most : away < -most ? (int32_t)-most : away;
+}
+#else
+#define muster_within(reach, away) (away)
+#endif
+
 /* Whether the neighbour has memory: it is within the grid, or the border gives it some. */
 MUSTER_CELL_FUNCTION int muster_is_inside(struct muster_cell at, int32_t dx, int32_t dy)
 {
+    int64_t x = muster_within(at.reach, dx), y = muster_within(at.reach, dy);
     return at.is_inner || at.border != 0 ||
-           ((uint64_t)((int64_t)at.x + dx) < at.width &&
-            (!at.folds || (uint64_t)((int64_t)at.y + dy) < at.height));
+           ((uint64_t)((int64_t)at.x + x) < at.width &&
+            (!at.folds || (uint64_t)((int64_t)at.y + y) < at.height));
 }
 
 /* From the cell to its neighbour, in items: in[i + muster_offset(at, 1, 0, 0)]. */
 MUSTER_CELL_FUNCTION int64_t muster_offset(struct muster_cell at, int32_t dx, int32_t dy,
                                            int32_t dz)
 {
-    int64_t x = dx, y = dy;
+    int64_t x = muster_within(at.reach, dx), y = muster_within(at.reach, dy);
+    int64_t z = muster_within(at.depth > 0 ? at.reach : 0, dz);
     if (!at.is_inner)
-        x = muster_fold((int64_t)at.x + dx, at.width, at.border) - (int64_t)at.x;
+        x = muster_fold((int64_t)at.x + x, at.width, at.border) - (int64_t)at.x;
     if (!at.is_inner && at.folds)
-        y = muster_fold((int64_t)at.y + dy, at.height, at.border) - (int64_t)at.y;
-    return x + (y + (int64_t)dz * at.height) * at.width;
+        y = muster_fold((int64_t)at.y + y, at.height, at.border) - (int64_t)at.y;
+    return x + (y + z * at.height) * at.width;
 }
 
 /*

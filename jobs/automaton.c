@@ -24,6 +24,13 @@ static uint32_t key_of(const uint8_t *letters, uint32_t length)
     return key;
 }
 
+/* The same of a text, as its bytes count. */
+static uint32_t text_key(const struct automaton *automaton, const uint8_t *text, size_t length)
+{
+    uint32_t key = key_of(text, length < 4 ? (uint32_t)length : 4);
+    return automaton->fold['A'] == 'a' ? scan_fold(key) : key;
+}
+
 static void set_row(uint32_t *rows, uint32_t key)
 {
     uint32_t bit = scan_row_bit(key);
@@ -264,12 +271,14 @@ static void fill_nibbles(uint32_t *memory, uint32_t count)
     }
 }
 
-bool automaton_init(struct automaton *automaton, const struct words *words)
+bool automaton_init(struct automaton *automaton, const struct words *words, bool is_folded)
 {
     uint32_t header[SCAN_HEADER_WORDS] = { 0 };
     size_t size = lay_out(header, words);
     *automaton = (struct automaton){ .bytes = size * sizeof(uint32_t),
                                      .word_count = (uint32_t)words->count };
+    for (uint32_t byte = 0; byte < 256; byte++)
+        automaton->fold[byte] = (uint8_t)(is_folded ? scan_fold(byte) : byte);
     automaton->memory = calloc(size, sizeof(uint32_t));
     automaton->parents = calloc(words->count + 1, sizeof *automaton->parents);
     if (!automaton->memory || !automaton->parents) {
@@ -313,12 +322,12 @@ static uint32_t longest_in_group(const struct automaton *automaton, uint32_t gro
         const uint32_t *word = word_at(memory, middle);
         const uint8_t *letters = letters_of(memory, word);
         size_t same = 4;
-        while (same < word[1] && same < length && text[same] == letters[same])
+        while (same < word[1] && same < length && automaton->fold[text[same]] == letters[same])
             same++;
         *work += same;
         if (same < word[1] && same == length && !is_all)
             return AUTOMATON_UNKNOWN;
-        if (same < word[1] && (same == length || text[same] < letters[same])) {
+        if (same < word[1] && (same == length || automaton->fold[text[same]] < letters[same])) {
             high = middle;
         } else {
             low = middle + 1;
@@ -348,14 +357,14 @@ uint32_t automaton_longest(const struct automaton *automaton, const uint8_t *tex
                            bool is_all, uint64_t *work)
 {
     const uint32_t *memory = automaton->memory;
-    uint32_t key = key_of(text, length < 4 ? (uint32_t)length : 4), found = 0;
+    uint32_t key = text_key(automaton, text, length), found = 0;
     if (length < 4 && !is_all)
         return AUTOMATON_UNKNOWN;
     if (length >= 4 && !scan_may_begin(memory, key))
         return 0;
     uint32_t depth = scan_depth(memory, key);
     if (length >= 4 + depth) {
-        uint32_t more = key_of(text + 4, depth);
+        uint32_t more = text_key(automaton, text + 4, depth);
         uint32_t group =
             scan_may_go_on(memory, key, more) ? scan_find_group(memory, key, more, 0) : 0;
         if (group)
@@ -370,7 +379,7 @@ size_t automaton_next(const struct automaton *automaton, const uint8_t *text, si
                       size_t to, size_t length)
 {
     while (from < to && length - from >= 4 &&
-           !scan_may_begin(automaton->memory, scan_load(text + from)))
+           !scan_may_begin(automaton->memory, text_key(automaton, text + from, 4)))
         from++;
     return from;
 }

@@ -25,14 +25,18 @@ struct automaton {
     size_t bytes;
     uint32_t *parents; /* owns; for each word the longest other of its group it begins with, + 1 */
     uint32_t word_count;
-    uint32_t reach; /* so many bytes from a place on always tell which word begins there */
+    uint8_t fold[256]; /* what a byte of the text counts as: itself, or in lower case */
+    uint32_t reach;    /* so many bytes from a place on always tell which word begins there */
     /* Words of 1 and 2 bytes: the kernel need not tell them apart. */
     uint8_t singles[256];
     uint32_t doubles[65536 / 32];
 };
 
-/* From a sorted list, which is not needed afterwards. False: no memory. */
-bool automaton_init(struct automaton *automaton, const struct words *words);
+/*
+ * From a sorted list, which is not needed afterwards. `is_folded`: case does not matter; the words have
+ * been folded. False: no memory.
+ */
+bool automaton_init(struct automaton *automaton, const struct words *words, bool is_folded);
 void automaton_deinit(struct automaton *automaton);
 
 /* The length is not known: it depends on bytes behind those that are there. */

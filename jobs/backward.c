@@ -117,7 +117,7 @@ uint32_t backward_longest(struct backward *backward, const struct automaton *aut
         size_t from = length - end < automaton->reach ? length : end + automaton->reach;
         uint32_t node = 0;
         for (size_t i = from; i-- > place;) {
-            node = step(backward->nodes, node, text[i]);
+            node = step(backward->nodes, node, automaton->fold[text[i]]);
             if (i < end)
                 backward->lengths[i - place] = backward->nodes[node].longest;
         }

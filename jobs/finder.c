@@ -18,6 +18,8 @@ void finder_begin(struct finder *finder)
     finder->kept_bytes = 0;
     finder->at = finder->next = 0;
     finder->is_in_counted_line = false;
+    finder->lines_told_to = 0;
+    finder->match_end = UINT64_MAX;
     finder->work = 0;
     finder->is_backward = false;
     backward_forget(&finder->backward);
@@ -111,12 +113,40 @@ static size_t line_begin(const struct view *view, size_t from)
     return newline ? (size_t)(newline - view->text) + 1 : 0;
 }
 
+static bool is_word_byte(uint8_t byte)
+{
+    uint8_t letter = byte | 0x20;
+    return (letter >= 'a' && letter <= 'z') || (byte >= '0' && byte <= '9') || byte == '_';
+}
+
+/* Inverted: the lines from the last one that was told or found up to `end` have no word. */
+static bool tell_lines_before(struct finder *finder, const struct view *view, size_t end)
+{
+    bool goes_on = true;
+    size_t begin = (size_t)(finder->lines_told_to - finder->at);
+    while (begin < end && goes_on && !(finder->is_first_only && finder->count > 0)) {
+        size_t line = line_end(view, begin);
+        finder->count++;
+        if (finder->want == FINDER_LINES)
+            goes_on = tell(finder, view, begin, line - begin);
+        begin = line + 1;
+    }
+    return goes_on;
+}
+
 /* What a word at `place` means; gives the place to go on from. */
 static size_t deal_with(struct finder *finder, const struct view *view, size_t place,
                         uint32_t length, bool *goes_on)
 {
+    if (finder->is_inverted) {
+        size_t line = line_end(view, place);
+        *goes_on = tell_lines_before(finder, view, line_begin(view, place));
+        finder->lines_told_to = finder->at + line + 1;
+        return line + 1;
+    }
     finder->count++;
     if (finder->want == FINDER_MATCHES) {
+        finder->match_end = finder->at + place + length;
         *goes_on = tell(finder, view, place, length);
         return place + length;
     }
@@ -150,6 +180,30 @@ static uint32_t longest_at(struct finder *finder, const struct view *view, size_
 }
 
 /*
+ * The longest word at a place that stands in its line as is asked for; 0: none does. Where that is
+ * asked for the view has whole lines.
+ */
+static uint32_t match_at(struct finder *finder, const struct view *view, size_t place)
+{
+    const uint8_t *text = view->text;
+    if (place > 0 && finder->is_whole && text[place - 1] != '\n')
+        return 0;
+    if (place > 0 && finder->is_word && !finder->is_whole && is_word_byte(text[place - 1]) &&
+        finder->at + place != finder->match_end)
+        return 0;
+    uint32_t length = longest_at(finder, view, place);
+    if (length == AUTOMATON_UNKNOWN || length == 0)
+        return length;
+    if (finder->is_whole)
+        return place + length == view->length || text[place + length] == '\n' ? length : 0;
+    while (finder->is_word && length > 0 && place + length < view->length &&
+           is_word_byte(text[place + length]))
+        length =
+            automaton_longest(finder->automaton, text + place, length - 1, true, &finder->work);
+    return length;
+}
+
+/*
  * Looks at the places of a view whose text begins at finder->at. `*open` is the first that cannot be
  * told yet, or the limit.
  */
@@ -163,11 +217,11 @@ static enum finder_result look(struct finder *finder, const struct view *view, s
         place = end + 1;
     }
     *open = view->limit;
-    while (goes_on && place < view->limit) {
+    while (goes_on && place < view->limit && !(finder->is_first_only && finder->count > 0)) {
         place = next_place(finder, view, place);
         if (place == view->limit)
             break;
-        uint32_t length = longest_at(finder, view, place);
+        uint32_t length = match_at(finder, view, place);
         if (length == AUTOMATON_UNKNOWN) {
             *open = place;
             break;
@@ -178,11 +232,61 @@ static enum finder_result look(struct finder *finder, const struct view *view, s
     return goes_on ? FINDER_GOES_ON : FINDER_STOPPED;
 }
 
-/* Every line of a view that ends with one. */
+/* Whether the empty word is in a line as it is asked for: between two bytes that are of no word. */
+static bool has_empty_match(const struct finder *finder, const uint8_t *line, size_t length)
+{
+    if (finder->is_whole || length == 0)
+        return length == 0;
+    if (!finder->is_word || !is_word_byte(line[0]) || !is_word_byte(line[length - 1]))
+        return true;
+    for (size_t i = 1; i < length; i++)
+        if (!is_word_byte(line[i - 1]) && !is_word_byte(line[i]))
+            return true;
+    return false;
+}
+
+uint32_t finder_match(struct finder *finder, const uint8_t *line, size_t length, size_t *at)
+{
+    const struct view view = { line, length, length, true, NULL, 0 };
+    uint32_t found = 0;
+    /* Another text than the one that is being read. */
+    const struct finder before = *finder;
+    finder->at = finder->work = 0;
+    finder->match_end = *at;
+    finder->is_backward = false;
+    for (; found == 0 && *at < length; *at += found == 0) {
+        *at = next_place(finder, &view, *at);
+        found = *at < length ? match_at(finder, &view, *at) : 0;
+    }
+    finder->at = before.at;
+    finder->work = before.work;
+    finder->match_end = before.match_end;
+    finder->is_backward = before.is_backward;
+    /* Another text has the same offsets. */
+    backward_forget(&finder->backward);
+    return found;
+}
+
+/* The empty word is found in these lines, though there is nothing of it to tell. */
+static void note_empty(struct finder *finder, const struct view *view)
+{
+    for (size_t begin = 0, end; begin < view->length && finder->count == 0; begin = end + 1) {
+        end = line_end(view, begin);
+        finder->count += has_empty_match(finder, view->text + begin, end - begin);
+    }
+}
+
+/* Each line of a view that ends with one, where the empty word is among the words. */
 static enum finder_result take_each_line(struct finder *finder, const struct view *view)
 {
+    bool is_any = !finder->is_word && !finder->is_whole;
     for (size_t begin = 0, end; begin < view->length; begin = end + 1) {
         end = line_end(view, begin);
+        size_t at = 0;
+        bool is_found = is_any || has_empty_match(finder, view->text + begin, end - begin) ||
+                        finder_match(finder, view->text + begin, end - begin, &at) > 0;
+        if (is_found == finder->is_inverted || (finder->is_first_only && finder->count > 0))
+            continue;
         finder->count++;
         if (finder->want == FINDER_LINES && !tell(finder, view, begin, end - begin))
             return FINDER_STOPPED;
@@ -193,8 +297,15 @@ static enum finder_result take_each_line(struct finder *finder, const struct vie
 static enum finder_result look_at_lines(struct finder *finder, const struct view *view)
 {
     size_t open;
-    enum finder_result result =
-        finder->has_empty ? take_each_line(finder, view) : look(finder, view, &open);
+    bool is_each = finder->has_empty && finder->want != FINDER_MATCHES;
+    enum finder_result result = is_each ? take_each_line(finder, view) : look(finder, view, &open);
+    if (finder->has_empty && !is_each)
+        note_empty(finder, view);
+    if (result == FINDER_GOES_ON && finder->is_inverted && !is_each) {
+        if (!tell_lines_before(finder, view, view->length))
+            result = FINDER_STOPPED;
+        finder->lines_told_to = finder->at + view->length;
+    }
     number_to(finder, view, view->length);
     finder->at += view->length;
     finder->is_in_counted_line = false;
@@ -291,12 +402,20 @@ enum finder_result finder_take(struct finder *finder, const uint8_t *text, size_
                                const uint64_t *marks, size_t mark_at, bool is_end)
 {
     struct view view = { text, length, length, is_end, marks, mark_at };
-    if (finder->has_empty && finder->want == FINDER_COUNTS) {
+    bool is_placed = finder->is_word || finder->is_whole, has_empty = finder->has_empty;
+    if (finder->is_first_only && finder->count > 0)
+        return FINDER_GOES_ON;
+    /* Every line has the empty word. */
+    if (has_empty && !is_placed && finder->is_inverted)
+        return FINDER_GOES_ON;
+    if (has_empty && !is_placed && finder->want == FINDER_COUNTS) {
         count_lines(finder, &view);
         return FINDER_GOES_ON;
     }
     /* The empty word is found, though there is nothing of it to tell. */
-    if (finder->has_empty && finder->want == FINDER_MATCHES && length > 0)
+    if (has_empty && !is_placed && finder->want == FINDER_MATCHES && length > 0)
         finder->count++;
-    return finder->want == FINDER_LINES ? take_lines(finder, &view) : take_places(finder, &view);
+    return finder->want == FINDER_LINES || is_placed || finder->is_inverted
+               ? take_lines(finder, &view)
+               : take_places(finder, &view);
 }

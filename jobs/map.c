@@ -33,7 +33,7 @@ struct map {
     uint64_t in_bytes; /* of the input; MUSTER_ITEMS_UNKNOWN */
     bool is_video, has_video;
     struct video video;
-    bool is_npy;
+    bool is_npy, is_npy_pipe; /* the input; through a pipe */
     struct npy npy;
     const char *input_is; /* for messages; NULL: nothing special */
     enum map_rest rest;
@@ -185,18 +185,36 @@ static muster_status begin_array(struct map *map, size_t item_bytes, struct must
         status = npy_read(&map->npy, header, NPY_BEGIN_BYTES + got, err);
     if (status != MUSTER_OK)
         return status;
-    uint64_t left, all;
+    uint64_t left = 0, all;
     map->is_npy = true;
-    status = muster_file_items(map->in, &left, err);
-    if (__builtin_mul_overflow(map->npy.elements, (uint64_t)map->npy.element_bytes, &all) ||
-        all % item_bytes != 0 ||
-        (status == MUSTER_OK && left != MUSTER_ITEMS_UNKNOWN && left != all / item_bytes) ||
-        (status != MUSTER_OK && map->rest == MAP_REST_REFUSED))
+    if (map->rest != MAP_REST_REFUSED)
         return muster_error_fill(
-            err, MUSTER_E_INVALID, 0, "write it anew, and give --item as it is",
-            "the .npy file says %llu elements of %zu bytes, which is not what "
-            "follows, or no whole number of items of %zu bytes",
+            err, MUSTER_E_INVALID, 0, "leave out --rest",
+            "the input is a .npy file, whose header says how long it is: there "
+            "is no rest");
+    if (__builtin_mul_overflow(map->npy.elements, (uint64_t)map->npy.element_bytes, &all))
+        return muster_error_fill(
+            err, MUSTER_E_INVALID, 0, "write it anew with numpy.save",
+            "the .npy file says %llu elements of %zu bytes, more than any file "
+            "has",
+            (unsigned long long)map->npy.elements, map->npy.element_bytes);
+    if (all % item_bytes != 0)
+        return muster_error_fill(
+            err, MUSTER_E_INVALID, 0, "give --item as it is, or a kernel for such elements",
+            "the .npy file has %llu elements of %zu bytes, which is no whole "
+            "number of items of %zu bytes",
             (unsigned long long)map->npy.elements, map->npy.element_bytes, item_bytes);
+    /* Of a file that is no whole number of items no number is known. */
+    status = muster_file_items(map->in, &left, err);
+    map->is_npy_pipe = status == MUSTER_OK && left == MUSTER_ITEMS_UNKNOWN;
+    if (!map->is_npy_pipe && (status != MUSTER_OK || left != all / item_bytes))
+        return muster_error_fill(err, MUSTER_E_INVALID, 0, "write it anew with numpy.save",
+                                 "the .npy file says %llu elements of %zu bytes, and %s follow its "
+                                 "header",
+                                 (unsigned long long)map->npy.elements, map->npy.element_bytes,
+                                 status == MUSTER_OK && left < all / item_bytes
+                                     ? "fewer bytes"
+                                     : "another number of bytes");
     map->items = all / item_bytes;
     map->in_bytes = all;
     return MUSTER_OK;
@@ -383,6 +401,34 @@ static int64_t give_records(void *user, uint64_t begin, uint64_t items, void *to
                                 : muster_file_source(map->in, begin, items, to, bytes);
 }
 
+/* Of a .npy file through a pipe, whose header says how many there are. */
+static int64_t give_array(void *user, uint64_t begin, uint64_t items, void *to, size_t bytes)
+{
+    struct map *map = user;
+    int64_t given = muster_file_source(map->in, begin, items, to, bytes);
+    /* Within an item, or between two. */
+    if ((given != 0 && given != MUSTER_E_INVALID) || items == 0)
+        return given;
+    muster_error_fill(&map->problem, MUSTER_E_INVALID, 0, "write it anew with numpy.save",
+                      "the .npy file ends after %llu of its %llu items", (unsigned long long)begin,
+                      (unsigned long long)map->items);
+    return map->problem.status;
+}
+
+/* Whether nothing follows the array of a pipe. Waits for its end. */
+static muster_status check_end(struct map *map, struct muster_error *err)
+{
+    char byte;
+    size_t got = 0;
+    muster_status status = muster_file_read(map->in, &byte, 1, &got, err);
+    if (status == MUSTER_OK && got > 0)
+        status =
+            muster_error_fill(err, MUSTER_E_INVALID, 0, "give one array, as numpy.save writes it",
+                              "more bytes follow the %llu items that the .npy file's header says",
+                              (unsigned long long)map->items);
+    return status;
+}
+
 static int64_t give_frames(void *user, uint64_t begin, uint64_t items, void *to, size_t bytes)
 {
     struct map *map = user;
@@ -548,9 +594,12 @@ static struct muster_arg find_grid(const struct map *map, const struct map_optio
         bool fits = map->is_npy && map->items == npy->elements &&
                     (npy->dimensions == 2 || npy->dimensions == 3);
         for (size_t i = 0; i < npy->dimensions; i++)
-            fits = fits && npy->shape[i] <= UINT32_MAX && npy->shape[i] > 0;
+            fits = fits && npy->shape[i] <= UINT32_MAX;
         if (!fits)
             return (struct muster_arg){ .kind = 0 };
+        /* An array with a side of 0 has no cells, and no grid has such a side. */
+        if (npy->elements == 0)
+            return (struct muster_arg)MUSTER_GRID_3D(1, 1, npy->dimensions == 3);
         grid.width = (uint32_t)npy->shape[npy->dimensions - 1];
         grid.height = (uint32_t)npy->shape[npy->dimensions - 2];
         grid.depth = npy->dimensions == 3 ? (uint32_t)npy->shape[0] : 0;
@@ -732,6 +781,7 @@ muster_status map_start(struct map *map, const struct map_options *options,
     else if (run.unit_items == 0 && map->items != MUSTER_ITEMS_UNKNOWN && !takes_cells(map))
         /* What comes from a pipe must not wait for more. */
         run.unit_multiple = page_items(&map->binding);
+    run.multiple_is_for_speed = !map->is_video;
     if (status != MUSTER_OK)
         return status;
     run.kept_max = map->is_video || map->out_count > 1 ? 0 : KEPT_MAX;
@@ -740,13 +790,15 @@ muster_status map_start(struct map *map, const struct map_options *options,
         map->binding.args[map->binding.inputs[i]].border =
             halo > 0 ? options->border : MUSTER_BORDER_ZERO;
     }
-    bool is_file = !map->is_video && map->begin_bytes == 0 && !map->reads_in_order;
+    bool is_file =
+        !map->is_video && !map->is_npy_pipe && map->begin_bytes == 0 && !map->reads_in_order;
     const struct muster_job_desc desc = { .size = sizeof desc,
                                           .kernel = map->kernel,
                                           .items = map->items,
                                           .args = map->binding.args,
                                           .arg_count = map->binding.count,
                                           .source = map->is_video         ? give_frames
+                                                    : map->is_npy_pipe    ? give_array
                                                     : map->reads_in_order ? give_in_order
                                                     : is_file             ? muster_file_source
                                                                           : give_records,
@@ -889,9 +941,21 @@ muster_status map_wait(struct map *map, struct muster_report *report, enum map_p
 muster_status map_finish(struct map *map, enum map_part *part, struct muster_error *err)
 {
     muster_status status = MUSTER_OK;
+    *part = MAP_INPUT;
+    if (map->is_npy_pipe)
+        status = check_end(map, err);
+    if (status != MUSTER_OK) {
+        cancel_outputs(map);
+        return status;
+    }
     *part = MAP_OUTPUT;
     if (map->tail)
         status = muster_file_write(map->out, map->tail, map->tail_bytes, err);
+    /* All that can fail comes first: then each is there, or none. */
+    for (size_t i = 0; i < map->out_count && map->out_count > 1 && status == MUSTER_OK; i++)
+        status = muster_file_prepare(output_at(map, i), err);
+    if (status != MUSTER_OK)
+        cancel_outputs(map);
     for (size_t i = 0; i < map->out_count && status == MUSTER_OK; i++)
         status = muster_file_finish(output_at(map, i), err);
     return status;

@@ -1,6 +1,5 @@
 #include "scan.h"
 
-#include "inputs.h"
 #include "scan_function.h"
 #include "scan_host.h"
 
@@ -23,8 +22,8 @@ struct scan {
     struct inputs inputs;
     /* The delivering thread's own. */
     struct finder finder;
-    size_t input;      /* the one that is being dealt with */
-    uint64_t position; /* in the text of all inputs: what is before it has been dealt with */
+    struct input *input; /* borrowed: the one that is being dealt with; NULL: the next */
+    uint64_t position;   /* in the text of all inputs: what is before it has been dealt with */
     bool is_stopped;
 };
 
@@ -40,7 +39,7 @@ static muster_status no_memory(struct muster_error *err, const char *what)
 static bool pass_on(void *user, const struct finder_hit *hit)
 {
     struct scan *scan = user;
-    return scan->options.hit(scan->options.user, scan->input, hit);
+    return scan->options.hit(scan->options.user, scan->input, &scan->finder, hit);
 }
 
 static muster_status stop(struct scan *scan, enum finder_result why)
@@ -53,9 +52,9 @@ static muster_status stop(struct scan *scan, enum finder_result why)
 
 static muster_status end_input(struct scan *scan)
 {
-    bool goes_on = scan->inputs.list[scan->input].is_unread ||
+    bool goes_on = scan->input->is_unread ||
                    scan->options.end(scan->options.user, scan->input, scan->finder.count);
-    scan->input++;
+    scan->input = NULL;
     finder_begin(&scan->finder);
     return goes_on ? MUSTER_OK : stop(scan, FINDER_STOPPED);
 }
@@ -68,10 +67,10 @@ static muster_status settle(void *user, const struct muster_result *result)
     const uint8_t *text = result->supplied;
     muster_status status = MUSTER_OK;
     /* An input may end where this text does, and with it what lies in the next. */
-    while (status == MUSTER_OK && scan->input < scan->inputs.count && scan->position < end) {
+    while (status == MUSTER_OK && scan->position < end &&
+           (scan->input || (scan->input = inputs_next(&scan->inputs)))) {
         uint64_t from = scan->position;
-        uint64_t input_end =
-            atomic_load_explicit(&scan->inputs.list[scan->input].end, memory_order_relaxed);
+        uint64_t input_end = atomic_load_explicit(&scan->input->end, memory_order_relaxed);
         uint64_t to = input_end < end ? input_end : end;
         enum finder_result found =
             finder_take(&scan->finder, text + (from - begin), (size_t)(to - from),
@@ -79,6 +78,8 @@ static muster_status settle(void *user, const struct muster_result *result)
         if (found != FINDER_GOES_ON)
             return stop(scan, found);
         scan->position = to;
+        if (scan->options.is_first_only && scan->finder.count > 0)
+            atomic_store_explicit(&scan->input->is_enough, true, memory_order_relaxed);
         if (to == input_end) {
             /* Behind each there is a newline that is not its own. */
             scan->position++;
@@ -104,13 +105,16 @@ static muster_status make_kernel(struct scan *scan, struct muster_error *err)
 
 static muster_status start_job(struct scan *scan, struct muster_error *err)
 {
-    const uint32_t by_line = scan->options.want != FINDER_MATCHES;
+    const struct scan_options *options = &scan->options;
+    /* A word that does not stand as it is to may be followed by one that does. */
+    bool is_by_line = options->want != FINDER_MATCHES && !options->is_word && !options->is_whole;
+    const uint32_t flags = (is_by_line ? SCAN_BY_LINE : 0) | (options->is_folded ? SCAN_FOLD : 0);
     struct muster_run_options run = scan->options.run;
     run.size = sizeof run;
     run.unordered = 0;
     const struct muster_arg args[] = { { MUSTER_ARG_OF(MUSTER_ARG_SOURCE), .bytes = SCAN_ITEM },
                                        MUSTER_ALL(scan->data),
-                                       MUSTER_VALUE(by_line),
+                                       MUSTER_VALUE(flags),
                                        { MUSTER_ARG_OF(MUSTER_ARG_OUT),
                                          .bytes = SCAN_ITEM_MARKS * sizeof(uint64_t) } };
     const struct muster_job_desc desc = { .size = sizeof desc,
@@ -131,17 +135,23 @@ static muster_status set_up(struct scan *scan, const struct words *words, struct
 {
     /* Where every line is wanted nobody looks for words. */
     const struct words none = { 0 };
-    bool has_all_lines = words->has_empty && scan->options.want != FINDER_MATCHES;
-    if (!automaton_init(&scan->automaton, has_all_lines ? &none : words))
+    const struct scan_options *options = &scan->options;
+    bool has_all_lines = words->has_empty && options->want != FINDER_MATCHES &&
+                         !options->has_places && !options->is_word && !options->is_whole;
+    if (!automaton_init(&scan->automaton, has_all_lines ? &none : words, options->is_folded))
         return no_memory(err, "the automaton of the words");
-    if (!inputs_init(&scan->inputs, scan->m, scan->options.paths, scan->options.path_count,
-                     SCAN_ITEM))
+    const struct inputs_options reading = { options->tree, SCAN_ITEM, options->is_unpacked };
+    if (!inputs_init(&scan->inputs, scan->m, &reading))
         return no_memory(err, "the list of inputs");
     scan->inputs.trouble = scan->options.trouble;
     scan->inputs.user = scan->options.user;
     scan->inputs.output = scan->options.output;
-    scan->finder = (struct finder){ .want = scan->options.want,
-                                    .is_numbered = scan->options.is_numbered,
+    scan->finder = (struct finder){ .want = options->want,
+                                    .is_numbered = options->is_numbered,
+                                    .is_word = options->is_word,
+                                    .is_whole = options->is_whole,
+                                    .is_inverted = options->is_inverted,
+                                    .is_first_only = options->is_first_only,
                                     .has_empty = words->has_empty,
                                     .automaton = &scan->automaton,
                                     .patience = FINDER_PATIENCE,
@@ -164,6 +174,8 @@ muster_status scan_start(struct muster *m, struct words *words, const struct sca
         return no_memory(err, "a scan");
     scan->m = m;
     scan->options = *options;
+    if (options->is_folded)
+        words_fold(words);
     words_sort(words);
     muster_status status = set_up(scan, words, err);
     if (status == MUSTER_OK)

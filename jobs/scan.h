@@ -7,6 +7,7 @@
 #define JOBS_SCAN_H
 
 #include "finder.h"
+#include "inputs.h"
 #include "words.h"
 
 #include <muster/muster.h>
@@ -15,28 +16,32 @@ struct scan;
 
 struct scan_options {
     enum finder_want want;
-    bool is_numbered;         /* hits have line numbers */
-    const char *const *paths; /* borrowed until the scan is destroyed; "-": standard input */
-    size_t path_count;
+    bool is_numbered; /* hits have line numbers */
+    /* As finder.h has them; is_folded: A to Z are as a to z. */
+    bool is_folded, is_word, is_whole, is_inverted, is_first_only;
+    bool has_places;          /* finder_match is asked of hits */
+    struct tree_options tree; /* what is read; borrowed until the scan is destroyed */
+    bool is_unpacked;         /* of compressed files what they hold */
     int output; /* descriptor that hits are written to: that file is not searched; 0: none */
     struct muster_run_options run; /* always ordered */
     /*
-     * Called in order, one at a time, on a thread of Muster's; `input` is a number of `paths`. False
-     * ends the scan. `hit` is not called where counts alone are wanted.
+     * Called in order, one at a time, on a thread of Muster's; `input` lasts until `end` returns. False
+     * ends the scan. `hit` is not called where counts alone are wanted; `finder` is for finder_match.
      */
-    bool (*hit)(void *user, size_t input, const struct finder_hit *hit);
+    bool (*hit)(void *user, const struct input *input, struct finder *finder,
+                const struct finder_hit *hit);
     /*
      * An input is over; `lines` of it have a word, or, where every word is wanted, any number but 0
-     * if one was found. Not called for one that could not be read.
+     * if one was found. Not called for one that could not be opened.
      */
-    bool (*end)(void *user, size_t input, uint64_t lines);
+    bool (*end)(void *user, const struct input *input, uint64_t lines);
     /* An input cannot be read, or not to its end. Called on another thread than the two above. */
     void (*trouble)(void *user, const char *path, const char *why);
     void *user;
 };
 
 /*
- * Starts; does not wait. Sorts `words`, which are not needed afterwards. MUSTER_E_NO_DEVICE: no
+ * Starts; does not wait. Sorts and folds `words`, which are not needed afterwards. MUSTER_E_NO_DEVICE: no
  * device can run it, and `err` says why not.
  */
 muster_status scan_start(struct muster *m, struct words *words, const struct scan_options *options,

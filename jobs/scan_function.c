@@ -9,6 +9,9 @@
 
 /* How far behind 64 places they look. */
 #define SIFT_AHEAD 8
+/* Text that is folded at a time; it stays in the first cache. */
+#define FOLDED_BYTES 16384u
+_Static_assert(FOLDED_BYTES % SCAN_ITEM == 0, "marks of a piece are whole words");
 
 /* Text that one call has to do, and where it is in it. */
 struct passage {
@@ -76,6 +79,19 @@ SCAN_AVX2 static uint64_t sift_rows_wide(const uint32_t *automaton, const uint8_
     return bits;
 }
 
+SCAN_AVX2 static void fold_wide(uint8_t *to, const uint8_t *text, size_t length)
+{
+    /* Signed comparison: A to Z become the 26 lowest numbers. */
+    const __m256i shift = _mm256_set1_epi8((char)(0x80 - 'A')), end = _mm256_set1_epi8(-128 + 26);
+    const __m256i bit = _mm256_set1_epi8(0x20);
+    for (size_t i = 0; i < length; i += 32) {
+        __m256i letters = _mm256_loadu_si256((const __m256i *)(text + i));
+        __m256i is_upper = _mm256_cmpgt_epi8(end, _mm256_add_epi8(letters, shift));
+        _mm256_storeu_si256((__m256i *)(to + i),
+                            _mm256_or_si256(letters, _mm256_and_si256(is_upper, bit)));
+    }
+}
+
 /*
  * The same by the halves of the first 3 bytes, where words are few: what no bucket has in all six
  * does not pass.
@@ -111,6 +127,11 @@ static bool is_wide(void)
 static uint64_t sift_rows_wide(const uint32_t *automaton, const uint8_t *text)
 {
     return sift_rows(automaton, text);
+}
+
+static void fold_wide(uint8_t *to, const uint8_t *text, size_t length)
+{
+    (void)to, (void)text, (void)length;
 }
 
 static uint64_t sift_nibbles(const uint8_t *nibbles, const uint8_t *text)
@@ -153,7 +174,7 @@ static uint32_t check(const struct passage *passage, size_t at)
     if (passage->nibbles && !scan_may_begin(passage->automaton, key))
         return SCAN_NO;
     return scan_check(passage->automaton, key, passage->text + at,
-                      left < UINT32_MAX ? (uint32_t)left : UINT32_MAX);
+                      left < UINT32_MAX ? (uint32_t)left : UINT32_MAX, 0);
 }
 
 /* Of 64 places that may begin a word, those that do or of which it is not known. */
@@ -178,22 +199,61 @@ static uint64_t check_all(struct passage *passage, size_t at, uint64_t bits)
     return kept;
 }
 
+static void mark(struct passage *passage, uint64_t *marks)
+{
+    passage->next = 0;
+    for (size_t at = 0; at < passage->length; at += 64) {
+        uint64_t bits = passage->next < at + 64 ? sift(passage, at) : 0;
+        if (passage->next > at && bits != 0)
+            bits &= UINT64_MAX << (passage->next - at);
+        marks[at / 64] = bits != 0 ? check_all(passage, at, bits) : 0;
+    }
+}
+
+/* `length` is a multiple of SCAN_ITEM. */
+static void fold(uint8_t *to, const uint8_t *text, size_t length, bool is_wide)
+{
+    if (is_wide) {
+        fold_wide(to, text, length);
+        return;
+    }
+    for (size_t i = 0; i < length; i += 4) {
+        uint32_t four;
+        memcpy(&four, text + i, sizeof four);
+        four = scan_fold(four);
+        memcpy(to + i, &four, sizeof four);
+    }
+}
+
+/* In pieces, each in lower case; where a piece ends little is known, as where an item ends. */
+static void mark_folded(const struct passage *passage, uint64_t *marks)
+{
+    uint8_t folded[FOLDED_BYTES];
+    struct passage piece = *passage;
+    piece.text = folded;
+    for (size_t at = 0; at < passage->length; at += FOLDED_BYTES) {
+        size_t left = passage->length - at;
+        piece.length = left < FOLDED_BYTES ? left : FOLDED_BYTES;
+        fold(folded, passage->text + at, piece.length, piece.is_wide);
+        mark(&piece, marks + at / 64);
+    }
+}
+
 muster_status scan_function(uint64_t begin, uint64_t end, void *const *args)
 {
     const uint32_t *automaton = *(const uint32_t *const *)args[1];
+    const uint32_t flags = *(const uint32_t *)args[2];
     struct passage passage = { .text = *(const uint8_t *const *)args[0] + begin * SCAN_ITEM,
                                .length = (size_t)(end - begin) * SCAN_ITEM,
                                .automaton = automaton,
                                .is_wide = is_wide(),
-                               .is_by_line = *(const uint32_t *)args[2] != 0 };
+                               .is_by_line = (flags & SCAN_BY_LINE) != 0 };
     uint64_t *marks = *(uint64_t *const *)args[3] + begin * SCAN_ITEM_MARKS;
     if (automaton[SCAN_AT_NIBBLES] != 0 && passage.is_wide)
         passage.nibbles = (const uint8_t *)(automaton + automaton[SCAN_AT_NIBBLES]);
-    for (size_t at = 0; at < passage.length; at += 64) {
-        uint64_t bits = passage.next < at + 64 ? sift(&passage, at) : 0;
-        if (passage.next > at && bits != 0)
-            bits &= UINT64_MAX << (passage.next - at);
-        marks[at / 64] = bits != 0 ? check_all(&passage, at, bits) : 0;
-    }
+    if (flags & SCAN_FOLD)
+        mark_folded(&passage, marks);
+    else
+        mark(&passage, marks);
     return MUSTER_OK;
 }

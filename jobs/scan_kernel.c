@@ -37,12 +37,25 @@
 /* A word is where its bytes are, its length, and that of the shortest in its group it begins with. */
 #define SCAN_WORD_WORDS 3u
 
+/* What the kernel is asked for. */
+#define SCAN_BY_LINE                                                                               \
+    1u               /* after a word that is there for sure the rest of its line does not matter */
+#define SCAN_FOLD 2u /* the words are in lower case, and the text's letters are compared as such */
+
 /* So many bytes of a word are compared; where more would have to be, it is not known. */
 #define SCAN_COMPARED_MAX 32u
 
 #define SCAN_NO 0u
 #define SCAN_YES 1u
 #define SCAN_UNKNOWN 2u
+
+/* 4 bytes with A to Z in lower case; other bytes stay. */
+static uint32_t scan_fold(uint32_t bytes)
+{
+    uint32_t low = bytes & 0x7f7f7f7fu;
+    uint32_t from_a = low + 0x3f3f3f3fu, after_z = low + 0x25252525u;
+    return bytes | (from_a & ~after_z & ~bytes & 0x80808080u) >> 2;
+}
 
 /* Which bit of a row the 4 bytes in `key` have. */
 static uint32_t scan_row_bit(uint32_t key)
@@ -124,7 +137,8 @@ static uint32_t scan_find_group(MUSTER_GLOBAL const uint32_t *automaton, uint32_
  * word that shares enough with the text for its shortest beginning will do.
  */
 static uint32_t scan_search_group(MUSTER_GLOBAL const uint32_t *automaton, uint32_t group,
-                                  MUSTER_GLOBAL const uint8_t *text, uint32_t length)
+                                  MUSTER_GLOBAL const uint8_t *text, uint32_t length,
+                                  uint32_t flags)
 {
     MUSTER_GLOBAL const uint8_t *bytes =
         (MUSTER_GLOBAL const uint8_t *)(automaton + automaton[SCAN_AT_BYTES]);
@@ -134,14 +148,17 @@ static uint32_t scan_search_group(MUSTER_GLOBAL const uint32_t *automaton, uint3
         uint32_t middle = low + (high - low) / 2u, same = 4u;
         uint32_t word = automaton[SCAN_AT_WORDS] + middle * SCAN_WORD_WORDS;
         MUSTER_GLOBAL const uint8_t *letters = bytes + automaton[word];
-        uint32_t enough = automaton[word + 2u];
-        while (same < enough && same < known && text[same] == letters[same])
-            same++;
+        uint32_t enough = automaton[word + 2u], letter = 0u;
+        for (; same < enough && same < known; same++) {
+            letter = flags & SCAN_FOLD ? scan_fold(text[same]) : text[same];
+            if (letter != letters[same])
+                break;
+        }
         if (same >= enough)
             return SCAN_YES;
         if (same >= known)
             return SCAN_UNKNOWN;
-        if (text[same] < letters[same])
+        if (letter < letters[same])
             high = middle;
         else
             low = middle + 1u;
@@ -151,7 +168,7 @@ static uint32_t scan_search_group(MUSTER_GLOBAL const uint32_t *automaton, uint3
 
 /* Whether a word begins the text, which has its first 4 bytes in `key` and passed the rows. */
 static uint32_t scan_check(MUSTER_GLOBAL const uint32_t *automaton, uint32_t key,
-                           MUSTER_GLOBAL const uint8_t *text, uint32_t length)
+                           MUSTER_GLOBAL const uint8_t *text, uint32_t length, uint32_t flags)
 {
     uint32_t pair = scan_pair(automaton, key), depth, more = 0u, group;
     if (pair & SCAN_PAIR_IS_HIT)
@@ -163,10 +180,12 @@ static uint32_t scan_check(MUSTER_GLOBAL const uint32_t *automaton, uint32_t key
         return SCAN_UNKNOWN;
     for (uint32_t k = 0; k < depth; k++)
         more |= (uint32_t)text[4u + k] << (8u * k);
+    if (flags & SCAN_FOLD)
+        more = scan_fold(more);
     if (!scan_may_go_on(automaton, key, more))
         return SCAN_NO;
     group = scan_find_group(automaton, key, more, 0u);
-    return group ? scan_search_group(automaton, group, text, length) : SCAN_NO;
+    return group ? scan_search_group(automaton, group, text, length, flags) : SCAN_NO;
 }
 
 /* Which of the 4 places in `low` may begin a word; `high` is what follows. */
@@ -178,19 +197,21 @@ static uint32_t scan_sift(MUSTER_GLOBAL const uint32_t *automaton, uint32_t low,
     return may | scan_may_begin(automaton, low >> 24 | high << 8) << 3;
 }
 
-/* `by_line`: behind a word that is there for sure the rest of its line does not matter. */
 MUSTER_KERNEL void scan(uint64_t item, MUSTER_GLOBAL const uint8_t *texts,
-                        MUSTER_GLOBAL const uint32_t *automaton, uint32_t by_line,
+                        MUSTER_GLOBAL const uint32_t *automaton, uint32_t flags,
                         MUSTER_GLOBAL uint64_t *marks)
 {
     MUSTER_GLOBAL const uint8_t *text = texts + item * SCAN_ITEM;
     MUSTER_GLOBAL const uint32_t *quads = (MUSTER_GLOBAL const uint32_t *)text;
     const uint32_t last = SCAN_ITEM / 4u - 1u;
-    uint32_t next = 0, low = quads[0];
+    uint32_t next = 0, low = flags & SCAN_FOLD ? scan_fold(quads[0]) : quads[0];
     uint64_t bits = 0;
     for (uint32_t quad = 0; quad <= last; quad++) {
         uint32_t high = quad < last ? quads[quad + 1u] : 0u;
-        uint32_t may = scan_sift(automaton, low, high);
+        uint32_t may;
+        if (flags & SCAN_FOLD)
+            high = scan_fold(high);
+        may = scan_sift(automaton, low, high);
         /* Of the last 3 places not even 4 bytes are known. */
         if (quad == last)
             may |= 14u;
@@ -200,11 +221,11 @@ MUSTER_KERNEL void scan(uint64_t item, MUSTER_GLOBAL const uint8_t *texts,
                 continue;
             if (at + 4u <= SCAN_ITEM) {
                 uint32_t key = k ? low >> k * 8u | high << (32u - k * 8u) : low;
-                found = scan_check(automaton, key, text + at, SCAN_ITEM - at);
+                found = scan_check(automaton, key, text + at, SCAN_ITEM - at, flags);
             }
             if (found != SCAN_NO)
                 bits |= (uint64_t)1 << (at % 64u);
-            if (found == SCAN_YES && by_line) {
+            if (found == SCAN_YES && (flags & SCAN_BY_LINE)) {
                 next = at;
                 while (next < SCAN_ITEM && text[next] != 10u)
                     next++;

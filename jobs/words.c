@@ -62,6 +62,13 @@ enum words_result words_add_file(struct words *words, const void *text, size_t b
     return words_add(words, text, *last == '\n' ? bytes - 1 : bytes);
 }
 
+void words_fold(struct words *words)
+{
+    for (size_t i = 0; i < words->used; i++)
+        if (words->bytes[i] >= 'A' && words->bytes[i] <= 'Z')
+            words->bytes[i] |= 0x20;
+}
+
 static int compare(const void *left, const void *right, void *user)
 {
     const uint8_t *bytes = user;

@@ -40,6 +40,9 @@ enum words_result words_add(struct words *words, const void *text, size_t bytes)
  */
 enum words_result words_add_file(struct words *words, const void *text, size_t bytes);
 
+/* Makes A to Z lower case in all words. Before words_sort. */
+void words_fold(struct words *words);
+
 /* Sorts by bytes, a word before those that begin with it, and drops what is there twice. */
 void words_sort(struct words *words);
 

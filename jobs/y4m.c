@@ -123,6 +123,7 @@ muster_status y4m_read(struct y4m *y4m, const char *line, size_t bytes, struct m
     struct y4m found = { .bits = 8 };
     /* What a header without one means. */
     const struct colour *colour = &colours[0];
+    bool has_colour = false;
     for (bool is_first = true; at < end || is_first; is_first = false) {
         const char *space = memchr(at, ' ', (size_t)(end - at));
         size_t length = (size_t)((space ? space : end) - at);
@@ -130,12 +131,15 @@ muster_status y4m_read(struct y4m *y4m, const char *line, size_t bytes, struct m
         if (is_first && !is_text(at, length, Y4M_MAGIC))
             return muster_error_fill(err, MUSTER_E_PARSE, 0, "give --item for raw records",
                                      "the input is no video: it does not begin with " Y4M_MAGIC);
-        if (!is_first && length > 0 && !read_parameter(&found, at, length))
+        bool is_colour = !is_first && length > 0 && at[0] == 'C';
+        if (!is_first && length > 0 &&
+            (!read_parameter(&found, at, length) || (is_colour && has_colour)))
             return muster_error_fill(err, MUSTER_E_PARSE, 0, NULL,
                                      "the video's header has '%.*s', which is not understood, or "
                                      "has it twice",
                                      shown, at);
-        if (!is_first && length > 0 && at[0] == 'C') {
+        has_colour = has_colour || is_colour;
+        if (is_colour) {
             size_t name = length - 1;
             found.bits = take_bits(at + 1, &name);
             colour = found.bits > 0 ? find_colour(at + 1, name) : NULL;

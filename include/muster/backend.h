@@ -143,7 +143,9 @@ static inline void muster_pieces_stop(struct muster_pieces *pieces)
 
 enum muster_launch_flags {
     /* May run before, beside or after the other launches of the same call. */
-    MUSTER_LAUNCH_UNORDERED = 1
+    MUSTER_LAUNCH_UNORDERED = 1,
+    /* May crash: the caller looks for the item that does. A restart because of it is not counted. */
+    MUSTER_LAUNCH_SUSPECT = 2
 };
 
 struct muster_launch_desc {
@@ -291,10 +293,25 @@ struct muster_backend {
      * Optional: whether `open` and device_open may take longer than a job should wait for them. Called
      * before `open`, from any thread; answers at once, without the driver. If so, sets how many devices
      * there will probably be. A job that names no devices then starts without them, with room for that
-     * many, and they join it when they are open; where it expects none, the second job opens it. Without
-     * this, everybody waits for `open`.
+     * many. The backend is opened when the job turns out to be long, or jobs were many; its devices join the
+     * job then. Without this, everybody waits for `open`.
      */
     int (*is_slow)(uint32_t *device_count);
+
+    /*
+     * Optional, for devices in a process of their own that may end and be started again: a number that
+     * grows each time. Streams, events, kernels and memory stay, but what the memory held is gone, and
+     * work that had not finished has failed: launches that may be to blame with MUSTER_E_CRASHED or, after
+     * device_stop, MUSTER_E_TIMEOUT, all else with MUSTER_E_STREAM_FAILED. Any thread; answers at once.
+     */
+    uint64_t (*device_generation)(void *device);
+    /*
+     * Optional: ends all that the device does, by force and at once; 0 if its process is being started
+     * just now, so that nothing was running. Any thread; answers at once, also with locks of the runtime's.
+     */
+    int (*device_stop)(void *device);
+    /* Optional: how the device's last process ended, "" if none has: "SIGSEGV at 0x0 in scale". Any thread. */
+    void (*device_explain)(void *device, char *text, size_t bytes);
 };
 
 /*

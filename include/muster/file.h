@@ -155,6 +155,12 @@ MUSTER_API muster_status muster_file_flush(struct muster_file *file, struct must
  * failure, if there was one. After the job; a second call tells the same.
  */
 MUSTER_API muster_status muster_file_finish(struct muster_file *file, struct muster_error *err);
+/*
+ * All that muster_file_finish does, waiting included, but the last step: what was there before stays, and
+ * muster_file_finish has then only to rename. Where several files belong together, prepare each first;
+ * if one fails, cancel the others. Nothing may be written after it. Not needed for one file.
+ */
+MUSTER_API muster_status muster_file_prepare(struct muster_file *file, struct muster_error *err);
 
 /*
  * From any thread: what is read or written ends soon with MUSTER_E_CANCELLED, also what waits for

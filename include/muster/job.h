@@ -356,6 +356,11 @@ struct muster_run_options {
      * with a policy leaves nobody out.
      */
     int everyone;
+    /*
+     * Not 0: `unit_multiple` is for speed alone, as pages are, and says nothing of the items. 0: items of
+     * one multiple belong together, and a kernel may touch those beside its own within it.
+     */
+    int multiple_is_for_speed;
 };
 
 struct muster_job;

@@ -154,7 +154,7 @@ MUSTER_API muster_status muster_kernel_load_files(struct muster *m, const char *
 /* One of a kernel's parameters, as its portable source writes it. The caller sets `size`. */
 struct muster_kernel_parameter {
     size_t size;
-    char name[64]; /* longer ones are cut off */
+    char name[64];
     char type[96]; /* as written, words apart by one space: "MUSTER_GLOBAL const float *" */
     int is_block;  /* not 0: a pointer, to a block */
     int is_const;  /* not 0: the value, or what the pointer points to, cannot be changed */

@@ -11,6 +11,7 @@
 #include <muster/file.h>
 #include <muster/job.h>
 #include <muster/kernel.h>
+#include <muster/live.h>
 #include <muster/memory.h>
 #include <muster/pipeline.h>
 #include <muster/policy.h>

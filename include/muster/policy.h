@@ -19,7 +19,7 @@ struct muster_hints {
     uint64_t min_free;    /* bytes free on the device now */
     uint16_t min_cc[2];   /* compute capability */
     const char *backends; /* names, comma separated */
-    const char *devices;  /* ids, comma separated */
+    const char *devices;  /* ids and backends, comma separated */
     uint64_t affinity;    /* for "sticky": the same key goes to the same device */
     uint64_t items;       /* for "earliest-finish": how large the work is expected to be */
     uint64_t bytes;       /* likewise: what must be copied to the device */

@@ -86,6 +86,14 @@ struct muster_options {
      * muster_trim gives back what is kept.
      */
     uint64_t kept_bytes;
+    /* Not 0: other processes of the user do not see what the runtime does (live.h); so does MUSTER_LIVE=0. */
+    uint32_t no_live;
+    /*
+     * Backends whose devices live in processes of their own (docs/isolation.md), comma separated: "cpu,cuda";
+     * "all" for cpu, cuda, opencl and sim. NULL: MUSTER_ISOLATE, else none. A kernel or driver that crashes or is
+     * stopped there costs a restart. C functions of the program cannot run there.
+     */
+    const char *isolate;
 };
 /*
  * C++17 has no designated initializers, so in C++ this and the macros of the other headers make the
@@ -125,6 +133,13 @@ extern "C" {
  */
 MUSTER_API muster_status muster_open(struct muster **out, const struct muster_options *options,
                                      struct muster_error *err);
+
+/*
+ * For programs that are linked statically and bring no muster-helper: to be called first in main. In a process that
+ * the library has started as a helper it serves until it is killed, and then gives the exit status. In any other it
+ * gives -1 at once, and from then on the helpers of this process are the program itself.
+ */
+MUSTER_API int muster_helper_main(int argc, char **argv);
 
 /*
  * Closes the runtime and frees all of it: streams, blocks, pinned memory, data. Cancels its jobs, also

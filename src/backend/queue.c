@@ -189,7 +189,7 @@ muster_status queue_create(struct queue **out, const struct queue_options *optio
             muster_error_fill(err, MUSTER_E_NO_MEMORY, 0, NULL, "no memory for a device's workers");
         goto no_workers;
     }
-    if ((status = platform_mutex_init(&queue->lock, err)) != MUSTER_OK)
+    if ((status = platform_mutex_init_brief(&queue->lock, err)) != MUSTER_OK)
         goto no_lock;
     if ((status = platform_condition_init(&queue->work, err)) != MUSTER_OK)
         goto no_work;

@@ -134,6 +134,16 @@ void queue_kernel_deinit(void *kernel);
 muster_status queue_launch(void *stream, void *kernel, const struct muster_launch_desc *launches,
                            size_t count, struct muster_error *err);
 
+/*
+ * Told by each worker what it executes, before it calls a kernel and after it: for a process that wants to know which
+ * launch has crashed it. NULL: nobody. Set before any queue is made.
+ */
+struct queue_watch {
+    void (*enter)(const muster_status *result, uint64_t begin, uint64_t end);
+    void (*leave)(void);
+};
+extern const struct queue_watch *queue_watch;
+
 /* The slots of a backend's table that these functions fill. */
 #define QUEUE_TABLE                                                                                \
     .stream_bytes = sizeof(struct queue_stream_state),                                             \

@@ -5,6 +5,10 @@
  * goes on with the next chunk, up to CHUNKS_HELD of them. Where the launch ends early, workers put back
  * what they have saved of everything after that place.
  *
+ * Whoever finishes the oldest chunk settles all that follow it and are finished, also those of other
+ * workers. Were each to settle its own, a worker that is held up would leave a chain behind: all others
+ * sleep, and each has to be woken to settle the next.
+ *
  * What is saved is written once and rarely read: with pieces that fit into the nearest cache beside
  * what the kernel reads, and chunks that fit into the next one, it costs nearly nothing. Through scratch
  * memory and back, in order, the same took up to twice as long on two cores.
@@ -18,8 +22,8 @@
 
 /* What a piece and a chunk take, with all arrays. */
 #define PIECE_BYTES ((uint64_t)4 << 10)
-#define CHUNK_BYTES ((uint64_t)512 << 10)
-#define CHUNKS_HELD 4u
+#define CHUNK_BYTES ((uint64_t)256 << 10)
+#define CHUNKS_HELD 8u
 /* Looks at whether it is a chunk's turn before the worker sleeps. */
 #define TURN_LOOKS 64u
 
@@ -131,15 +135,17 @@ void queue_scratch_free_all(struct queue *queue)
     }
 }
 
-struct chunk {
-    uint64_t first, count; /* items, from the launch's first */
-    uint64_t done;         /* so many of them are replaced */
-    unsigned char *saved;  /* what they were */
+struct queue_chunk {
+    uint64_t first, count;    /* items, from the launch's first */
+    uint64_t done;            /* so many of them are replaced */
+    unsigned char *saved;     /* what they were */
+    struct queue_chunk *next; /* on the list of the finished, under the lock */
+    bool is_listed;           /* likewise */
 };
 
 /* Saves these items of the chunk as its `at`-th and following, or puts them back. */
-static void copy_items(const struct shared_range *shared, const struct chunk *chunk, uint64_t from,
-                       uint64_t count, uint64_t at, bool is_back)
+static void copy_items(const struct shared_range *shared, const struct queue_chunk *chunk,
+                       uint64_t from, uint64_t count, uint64_t at, bool is_back)
 {
     const struct range *range = shared->range;
     unsigned char *saved = chunk->saved;
@@ -183,55 +189,93 @@ static void end_at(struct queue *queue, struct shared_range *shared, uint64_t it
     unlock(queue);
 }
 
-static bool is_its_turn(const struct shared_range *shared, const struct chunk *chunk)
+static bool is_its_turn(const struct shared_range *shared, const struct queue_chunk *chunk)
 {
     return muster_pieces_done(shared->range->pieces) == chunk->first;
 }
 
-static void wait_for_turn(struct queue *queue, struct shared_range *shared,
-                          const struct chunk *chunk)
+/* All before the chunk is done, and so is what was done of it. */
+static bool is_settled(const struct shared_range *shared, const struct queue_chunk *chunk)
+{
+    return chunk->done > 0 &&
+           muster_pieces_done(shared->range->pieces) >= chunk->first + chunk->done;
+}
+
+/* Waits until the chunk is settled, or is to be put back. */
+static void wait_for(struct queue *queue, struct shared_range *shared,
+                     const struct queue_chunk *chunk)
 {
     for (uint32_t i = 0; i < TURN_LOOKS; i++) {
-        if (is_its_turn(shared, chunk) || is_after_end(shared, chunk->first))
+        if (is_settled(shared, chunk) || is_after_end(shared, chunk->first))
             return;
         platform_thread_yield();
     }
     lock(queue);
-    atomic_fetch_add(&shared->waiting, 1);
-    while (!is_its_turn(shared, chunk) && !is_after_end(shared, chunk->first))
+    shared->waiting++;
+    while (!is_settled(shared, chunk) && !is_after_end(shared, chunk->first))
         platform_condition_wait(&queue->joined, &queue->lock, UINT64_MAX);
-    atomic_fetch_sub(&shared->waiting, 1);
+    shared->waiting--;
     unlock(queue);
 }
 
-/* All before the chunk is done, and so is what was done of it. */
-static void settle(struct queue *queue, struct shared_range *shared, const struct chunk *chunk)
+/* Takes the finished chunk that begins where all is done off the list; NULL: there is none. */
+static struct queue_chunk *take_oldest_locked(struct shared_range *shared)
 {
-    /*
-     * Sequentially consistent, as is `waiting`: a worker that is about to sleep has either seen this or
-     * is seen here.
-     */
-    __atomic_fetch_add(&shared->range->pieces->state, chunk->done << MUSTER_PIECES_SHIFT,
-                       __ATOMIC_SEQ_CST);
-    if (atomic_load(&shared->waiting) == 0)
-        return;
+    for (struct queue_chunk **at = &shared->finished; *at; at = &(*at)->next)
+        if (is_its_turn(shared, *at)) {
+            struct queue_chunk *oldest = *at;
+            *at = oldest->next;
+            oldest->is_listed = false;
+            return oldest;
+        }
+    return NULL;
+}
+
+/* The worker has done what it does of the chunk: settles that, and what was waiting for it. */
+static void finish(struct queue *queue, struct shared_range *shared, struct queue_chunk *chunk)
+{
+    bool is_any = false;
+    if (chunk->done == 0)
+        return; /* the launch has ended before it */
     lock(queue);
-    platform_condition_wake_all(&queue->joined);
+    chunk->next = shared->finished;
+    shared->finished = chunk;
+    chunk->is_listed = true;
+    for (struct queue_chunk *oldest; (oldest = take_oldest_locked(shared)); is_any = true)
+        __atomic_fetch_add(&shared->range->pieces->state, oldest->done << MUSTER_PIECES_SHIFT,
+                           __ATOMIC_RELEASE);
+    if (is_any && shared->waiting > 0)
+        platform_condition_wake_all(&queue->joined);
     unlock(queue);
+}
+
+/* The launch ended before the chunk: what was done of it is undone. */
+static void put_back(struct queue *queue, struct shared_range *shared, struct queue_chunk *chunk)
+{
+    lock(queue);
+    if (chunk->is_listed) {
+        struct queue_chunk **at = &shared->finished;
+        while (*at != chunk)
+            at = &(*at)->next;
+        *at = chunk->next;
+        chunk->is_listed = false;
+    }
+    unlock(queue);
+    copy_items(shared, chunk, chunk->first, chunk->done, 0, true);
 }
 
 /* Workers. */
 
 /* Claims the next chunk; false if there is none, or none is to be begun any more. */
-static bool next_chunk(struct shared_range *shared, struct chunk *chunk)
+static bool next_chunk(struct shared_range *shared, struct queue_chunk *chunk)
 {
-    chunk->done = 0;
+    *chunk = (struct queue_chunk){ .done = 0 };
     return !is_stopped(shared) &&
            atomic_load_explicit(&shared->ends_at, memory_order_relaxed) == UINT64_MAX &&
            queue_range_claim(shared, &chunk->first, &chunk->count);
 }
 
-static void run_chunk(struct queue *queue, struct shared_range *shared, struct chunk *chunk)
+static void run_chunk(struct queue *queue, struct shared_range *shared, struct queue_chunk *chunk)
 {
     const struct range *range = shared->range;
     uint64_t piece = items_in(range, PIECE_BYTES);
@@ -260,10 +304,10 @@ static void run_chunk(struct queue *queue, struct shared_range *shared, struct c
     }
 }
 
-/* The chunks a worker holds, oldest first, and the memory that it may save others in. */
+/* The chunks a worker holds, a ring, and the memory that it may save others in. */
 struct holding {
-    struct chunk chunks[CHUNKS_HELD];
-    uint32_t count;
+    struct queue_chunk chunks[CHUNKS_HELD];
+    uint32_t oldest, count;
     unsigned char *free[CHUNKS_HELD]; /* a stack: CHUNKS_HELD - count of them */
 };
 
@@ -271,18 +315,16 @@ struct holding {
 static void let_go(struct queue *queue, struct shared_range *shared, struct holding *holding)
 {
     while (holding->count > 0) {
-        const struct chunk *oldest = &holding->chunks[0];
+        struct queue_chunk *oldest = &holding->chunks[holding->oldest];
         bool is_over = is_after_end(shared, oldest->first);
-        if (!is_over && !is_its_turn(shared, oldest))
+        if (!is_over && !is_settled(shared, oldest))
             return;
         if (is_over)
-            copy_items(shared, oldest, oldest->first, oldest->done, 0, true);
-        else
-            settle(queue, shared, oldest);
+            put_back(queue, shared, oldest);
         holding->count--;
         /* What was used last is used first: it is in the cache. */
         holding->free[CHUNKS_HELD - 1 - holding->count] = oldest->saved;
-        memmove(holding->chunks, holding->chunks + 1, holding->count * sizeof *holding->chunks);
+        holding->oldest = (holding->oldest + 1) % CHUNKS_HELD;
     }
 }
 
@@ -291,28 +333,31 @@ void queue_pieces_run(struct queue *queue, struct shared_range *shared,
 {
     struct platform_frame frame = { .kind = FRAME_KERNEL };
     struct holding holding = { .count = 0 };
-    struct chunk chunk;
     bool is_shared = false;
     for (uint32_t i = 0; i < CHUNKS_HELD; i++)
         holding.free[CHUNKS_HELD - 1 - i] = scratch->memory + (size_t)i * BACKUP_BYTES;
     platform_frame_enter(&frame);
-    while (next_chunk(shared, &chunk)) {
-        chunk.saved = holding.free[CHUNKS_HELD - 1 - holding.count];
-        run_chunk(queue, shared, &chunk);
-        holding.chunks[holding.count++] = chunk;
+    for (;;) {
+        struct queue_chunk *chunk = &holding.chunks[(holding.oldest + holding.count) % CHUNKS_HELD];
+        if (!next_chunk(shared, chunk))
+            break;
+        chunk->saved = holding.free[CHUNKS_HELD - 1 - holding.count];
+        run_chunk(queue, shared, chunk);
+        holding.count++;
+        finish(queue, shared, chunk);
         let_go(queue, shared, &holding);
         if (holding.count == CHUNKS_HELD) {
-            wait_for_turn(queue, shared, &holding.chunks[0]);
+            wait_for(queue, shared, &holding.chunks[holding.oldest]);
             let_go(queue, shared, &holding);
         }
         if (is_first && !is_shared && queue->worker_count > 1 &&
-            queue_range_is_worth_sharing(shared, chunk.first + chunk.count, begin_ns)) {
+            queue_range_is_worth_sharing(shared, chunk->first + chunk->count, begin_ns)) {
             queue_range_share(queue, shared);
             is_shared = true;
         }
     }
     while (holding.count > 0) {
-        wait_for_turn(queue, shared, &holding.chunks[0]);
+        wait_for(queue, shared, &holding.chunks[holding.oldest]);
         let_go(queue, shared, &holding);
     }
     platform_frame_leave(&frame);

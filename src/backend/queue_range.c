@@ -27,6 +27,14 @@
  */
 #define STEP_NS 1000000.0
 #define FIRST_STEPS 64u
+/*
+ * A function may take some time whatever it is given, to set something up or to call a library. Its steps
+ * are then so many times as long, and become longer by this factor at most, since that is a guess.
+ */
+#define STEP_CALLS 8.0
+#define STEP_GROWTH 4.0
+/* Items take this part of a step at least, as far as the next one is concerned. */
+#define STEP_ITEMS_PART (1.0 / 64)
 /* Copies and fills are not cut finer than this. */
 #define COPY_GRAIN_BYTES ((uint64_t)256 << 10)
 
@@ -49,9 +57,11 @@ void queue_range_share(struct queue *queue, struct shared_range *shared)
     lock(queue);
     shared->next = queue->shared;
     queue->shared = shared;
-    if (queue->workers_idle > 0)
-        platform_condition_wake_all(&queue->work);
+    bool is_any_idle = queue->workers_idle > 0;
     unlock(queue);
+    /* Not under the lock, which all of them take first. */
+    if (is_any_idle)
+        platform_condition_wake_all(&queue->work);
 }
 
 bool queue_range_is_worth_sharing(const struct shared_range *shared, uint64_t done,
@@ -94,11 +104,17 @@ bool queue_range_claim(struct shared_range *shared, uint64_t *first, uint64_t *c
     return true;
 }
 
+const struct queue_watch *queue_watch;
+
 static void run_items(struct shared_range *shared, uint64_t first, uint64_t end)
 {
     const struct range *range = shared->range;
+    if (queue_watch)
+        queue_watch->enter(range->result, range->begin + first, range->begin + end);
     int status = range->function(range->begin + first, range->begin + end, shared->args),
         none = MUSTER_OK;
+    if (queue_watch)
+        queue_watch->leave();
     if (status != MUSTER_OK)
         atomic_compare_exchange_strong_explicit(&shared->status, &none, status,
                                                 memory_order_relaxed, memory_order_relaxed);
@@ -112,9 +128,38 @@ static bool is_stopped(const struct range *range)
 
 /* How long the items of a launch take, by the last step of it, and when that ended. */
 struct pace {
-    double item_ns; /* 0: nobody knows */
-    uint64_t at_ns;
+    struct queue_pace known;
+    uint64_t at_ns, items; /* of the last step; 0: there was none */
+    double took_ns;
 };
+
+static uint64_t next_step(const struct pace *pace, uint64_t launch_items, uint64_t left)
+{
+    const struct queue_pace *known = &pace->known;
+    double items = (double)(launch_items / FIRST_STEPS), step_ns = STEP_CALLS * known->call_ns;
+    if (known->item_ns > 0)
+        items = ((step_ns > STEP_NS ? step_ns : STEP_NS) - known->call_ns) / known->item_ns;
+    if (known->call_ns > 0 && pace->items > 0 && items > STEP_GROWTH * (double)pace->items)
+        items = STEP_GROWTH * (double)pace->items;
+    return items < 1 ? 1 : items < (double)left ? (uint64_t)items : left;
+}
+
+/* Two steps of different sizes show what a call takes without its items. */
+static void count_step(struct pace *pace, uint64_t items)
+{
+    uint64_t now_ns = platform_clock_ns();
+    double took_ns = (double)(now_ns - pace->at_ns) + 1;
+    if (pace->items > 0 && (items / 2 >= pace->items || pace->items / 2 >= items)) {
+        double item_ns = (took_ns - pace->took_ns) / ((double)items - (double)pace->items);
+        double call_ns = took_ns - (item_ns > 0 ? item_ns : 0) * (double)items;
+        pace->known.call_ns = call_ns > 0 ? call_ns : 0;
+    }
+    double items_ns = took_ns - pace->known.call_ns, least_ns = STEP_ITEMS_PART * took_ns;
+    pace->known.item_ns = (items_ns > least_ns ? items_ns : least_ns) / (double)items;
+    pace->took_ns = took_ns;
+    pace->items = items;
+    pace->at_ns = now_ns;
+}
 
 /* A part in steps. Nothing more is begun after a stop or a failure. */
 static void run_in_steps(struct shared_range *shared, uint64_t first, uint64_t end,
@@ -122,15 +167,9 @@ static void run_in_steps(struct shared_range *shared, uint64_t first, uint64_t e
 {
     while (first < end && !is_stopped(shared->range) &&
            atomic_load_explicit(&shared->status, memory_order_relaxed) == MUSTER_OK) {
-        double items = pace->item_ns > 0 ? STEP_NS / pace->item_ns
-                                         : (double)(shared->range->items / FIRST_STEPS);
-        uint64_t left = end - first, step = items < 1              ? 1
-                                            : items < (double)left ? (uint64_t)items
-                                                                   : left;
+        uint64_t step = next_step(pace, shared->range->items, end - first);
         run_items(shared, first, first + step);
-        uint64_t now_ns = platform_clock_ns();
-        pace->item_ns = ((double)(now_ns - pace->at_ns) + 1) / (double)step;
-        pace->at_ns = now_ns;
+        count_step(pace, step);
         first += step;
     }
 }
@@ -143,7 +182,7 @@ static void run_parts(struct shared_range *shared, bool is_first, uint64_t begin
     struct platform_frame frame = { .kind = FRAME_KERNEL };
     bool is_shared = false;
     uint64_t first, count;
-    struct pace pace = { shared->item_ns, begin_ns };
+    struct pace pace = { .known = shared->pace, .at_ns = begin_ns };
     platform_frame_enter(&frame);
     while (atomic_load_explicit(&shared->status, memory_order_relaxed) == MUSTER_OK &&
            queue_range_claim(shared, &first, &count)) {
@@ -160,7 +199,7 @@ static void run_parts(struct shared_range *shared, bool is_first, uint64_t begin
     if (is_shared)
         queue_range_join(queue, shared);
     if (is_first)
-        shared->item_ns = pace.item_ns;
+        shared->pace = pace.known;
 }
 
 void queue_range_help(struct queue *queue, struct shared_range *shared)
@@ -212,14 +251,14 @@ static muster_status run_range(struct queue_stream *stream, struct range *range,
                                    .shares = (uint32_t)workers * SHARES_PER_WORKER,
                                    .ends_at = UINT64_MAX };
     if (stream->paced == range->function)
-        shared.item_ns = stream->item_ns;
+        shared.pace = stream->pace;
     if (range->pieces)
         queue_pieces_run(queue, &shared, scratch, true, platform_clock_ns());
     else
         run_parts(&shared, true, platform_clock_ns(), queue);
     if (range->stop) {
         stream->paced = range->function;
-        stream->item_ns = shared.item_ns;
+        stream->pace = shared.pace;
     }
     return atomic_load_explicit(&shared.status, memory_order_relaxed);
 }

@@ -78,6 +78,12 @@ struct queue_signal {
 
 enum stream_state { STREAM_IDLE, STREAM_READY, STREAM_RUNNING, STREAM_BLOCKED, STREAM_DELAYED };
 
+/* What a kernel's items take. */
+struct queue_pace {
+    double item_ns; /* 0: nobody knows */
+    double call_ns; /* what a call takes besides */
+};
+
 struct queue_stream {
     struct queue *queue;
     struct queue_stream *next_all, *previous_all;
@@ -90,9 +96,9 @@ struct queue_stream {
     muster_status status, cause; /* the stream's failure and what caused it */
     struct queue_outcome delayed;
     muster_status *delayed_result;
-    /* The last kernel, and what an item of it took; for the worker that has the stream. */
+    /* The last kernel, and what its items took; for the worker that has the stream. */
     muster_kernel_function paced;
-    double item_ns;
+    struct queue_pace pace;
 };
 
 /*
@@ -105,12 +111,14 @@ struct shared_range {
     uint32_t shares;                /* a part is such a share of what is left */
     /* Relaxed: claims only; what parts write is published by the lock at the join. */
     _Atomic uint64_t next_item;
-    _Atomic int status; /* the first failure; relaxed likewise */
-    uint32_t helpers;   /* under the lock */
-    double item_ns; /* what an item takes, 0 if unknown; the first worker's, while it is alone */
+    _Atomic int status;     /* the first failure; relaxed likewise */
+    uint32_t helpers;       /* under the lock */
+    struct queue_pace pace; /* the first worker's, while it is alone */
     /* In pieces: the first item that is not to be done, UINT64_MAX if all are; written under the lock. */
     _Atomic uint64_t ends_at;
-    _Atomic uint32_t waiting; /* workers that sleep until it is their chunk's turn */
+    uint32_t waiting; /* under the lock: workers that sleep until their oldest chunk is settled */
+    struct queue_chunk
+        *finished; /* likewise: chunks that wait for others before them; queue_pieces.c */
     struct shared_range *next;
 };
 

@@ -132,6 +132,19 @@ static muster_status no_launch(void *stream, void *kernel,
     return refuse(err, "kernels");
 }
 
+static uint64_t no_device_generation(void *device)
+{
+    (void)device;
+    return 1;
+}
+
+static void no_device_explain(void *device, char *text, size_t bytes)
+{
+    (void)device;
+    if (bytes > 0)
+        *text = 0;
+}
+
 static bool good_name(const char *name)
 {
     size_t length = name ? strnlen(name, NAME_MAX_LENGTH + 1) : 0;
@@ -205,6 +218,8 @@ muster_status registry_complete(const struct muster_backend *given, struct muste
     DEFAULT(launch);
     DEFAULT(host_is_fast);
     DEFAULT(is_slow);
+    DEFAULT(device_generation);
+    DEFAULT(device_explain);
 #undef DEFAULT
     *out = filled;
     return MUSTER_OK;

@@ -56,7 +56,12 @@
     X(muster_trace_event, name)                                                                    \
     X(muster_trace_options, capacity)                                                              \
     X(muster_trace_writer_options, allocator)                                                      \
-    X(muster_counters, trace_dropped)
+    X(muster_counters, trace_dropped)                                                              \
+    X(muster_live_info, now_ns)                                                                    \
+    X(muster_live_runtime, kept_bytes)                                                             \
+    X(muster_live_device, temperature_c)                                                           \
+    X(muster_live_job, tail_ns)                                                                    \
+    X(muster_live_lane, faster_without)
 
 struct layout {
     const char *name;

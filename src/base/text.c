@@ -4,6 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Longer names are no slips of the finger. */
+#define DISTANCE_BYTES_MAX 64
+
 static bool is_digit(char c)
 {
     return c >= '0' && c <= '9';
@@ -46,6 +49,12 @@ static uint64_t unit_bytes(const char *unit)
     } units[] = {
         { "", 1 },
         { "B", 1 },
+        { "K", UINT64_C(1) << 10 },
+        { "M", UINT64_C(1) << 20 },
+        { "G", UINT64_C(1) << 30 },
+        { "T", UINT64_C(1) << 40 },
+        { "P", UINT64_C(1) << 50 },
+        { "E", UINT64_C(1) << 60 },
         { "KiB", UINT64_C(1) << 10 },
         { "MiB", UINT64_C(1) << 20 },
         { "GiB", UINT64_C(1) << 30 },
@@ -138,4 +147,30 @@ void text_each_line(const char *text, void (*take)(void *user, const char *line)
             take(user, line);
         text += taken + (text[taken] == '\n');
     }
+}
+
+size_t text_distance(const char *one, size_t one_bytes, const char *other, size_t other_bytes,
+                     size_t limit)
+{
+    size_t rows[3][DISTANCE_BYTES_MAX + 1];
+    size_t apart = one_bytes > other_bytes ? one_bytes - other_bytes : other_bytes - one_bytes;
+    if (one_bytes > DISTANCE_BYTES_MAX || other_bytes > DISTANCE_BYTES_MAX || apart >= limit)
+        return limit;
+    for (size_t k = 0; k <= other_bytes; k++)
+        rows[0][k] = k;
+    for (size_t i = 1; i <= one_bytes; i++) {
+        size_t *row = rows[i % 3], *above = rows[(i + 2) % 3], *before = rows[(i + 1) % 3];
+        row[0] = i;
+        for (size_t k = 1; k <= other_bytes; k++) {
+            size_t best = above[k - 1] + (one[i - 1] != other[k - 1]);
+            best = above[k] + 1 < best ? above[k] + 1 : best;
+            best = row[k - 1] + 1 < best ? row[k - 1] + 1 : best;
+            if (i > 1 && k > 1 && one[i - 1] == other[k - 2] && one[i - 2] == other[k - 1] &&
+                before[k - 2] + 1 < best)
+                best = before[k - 2] + 1;
+            row[k] = best;
+        }
+    }
+    size_t distance = rows[one_bytes % 3][other_bytes];
+    return distance < limit ? distance : limit;
 }

@@ -17,11 +17,18 @@ bool text_parse_u64(const char *text, uint64_t *out);
 
 /*
  * A number of bytes: "1024", or with a unit right behind it. KiB MiB GiB TiB PiB EiB are powers of
- * 1024; kB MB GB TB PB EB powers of 1000; B is one byte. "80GiB", "1.5GiB"; a fraction must come
- * out at a whole number of bytes. Units are spelled exactly so: "K", "gb" and "1 GiB" are refused,
+ * 1024, and so are K M G T P E, as other commands have them; kB MB GB TB PB EB powers of 1000; B is one byte. "80GiB", "1.5GiB"; a fraction must come
+ * out at a whole number of bytes. Units are spelled exactly so: "k", "gb" and "1 GiB" are refused,
  * as is anything above 2^64-1. `out` is written only on success.
  */
 bool text_parse_size(const char *text, uint64_t *out);
+
+/*
+ * How many characters must be changed, added, removed or swapped to make one name the other; `limit` if
+ * that many or more.
+ */
+size_t text_distance(const char *one, size_t one_bytes, const char *other, size_t other_bytes,
+                     size_t limit);
 
 /* Text that grows in a place of a fixed size; starts as { place, capacity, 0 }. */
 struct text_room {

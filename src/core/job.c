@@ -49,6 +49,8 @@ struct job *job_init(void *memory, const struct job_options *options, uint64_t n
     job->ask_first = job->ask_last = job->call_first = job->call_last = JOB_NONE;
     job->look_ns = job->look_told_ns = UINT64_MAX;
     job->changes = 1;
+    job->start_ns = now_ns;
+    job->begun_ns = OPENING_NEVER;
     job->usable = options->lane_count;
     job->free_count = options->units_max;
     job->state = options->items == 0 ? JOB_DONE : JOB_RUNNING;
@@ -72,12 +74,19 @@ void job_lane_describe(struct job *job, uint32_t lane, uint32_t domain, double w
     INVARIANT(lane < job->options.lane_count && domain < job->options.lane_count);
     job->lanes[lane].domain = domain;
     job->lanes[lane].weight = weight;
+    if (job->has_part)
+        take_part_describe(&job->part, lane, domain, weight);
 }
 
 void job_lane_set_direct(struct job *job, uint32_t lane)
 {
     INVARIANT(job->options.output != JOB_OUTPUT_SLOTS);
     job->lanes[lane].is_direct = true;
+}
+
+void job_lane_set_restartable(struct job *job, uint32_t lane)
+{
+    job->lanes[lane].is_restartable = true;
 }
 
 /* Items that arrive. */

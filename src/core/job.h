@@ -62,6 +62,12 @@ struct job_options {
     uint64_t unit_max;    /* what a slot holds; 0: anything */
     uint64_t first_items; /* of JOB_UNIT_ADAPTIVE: a lane's first unit; 0: 1 */
     uint64_t unit_ns;     /* likewise: units that would take longer are smaller; 0: any time */
+    bool first_alone; /* likewise: a lane has nothing beside its first unit until that has ended */
+    /*
+     * Likewise, where there is one lane and `unit_ns`: what an earlier job did on it in a nanosecond, so
+     * that the first units need not be small; 0: not known.
+     */
+    double known_per_ns;
     /*
      * Units are whole numbers of so many items, but for the last; 0: 1. The others that count items
      * are multiples of it, or as many as there are.
@@ -118,7 +124,8 @@ enum job_end {
     JOB_END_DEVICE, /* the device is lost: see job_lane_lost. This attempt is over, others may not be */
     JOB_END_DROPPED, /* broken off, because the job is over */
     JOB_END_STOPPED, /* JOB_OUTPUT_CUTS: broken off since job_should_stop; not the unit's fault */
-    JOB_END_MEMORY   /* the device had no memory for it now: it waits, and no try is counted */
+    JOB_END_MEMORY,  /* the device had no memory for it now: it waits, and no try is counted */
+    JOB_END_AGAIN    /* its device was started again because of another unit: no try is counted */
 };
 
 /* How many items from its start an attempt has done, where nobody knows. */
@@ -203,6 +210,8 @@ void job_lane_describe(struct job *job, uint32_t lane, uint32_t domain, double w
 
 /* Before the lane's first claim, and not with JOB_OUTPUT_SLOTS: the lane works on the caller's memory. */
 void job_lane_set_direct(struct job *job, uint32_t lane);
+/* What the lane's device does can be ended by force, and then it goes on: to give up an attempt gives up no lane. */
+void job_lane_set_restartable(struct job *job, uint32_t lane);
 
 /*
  * Lanes whose devices are not open yet. job_lane_expect, before the first claim: the lane is given nothing
@@ -211,6 +220,18 @@ void job_lane_set_direct(struct job *job, uint32_t lane);
  * job_lane_give_up, it will not come: that ends a job which has no other lane.
  */
 void job_lane_expect(struct job *job, uint32_t lane);
+/*
+ * Nobody opens their drivers yet: until job_should_open, or a lane joins, units are as large as if those
+ * lanes did not exist.
+ */
+void job_opens_later(struct job *job);
+/*
+ * Whether the drivers of such lanes should be opened by now (core/opening.h). `has_devices`: the lanes
+ * that are expected are theirs; `before_ns`: what earlier jobs took without them. If not, `*look_ns` is when
+ * to ask again.
+ */
+bool job_should_open(struct job *job, bool has_devices, uint64_t before_ns, uint64_t now_ns,
+                     uint64_t *look_ns);
 void job_lane_join(struct job *job, uint32_t lane, uint64_t now_ns);
 void job_lane_give_up(struct job *job, uint32_t lane);
 
@@ -327,6 +348,8 @@ void job_lane_short(struct job *job, uint32_t lane, bool is_short, uint64_t now_
  * is given up sooner than if it were needed.
  */
 uint64_t job_look(struct job *job, uint64_t now_ns);
+/* When the lane's oldest started attempt is overdue, UINT64_MAX if it has none. */
+uint64_t job_overdue_ns(const struct job *job, uint32_t lane);
 /* The same without looking: a kick, a finish or a claim since may have brought it forward. */
 uint64_t job_look_due(const struct job *job);
 
@@ -358,9 +381,10 @@ uint64_t job_retries(const struct job *job);
 void job_lane_report(const struct job *job, uint32_t lane, struct job_lane_report *out);
 /*
  * What the job has learned of who should take part, for the next of its kind; all zero where nobody
- * can be left out. For a job that is over.
+ * can be left out. For a job that is over and met so many page faults.
  */
-void job_learn(const struct job *job, struct take_part_lesson *out, uint64_t now_ns);
+void job_learn(const struct job *job, struct take_part_lesson *out, uint64_t faults,
+               uint64_t now_ns);
 /* The ranges that were not delivered because units failed or no lane was left, merged. */
 size_t job_failed_ranges(const struct job *job, struct muster_range *out, size_t capacity);
 

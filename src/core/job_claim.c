@@ -265,6 +265,8 @@ bool job_claim(struct job *job, uint32_t lane_index, uint64_t now_ns, struct job
         job_lane_asks(job, lane_index, &choice, now_ns);
         return false;
     }
+    if (job->begun_ns == OPENING_NEVER)
+        job->begun_ns = now_ns;
     if (choice.kind == JOB_CHOICE_GIVEN) {
         struct attempt *given = job_lane_given(job, lane_index);
         given->is_given = false;

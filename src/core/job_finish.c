@@ -120,7 +120,7 @@ static enum job_verdict retry(struct job *job, uint32_t unit_index, uint32_t lan
                               uint64_t now_ns)
 {
     struct unit *unit = &job->units[unit_index];
-    if (end == JOB_END_MEMORY) {
+    if (end == JOB_END_MEMORY || end == JOB_END_AGAIN) {
         if (!has_runs(unit))
             job_unit_wait(job, unit_index, now_ns);
         return JOB_AGAIN;

@@ -67,11 +67,33 @@ void job_lane_expect(struct job *job, uint32_t lane)
     job_part_check_lane(job, lane);
 }
 
+void job_opens_later(struct job *job)
+{
+    job->opens_later = true;
+}
+
+bool job_should_open(struct job *job, bool has_devices, uint64_t before_ns, uint64_t now_ns,
+                     uint64_t *look_ns)
+{
+    const struct opening opening = { .start_ns = job->start_ns,
+                                     .begun_ns = job->begun_ns,
+                                     .items = job->options.items,
+                                     .claimed = job->next_claim,
+                                     .before_ns = before_ns,
+                                     .is_alone = has_devices && job->usable == 0,
+                                     .has_devices = has_devices };
+    *look_ns = opening_look_ns(&opening, now_ns);
+    bool is_worth = opening_is_worth(&opening, now_ns);
+    job->opens_later = job->opens_later && !is_worth;
+    return is_worth;
+}
+
 void job_lane_join(struct job *job, uint32_t lane_index, uint64_t now_ns)
 {
     struct lane *lane = &job->lanes[lane_index];
     INVARIANT(lane->is_absent && job->expected > 0);
     lane->is_absent = false;
+    job->opens_later = false;
     lane->last_finish_ns = now_ns;
     job->expected--;
     job->usable++;

@@ -101,7 +101,7 @@ static double usual_ns(const struct job *job, const struct lane *lane,
     const struct rate *rate = is_measured ? &lane->rate : &job->lanes[job->fastest].rate;
     double expected = lane->held * rate->overhead_ns +
                       rate_predict_ns(rate, (double)lane->held_items + (double)attempt->items);
-    bool is_last = job->usable == 1 && job->state == JOB_RUNNING;
+    bool is_last = job->usable == 1 && job->state == JOB_RUNNING && !lane->is_restartable;
     double least = is_last ? OVERDUE_LAST_NS : is_measured ? patience_ns(job) : OVERDUE_UNKNOWN_NS;
     return OVERDUE_FACTOR * expected > least ? OVERDUE_FACTOR * expected : least;
 }

@@ -90,12 +90,16 @@ void job_part_look(struct job *job, uint64_t now_ns)
 
 struct take_part_size job_part_size(const struct job *job)
 {
-    return job->has_part ? take_part_size(&job->part) : (struct take_part_size){ 0, 0 };
+    /* A lane that is alone is compared with nobody, as long as nobody is about to come. */
+    bool is_alone = job->opens_later && job->usable <= 1;
+    return job->has_part && !is_alone ? take_part_size(&job->part)
+                                      : (struct take_part_size){ 0, 0 };
 }
 
-void job_learn(const struct job *job, struct take_part_lesson *out, uint64_t now_ns)
+void job_learn(const struct job *job, struct take_part_lesson *out, uint64_t faults,
+               uint64_t now_ns)
 {
     *out = (struct take_part_lesson){ .jobs = 0 };
     if (job->has_part)
-        take_part_learn(&job->part, out, job->state == JOB_DONE, now_ns);
+        take_part_learn(&job->part, out, job->state == JOB_DONE, faults, now_ns);
 }

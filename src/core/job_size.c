@@ -30,13 +30,25 @@ static double least_size(const struct lane *lane, uint64_t left, double overhead
 /* A lane that is alone has nobody to finish with, where the time that a unit takes keeps it small enough. */
 static bool has_many_parts(const struct job *job)
 {
-    return job->options.lane_count > 1 || job->options.unit_ns == 0;
+    bool is_alone = job->options.lane_count == 1 || (job->opens_later && job->usable <= 1);
+    return !is_alone || job->options.unit_ns == 0;
+}
+
+/* Of a lane that nobody has measured in this job. */
+static uint64_t first_size(const struct job *job)
+{
+    const struct job_options *options = &job->options;
+    uint64_t first = options->first_items > 0 ? options->first_items : 1;
+    double known = options->known_per_ns * (double)options->unit_ns / TRIAL_PARTS;
+    if (known <= (double)first)
+        return first;
+    return known < (double)options->items ? (uint64_t)known : options->items;
 }
 
 uint64_t job_size_adaptive(const struct job *job, const struct lane *lane, uint64_t left)
 {
     if (lane->rate.samples == 0)
-        return job->options.first_items > 0 ? job->options.first_items : 1;
+        return first_size(job);
     double rate = rate_per_ns(&lane->rate);
     double sum = job->rate_sum > rate ? job->rate_sum : rate;
     double own_ns = job_end_after_ns(job, lane) - job_lane_backlog_ns(lane);
@@ -164,6 +176,9 @@ uint64_t job_size_next(const struct job *job, const struct lane *lane, uint64_t 
     if (job_size_has_none(job, lane))
         return 0;
     if (options->unit == JOB_UNIT_ADAPTIVE) {
+        if (options->first_alone && options->known_per_ns <= 0 && lane->rate.samples == 0 &&
+            lane->held > 0)
+            return 0;
         ahead = options->items - job->next_claim;
         if (job_size_left_to_fastest_ns(job, lane, ahead, now_ns) > 0)
             return 0;

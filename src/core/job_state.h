@@ -6,6 +6,7 @@
 #define CORE_JOB_STATE_H
 
 #include "core/job.h"
+#include "core/opening.h"
 
 /* The largest `patience` of a unit; it grows with each device that hangs on the unit. */
 #define PATIENCE_MAX 16.0
@@ -81,8 +82,9 @@ struct lane {
     uint32_t domain;
     double weight;
     bool is_lost, is_hung;
-    bool is_absent; /* its device is not open: the lane counts for nothing */
-    bool is_direct; /* works on the caller's memory */
+    bool is_absent;      /* its device is not open: the lane counts for nothing */
+    bool is_direct;      /* works on the caller's memory */
+    bool is_restartable; /* what its device does can be ended by force */
     uint64_t
         doubted_until_ns; /* lost or hung: so long its direct attempts may come back; UINT64_MAX */
     bool is_idle;         /* holds nothing, asked for something and got nothing */
@@ -131,7 +133,8 @@ struct job {
     uint64_t undelivered; /* items claimed and not delivered */
     uint64_t unfinished;  /* of these, items of units that are not done */
     uint64_t units_made, retries;
-    uint32_t oldest, newest; /* undelivered units in item order */
+    uint64_t start_ns, begun_ns; /* of the job, and of its first claim; OPENING_NEVER: none yet */
+    uint32_t oldest, newest;     /* undelivered units in item order */
     uint32_t free_units, free_count;
     uint32_t direct_out;            /* direct attempts */
     uint32_t retry_first;           /* in item order */
@@ -142,6 +145,7 @@ struct job {
     uint32_t draining; /* the lane whose domain is kept from new work for a suspect's sake */
     uint32_t usable;   /* lanes neither lost nor hung nor absent */
     uint32_t expected; /* absent lanes that may come */
+    bool opens_later;  /* and their drivers are not being opened */
     uint32_t idle;     /* of these, lanes that are idle */
     uint32_t out;      /* attempts on usable lanes */
     uint32_t turn;     /* round-robin: the lane after the last one */
@@ -338,8 +342,6 @@ double job_attempt_rest_ns(const struct job *job, const struct attempt *attempt,
 double job_rerun_ns(const struct job *job);
 /* When the lane should have done all it holds. One that is late is taken to need as long again. */
 double job_lane_rest_ns(const struct job *job, uint32_t lane_index, uint64_t now_ns);
-/* When the lane's oldest started attempt is overdue, UINT64_MAX if it has none. */
-uint64_t job_overdue_ns(const struct job *job, uint32_t lane);
 
 /* Sizes: job_size.c. */
 

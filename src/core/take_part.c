@@ -19,7 +19,7 @@
 /* Units of each lane in the first two stretches of a trial; in each two after them twice as many. */
 #define STRETCH_UNITS 3
 #define STEPS_MAX 8
-/* Lanes below this part of the fastest are not waited for in a stretch. */
+/* Lanes below this part of the fastest are not waited for in a stretch, and are tried before others. */
 #define SMALL_PART 0.15
 /* A lane that does this part of everything is not tried: others would have to be five times as fast. */
 #define PILLAR_PART 0.8
@@ -61,6 +61,23 @@
 static bool is_in(const struct take_part_lane *lane)
 {
     return !lane->is_out && !lane->is_gone;
+}
+
+/* Whether the lane is one of those that are tried. */
+static bool is_tried_now(const struct take_part *part, uint32_t lane)
+{
+    return part->set >> lane & 1;
+}
+
+static bool is_trial(const struct take_part *part)
+{
+    return part->phase == TAKE_PART_MEASURING || part->phase == TAKE_PART_CHANGING;
+}
+
+/* Whether those that are tried are left out at the moment. */
+static bool are_out(const struct take_part *part)
+{
+    return part->were_out != (part->step % 2 > 0);
 }
 
 static double since(uint64_t begin_ns, uint64_t now_ns)
@@ -122,7 +139,7 @@ void take_part_init(struct take_part *part, struct take_part_lane *lanes, uint32
     *part =
         (struct take_part){ .lanes = lanes, .count = count, .depth = depth, .begin_ns = now_ns };
     for (uint32_t i = 0; i < count; i++) {
-        lanes[i] = (struct take_part_lane){ .is_out = false };
+        lanes[i] = (struct take_part_lane){ .domain = i };
         if (!lesson || lesson->jobs >= JOBS_BELIEVED)
             continue;
         lanes[i].is_out = lanes[i].is_out_by_rule = lesson->left_out >> i & 1;
@@ -135,6 +152,7 @@ void take_part_init(struct take_part *part, struct take_part_lane *lanes, uint32
         part->lesson_rate = lesson->rate;
         part->is_again = lesson->jobs > 0;
         part->is_whole = lesson->is_whole;
+        part->is_best_tried = lesson->is_best_tried;
         part->whole = lesson->whole;
     }
     for (uint32_t i = 0; i < count && part->is_whole; i++)
@@ -142,6 +160,12 @@ void take_part_init(struct take_part *part, struct take_part_lane *lanes, uint32
     part->now_ns = now_ns;
     recount(part);
     enter(part, part->is_whole ? TAKE_PART_RESTING : TAKE_PART_SETTLING, now_ns);
+}
+
+void take_part_describe(struct take_part *part, uint32_t lane, uint32_t domain, double weight)
+{
+    part->lanes[lane].domain = domain;
+    part->lanes[lane].weight = weight;
 }
 
 bool take_part_is_in(const struct take_part *part, uint32_t lane)
@@ -153,7 +177,7 @@ struct take_part_size take_part_size(const struct take_part *part)
 {
     double whole_ns = job_ns(part, part->now_ns);
     /* In a trial the job may seem longer, which is no reason for longer units. */
-    if (part->phase == TAKE_PART_MEASURING || part->phase == TAKE_PART_CHANGING)
+    if (is_trial(part))
         return (struct take_part_size){ UNIT_PART * part->trial_job_ns, UNIT_OVERHEAD };
     if (part->phase == TAKE_PART_SETTLING)
         return (struct take_part_size){ UNIT_PART * whole_ns, UNIT_OVERHEAD };
@@ -162,9 +186,8 @@ struct take_part_size take_part_size(const struct take_part *part)
 
 double take_part_faster_without(const struct take_part *part, uint32_t lane)
 {
-    bool is_tried_now =
-        part->phase != TAKE_PART_RESTING && part->phase != TAKE_PART_SETTLING && part->lane == lane;
-    bool is_left_out = is_tried_now ? part->was_out : part->lanes[lane].is_out;
+    bool is_left_out =
+        is_trial(part) && is_tried_now(part, lane) ? part->were_out : part->lanes[lane].is_out;
     return is_left_out ? (double)part->lanes[lane].faster_without : 0;
 }
 
@@ -201,14 +224,14 @@ static bool has_units(const struct take_part *part, uint32_t units)
     return is_full;
 }
 
-/* What all deliver with the lane that is tried, or without it, and the variance of that. */
+/* What all deliver with the lanes that are tried, or without them, and the variance of that. */
 static double rate_in_trial(const struct take_part *part, bool with, double *variance)
 {
     double sum = 0;
     for (uint32_t i = 0; i < part->count; i++) {
         const struct take_part_lane *lane = &part->lanes[i];
         const struct take_part_pool *pool = &lane->pools[with];
-        bool is_there = i == part->lane ? with : is_in(lane);
+        bool is_there = is_tried_now(part, i) ? with && !lane->is_gone : is_in(lane);
         if (!is_there)
             continue;
         double rate = pool->ns > 0 ? pool->items / pool->ns : lane->rate;
@@ -223,12 +246,20 @@ static double rate_in_trial(const struct take_part *part, bool with, double *var
 
 /* Trials. */
 
+static void set_out(struct take_part *part, bool are_out)
+{
+    for (uint32_t i = 0; i < part->count; i++)
+        if (is_tried_now(part, i))
+            part->lanes[i].is_out = are_out;
+    recount(part);
+}
+
 static void toggle(struct take_part *part, uint64_t now_ns)
 {
-    struct take_part_lane *lane = &part->lanes[part->lane];
-    lane->is_out = !lane->is_out;
-    recount(part);
-    lane->finished = 0;
+    set_out(part, are_out(part));
+    for (uint32_t i = 0; i < part->count; i++)
+        if (is_tried_now(part, i))
+            part->lanes[i].finished = 0;
     if (part->step % 2 > 0)
         part->away_ns = now_ns;
     else
@@ -238,35 +269,40 @@ static void toggle(struct take_part *part, uint64_t now_ns)
 
 static double trial_units_ns(const struct take_part *part)
 {
-    double longest = 0, least = least_rate(part);
-    for (uint32_t i = 0; i < part->count; i++)
-        if (is_in(&part->lanes[i]) && part->lanes[i].rate >= least &&
-            part->lanes[i].unit_ns > longest)
-            longest = part->lanes[i].unit_ns;
-    /* A lane that is small may have large units, and is waited for until it is empty. */
-    double own_ns = part->lanes[part->lane].unit_ns;
+    double longest = 0, own_ns = 0, least = least_rate(part);
+    for (uint32_t i = 0; i < part->count; i++) {
+        const struct take_part_lane *lane = &part->lanes[i];
+        if (is_in(lane) && lane->rate >= least && lane->unit_ns > longest)
+            longest = lane->unit_ns;
+        /* A lane that is small may have large units, and is waited for until it is empty. */
+        if (is_tried_now(part, i) && lane->unit_ns > own_ns)
+            own_ns = lane->unit_ns;
+    }
     return 3 * STRETCH_UNITS * longest + 2 * own_ns;
 }
 
-/* Whether there is time for a trial, and its cost is within what trials may cost. */
-static bool can_afford(struct take_part *part, uint32_t index, uint64_t now_ns)
+/* Whether there is time for a trial of these lanes, and its cost is within what trials may cost. */
+static bool can_afford(struct take_part *part, uint64_t set, uint64_t now_ns)
 {
-    const struct take_part_lane *lane = &part->lanes[index];
-    double whole_ns = job_ns(part, now_ns), rate = part->rate;
-    part->lane = index;
+    double whole_ns = job_ns(part, now_ns), rate = part->rate, loss = 0;
+    part->set = set;
+    for (uint32_t i = 0; i < part->count; i++) {
+        const struct take_part_lane *lane = &part->lanes[i];
+        if (is_tried_now(part, i))
+            loss += lane->is_out ? 1 - 1 / (double)lane->faster_without : lane->rate / rate;
+    }
     double trial_ns = trial_units_ns(part);
-    double loss = lane->is_out ? 1 - 1 / (double)lane->faster_without : lane->rate / rate;
     double after_ns = part->is_again ? 0 : AFTER_PART * whole_ns;
     return rate > 0 && trial_ns <= time_ns(part, now_ns) &&
            part->left / rate > after_ns + trial_ns &&
            loss * trial_ns / 2 <= budget_ns(part, now_ns);
 }
 
-static void begin_trial(struct take_part *part, uint32_t index, uint64_t now_ns)
+/* Of the lanes for which there is enough time: can_afford has set them. */
+static void begin_trial(struct take_part *part, bool were_out, uint64_t now_ns)
 {
-    part->lane = index;
     part->step = 0;
-    part->was_out = part->lanes[index].is_out;
+    part->were_out = were_out;
     part->trial_ns = now_ns;
     part->trial_job_ns = job_ns(part, now_ns);
     part->away_sum_ns = 0;
@@ -276,11 +312,11 @@ static void begin_trial(struct take_part *part, uint32_t index, uint64_t now_ns)
     begin_stretch(part, now_ns);
 }
 
-/* The lane to try next: of those that were not, the one that brings least. */
-static uint32_t next_candidate(const struct take_part *part)
+/* The lane to try next: of those that were not, and do no more than this, the one that brings least. */
+static uint32_t next_candidate(const struct take_part *part, double most)
 {
     uint32_t best = TAKE_PART_NONE, in = 0;
-    double most = PILLAR_PART * part->rate;
+    most = most < PILLAR_PART * part->rate ? most : PILLAR_PART * part->rate;
     for (uint32_t i = 0; i < part->count; i++) {
         const struct take_part_lane *lane = &part->lanes[i];
         in += is_in(lane);
@@ -300,51 +336,81 @@ static void make_rule(struct take_part *part)
     }
 }
 
-/* Leaves the lane out, or lets it in. Others may have been held up by it, or may be now. */
-static void decide(struct take_part *part, uint32_t index, bool is_out, double gain)
+/* Leaves these lanes out, or lets them in. Others may have been held up by them, or may be now. */
+static void decide(struct take_part *part, uint64_t set, bool are_out, double gain)
 {
     part->is_mixed = true;
+    part->is_best_tried = false;
     for (uint32_t i = 0; i < part->count; i++) {
-        part->lanes[i].gain = 0;
-        part->lanes[i].is_tried = part->lanes[i].is_tried && !is_in(&part->lanes[i]);
+        struct take_part_lane *lane = &part->lanes[i];
+        bool is_decided = set >> i & 1;
+        lane->gain = 0;
+        lane->is_tried = is_decided || (lane->is_tried && !is_in(lane));
+        if (!is_decided)
+            continue;
+        lane->is_out = are_out;
+        lane->faster_without = are_out ? (float)(1 + gain) : 0;
     }
-    struct take_part_lane *lane = &part->lanes[index];
-    lane->is_out = is_out;
-    lane->is_tried = true;
-    lane->faster_without = is_out ? (float)(1 + gain) : 0;
     recount(part);
     make_rule(part);
 }
 
-/* Of the lanes without which the job is faster, the one without which it is fastest is left out. */
-static bool leave_out_the_worst(struct take_part *part)
+/* Of the lanes that do no more than this the one is left out without which the job is fastest. */
+static bool leave_out_the_worst(struct take_part *part, double most)
 {
     uint32_t worst = TAKE_PART_NONE, in = 0;
     for (uint32_t i = 0; i < part->count; i++) {
         in += is_in(&part->lanes[i]);
-        if (part->lanes[i].gain > 0 && is_in(&part->lanes[i]) &&
+        if (part->lanes[i].gain > 0 && is_in(&part->lanes[i]) && part->lanes[i].rate <= most &&
             (worst == TAKE_PART_NONE || part->lanes[i].gain > part->lanes[worst].gain))
             worst = i;
     }
     if (worst == TAKE_PART_NONE || in < 2)
         return false;
-    decide(part, worst, true, part->lanes[worst].gain);
+    decide(part, UINT64_C(1) << worst, true, part->lanes[worst].gain);
     return true;
+}
+
+/* All but the fastest of three lanes and more that take part; 0: there are fewer, or that was tried. */
+static uint64_t all_but_the_best(const struct take_part *part)
+{
+    uint32_t in = 0, best = 0;
+    uint64_t set = 0;
+    for (uint32_t i = 0; i < part->count; i++)
+        if (is_in(&part->lanes[i])) {
+            best = in++ == 0 || part->lanes[i].rate > part->lanes[best].rate ? i : best;
+            set |= UINT64_C(1) << i;
+        }
+    return in >= 3 && !part->is_best_tried ? set & ~(UINT64_C(1) << best) : 0;
+}
+
+static bool try_set(struct take_part *part, uint64_t set, uint64_t now_ns)
+{
+    if (set == 0 || !can_afford(part, set, now_ns))
+        return false;
+    begin_trial(part, false, now_ns);
+    return true;
+}
+
+/* Tries lanes that do no more than this one by one, and leaves out the worst. Whether a trial has begun. */
+static bool try_one(struct take_part *part, double most, uint64_t now_ns)
+{
+    do {
+        uint32_t next;
+        while ((next = next_candidate(part, most)) != TAKE_PART_NONE) {
+            if (try_set(part, UINT64_C(1) << next, now_ns))
+                return true;
+            part->lanes[next].is_passed = true;
+        }
+    } while (leave_out_the_worst(part, most));
+    return false;
 }
 
 static void try_next(struct take_part *part, uint64_t now_ns)
 {
-    do {
-        uint32_t next;
-        while ((next = next_candidate(part)) != TAKE_PART_NONE) {
-            if (can_afford(part, next, now_ns)) {
-                begin_trial(part, next, now_ns);
-                return;
-            }
-            part->lanes[next].is_passed = true;
-        }
-    } while (leave_out_the_worst(part));
-    rest(part, now_ns);
+    if (!try_one(part, least_rate(part), now_ns) &&
+        !try_set(part, all_but_the_best(part), now_ns) && !try_one(part, part->rate, now_ns))
+        rest(part, now_ns);
 }
 
 /* Of those left out, the one that costs least. */
@@ -357,36 +423,44 @@ static void try_one_left_out(struct take_part *part, uint64_t now_ns)
              part->lanes[i].faster_without < part->lanes[best].faster_without))
             best = i;
     part->rest_ns *= 2;
-    if (best != TAKE_PART_NONE && can_afford(part, best, now_ns))
-        begin_trial(part, best, now_ns);
+    if (best != TAKE_PART_NONE && can_afford(part, UINT64_C(1) << best, now_ns))
+        begin_trial(part, true, now_ns);
     else
         rest(part, now_ns);
 }
 
-/* The trial is over; the lane is as it was, or other if that was better by `gain`. */
+/* The trial is over; the lanes are as they were, or other if that was better by `gain`. */
 static void end_trial(struct take_part *part, bool is_better, double gain, uint64_t now_ns)
 {
-    struct take_part_lane *lane = &part->lanes[part->lane];
+    bool is_one = (part->set & (part->set - 1)) == 0;
     if (part->step % 2 > 0)
         part->away_sum_ns += since(part->away_ns, now_ns);
     part->trials_ns += since(part->trial_ns, now_ns);
     if (!is_better && gain < 0)
         part->spent_ns -= gain * part->away_sum_ns;
-    lane->is_out = part->was_out;
-    lane->is_tried = true;
-    recount(part);
-    if (is_better && (part->was_out || gain >= GAIN_LARGE))
-        decide(part, part->lane, !part->was_out, gain);
-    else if (is_better)
-        lane->gain = gain;
-    else
+    set_out(part, part->were_out);
+    for (uint32_t i = 0; i < part->count && is_one; i++) {
+        struct take_part_lane *lane = &part->lanes[i];
+        if (!is_tried_now(part, i))
+            continue;
+        lane->is_tried = true;
+        if (is_better && !part->were_out)
+            lane->gain = gain;
+    }
+    part->is_best_tried = part->is_best_tried || !is_one;
+    /* Those that were left out with others may do no harm by themselves. */
+    if (is_better && !is_one)
+        part->rest_ns = 1;
+    if (is_better && (part->were_out || !is_one || gain >= GAIN_LARGE))
+        decide(part, part->set, !part->were_out, gain);
+    else if (!is_better)
         make_rule(part);
     if (part->rest_ns == 0)
         part->rest_ns = (uint64_t)(REST_PART * job_ns(part, now_ns));
     try_next(part, now_ns);
 }
 
-/* The trial does not get on: the lane does not run empty, or does not finish anything. */
+/* The trial does not get on: a lane does not run empty, or does not finish anything. */
 static bool is_late(const struct take_part *part, uint64_t now_ns)
 {
     double trial_ns = since(part->trial_ns, now_ns);
@@ -399,15 +473,15 @@ static void judge(struct take_part *part, bool is_full, uint64_t now_ns)
     double variance[2] = { 0, 0 };
     double rates[2] = { rate_in_trial(part, false, &variance[0]),
                         rate_in_trial(part, true, &variance[1]) };
-    /* Before the trial the lane took part, or did not. */
-    double before = rates[!part->was_out], other = rates[part->was_out];
+    /* Before the trial the lanes took part, or did not. */
+    double before = rates[!part->were_out], other = rates[part->were_out];
     double gain = other / before - 1;
-    double least = part->was_out ? GAIN_IN : GAIN_OUT;
+    double least = part->were_out ? GAIN_IN : GAIN_OUT;
     double above = gain - least;
     /* Of the ratio, to the first order. */
     double ratio = other / before;
-    double noise = variance[part->was_out] / (before * before) +
-                   ratio * ratio * variance[!part->was_out] / (before * before);
+    double noise = variance[part->were_out] / (before * before) +
+                   ratio * ratio * variance[!part->were_out] / (before * before);
     bool is_better = is_full && above > 0 && above * above > SURE_ABOVE * noise;
     if (is_better && (gain >= GAIN_SURE || part->step >= 2)) {
         end_trial(part, true, gain, now_ns);
@@ -449,6 +523,7 @@ static void end_settling(struct take_part *part, uint64_t now_ns)
         (rate > LESSON_FACTOR * part->lesson_rate || rate * LESSON_FACTOR < part->lesson_rate)) {
         for (uint32_t i = 0; i < part->count; i++)
             part->lanes[i].is_tried = false;
+        part->is_best_tried = false;
         part->rest_ns = 1;
     }
     part->lesson_rate = 0;
@@ -467,15 +542,27 @@ static void end_rest(struct take_part *part, uint64_t now_ns)
     if (has_shifted) {
         for (uint32_t i = 0; i < part->count; i++)
             part->lanes[i].is_tried = part->lanes[i].is_passed = false;
+        part->is_best_tried = false;
         part->rest_ns /= 2;
     }
     if (has_shifted || (part->rest_ns > 0 && since(part->phase_ns, now_ns) > (double)part->rest_ns))
         try_one_left_out(part, now_ns);
 }
 
+/* Whether the lanes that are tried have run empty, or have all begun. */
+static bool has_changed(const struct take_part *part)
+{
+    bool has = true;
+    for (uint32_t i = 0; i < part->count; i++) {
+        const struct take_part_lane *lane = &part->lanes[i];
+        if (is_tried_now(part, i) && !lane->is_gone)
+            has = has && (lane->is_out ? lane->held == 0 : lane->finished > 0);
+    }
+    return has;
+}
+
 static void step(struct take_part *part, uint64_t now_ns)
 {
-    const struct take_part_lane *lane = &part->lanes[part->lane];
     bool is_full;
     switch (part->phase) {
     case TAKE_PART_SETTLING:
@@ -485,7 +572,7 @@ static void step(struct take_part *part, uint64_t now_ns)
         end_rest(part, now_ns);
         break;
     case TAKE_PART_CHANGING:
-        if (lane->is_out ? lane->held == 0 : lane->finished > 0)
+        if (has_changed(part))
             begin_stretch(part, now_ns);
         else if (is_late(part, now_ns))
             end_trial(part, false, 0, now_ns);
@@ -534,7 +621,7 @@ static void count_unit(struct take_part *part, struct take_part_lane *lane, uint
         part->rate += lane->rate - before;
     if (part->phase != TAKE_PART_MEASURING || !lane->has_begun)
         return;
-    struct take_part_pool *pool = &lane->pools[!part->lanes[part->lane].is_out];
+    struct take_part_pool *pool = &lane->pools[!are_out(part)];
     pool->items += (double)items;
     pool->ns += elapsed_ns;
     pool->units++;
@@ -572,15 +659,14 @@ void take_part_gone(struct take_part *part, uint32_t index, bool is_gone, bool i
     struct take_part_lane *lane = &part->lanes[index];
     if (lane->is_gone == is_gone && lane->is_lost == is_lost)
         return;
-    bool is_trial = part->phase == TAKE_PART_MEASURING || part->phase == TAKE_PART_CHANGING;
-    bool has_changed = lane->is_gone != is_gone;
+    bool was_trial = is_trial(part), is_other = lane->is_gone != is_gone;
     lane->is_gone = is_gone;
     lane->is_lost = is_lost;
-    if (is_trial)
-        part->lanes[part->lane].is_out = part->was_out;
+    if (was_trial && is_other)
+        set_out(part, part->were_out);
     recount(part);
     /* Nobody counts on one that was left out anyway. */
-    if (!has_changed || (lane->is_out && !is_trial))
+    if (!is_other || (lane->is_out && !was_trial))
         return;
     part->is_mixed = true;
     part->is_whole = false;
@@ -592,6 +678,7 @@ void take_part_gone(struct take_part *part, uint32_t index, bool is_gone, bool i
         part->lanes[i].gain = 0;
         part->lanes[i].same = 0;
     }
+    part->is_best_tried = false;
     lane->finished = 0;
     lane->largest = 0;
     lane->rate = 0;
@@ -613,17 +700,30 @@ void take_part_stuck(struct take_part *part, uint64_t now_ns)
 static void compare_whole(struct take_part_lesson *lesson, const struct whole_job *job)
 {
     double gain = 0;
-    uint32_t decided = whole_jobs_ended(&lesson->whole, job, &gain);
-    if (decided > 0)
-        lesson->faster_without[decided - 1] = (float)(1 + gain);
+    uint64_t decided = whole_jobs_ended(&lesson->whole, job, &gain);
+    for (uint32_t i = 0; i < TAKE_PART_LANES_MAX; i++)
+        if (decided >> i & 1)
+            lesson->faster_without[i] = (float)(1 + gain);
     lesson->left_out = lesson->whole.left_out;
+}
+
+static uint32_t find_heaviest(const struct take_part *part, uint32_t domain)
+{
+    uint32_t found = TAKE_PART_NONE;
+    for (uint32_t i = 0; i < part->count; i++)
+        if (part->lanes[i].domain == domain &&
+            (found == TAKE_PART_NONE || part->lanes[i].weight > part->lanes[found].weight))
+            found = i;
+    return found;
 }
 
 /* What the job says as a whole: nothing if it is not done, or if who takes part has changed meanwhile. */
 static void learn_whole(const struct take_part *part, struct take_part_lesson *lesson, bool is_done,
-                        uint64_t now_ns)
+                        uint64_t faults, uint64_t now_ns)
 {
-    struct whole_job job = { .job_ns = since(part->begin_ns, now_ns), .lane_count = part->count };
+    struct whole_job job = { .job_ns = since(part->begin_ns, now_ns),
+                             .faults = (double)faults,
+                             .lane_count = part->count };
     for (uint32_t i = 0; i < part->count; i++)
         job.items += part->lanes[i].items;
     lesson->whole = part->whole;
@@ -643,15 +743,18 @@ static void learn_whole(const struct take_part *part, struct take_part_lesson *l
     lesson->whole.has_begun = lesson->whole.has_begun || lesson->left_out != 0;
     if (part->is_mixed || !lesson->is_whole)
         return;
-    for (uint32_t i = 0; i < part->count; i++)
+    for (uint32_t i = 0; i < part->count; i++) {
         job.shares[i] = part->lanes[i].items / job.items;
+        job.heaviest[i] = 1 + find_heaviest(part, part->lanes[i].domain);
+    }
     compare_whole(lesson, &job);
 }
 
-void take_part_learn_without(struct take_part_lesson *lesson, double job_ns, double items)
+void take_part_learn_without(struct take_part_lesson *lesson, double job_ns, double items,
+                             uint64_t faults)
 {
     /* Without shares no lane is tried next: that is for a job that all take part in. */
-    struct whole_job job = { .job_ns = job_ns, .items = items };
+    struct whole_job job = { .job_ns = job_ns, .items = items, .faults = (double)faults };
     if (job_ns > 0 && items > 0)
         compare_whole(lesson, &job);
     if (++lesson->jobs >= JOBS_BELIEVED)
@@ -659,7 +762,7 @@ void take_part_learn_without(struct take_part_lesson *lesson, double job_ns, dou
 }
 
 void take_part_learn(const struct take_part *part, struct take_part_lesson *lesson, bool is_done,
-                     uint64_t now_ns)
+                     uint64_t faults, uint64_t now_ns)
 {
     *lesson = (struct take_part_lesson){ .jobs = part->jobs + 1 };
     for (uint32_t i = 0; i < part->count; i++) {
@@ -674,5 +777,6 @@ void take_part_learn(const struct take_part *part, struct take_part_lesson *less
         TAKE_PART_COST_MAX * since(part->begin_ns, now_ns) + part->saved_ns - part->spent_ns;
     lesson->unspent_ns = unspent > 0 ? unspent : 0;
     lesson->rate = part->rate;
-    learn_whole(part, lesson, is_done, now_ns);
+    lesson->is_best_tried = part->is_best_tried;
+    learn_whole(part, lesson, is_done, faults, now_ns);
 }

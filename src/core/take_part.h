@@ -7,6 +7,9 @@
  * later. Where the difference is within the noise the lane takes part. Between two stretches nobody is
  * counted until the lane has run empty, or has finished its first unit.
  *
+ * Of several lanes none may be in the way by itself, and all together are: slices of a GPU, of which one
+ * fills the link. So after the lanes that are slow all but the fastest are tried at once.
+ *
  * A trial costs what the lane would have brought meanwhile. All trials of a job together cost at most
  * TAKE_PART_COST_MAX of it, so where a job is too short there is none. Units are kept short while the
  * controller measures, see take_part_size. Short jobs that come again are trials as a whole, see
@@ -36,8 +39,9 @@
  * in the same order. Plain, kept by the caller; all zero is nothing.
  */
 struct take_part_lesson {
-    uint64_t left_out; /* bit i: lane i is left out */
-    uint64_t tried;    /* bit i: lane i was tried, and takes part or not as it should */
+    uint64_t left_out;  /* bit i: lane i is left out */
+    uint64_t tried;     /* bit i: lane i was tried, and takes part or not as it should */
+    bool is_best_tried; /* the fastest was tried alone */
     float faster_without[TAKE_PART_LANES_MAX]; /* of those left out: by what factor the job is */
     double rate;       /* of all that take part, in items per nanosecond; 0: not known */
     double unspent_ns; /* what trials might have cost so far and have not */
@@ -46,7 +50,7 @@ struct take_part_lesson {
     struct whole_jobs whole;
 };
 
-/* What a lane did in the stretches of a trial with, or without, the lane that is tried. */
+/* What a lane did in the stretches of a trial with, or without, the lanes that are tried. */
 struct take_part_pool {
     double items, ns;
     uint32_t units;
@@ -54,6 +58,8 @@ struct take_part_pool {
 
 /* One lane; the owner has one for each. */
 struct take_part_lane {
+    uint32_t domain; /* its device; slices of one have the same */
+    double weight;
     bool is_out;           /* is left out, also for a trial */
     bool is_gone;          /* cannot be given anything now */
     bool is_lost;          /* and is not expected to come back */
@@ -75,7 +81,7 @@ struct take_part_lane {
     double last_rate;        /* of the last unit of this stretch; 0: none */
     bool has_begun;          /* it has finished something in this stretch, from which time counts */
     uint32_t units;          /* so many after that */
-    struct take_part_pool pools[2]; /* of the trial: without the lane that is tried, with it */
+    struct take_part_pool pools[2]; /* of the trial: without the lanes that are tried, with them */
 };
 
 enum take_part_phase {
@@ -96,14 +102,15 @@ struct take_part {
     double spent_ns, saved_ns;     /* what trials have cost; what earlier jobs have left */
     double rest_rate, smooth_rate; /* of all that take part: when the rest began, and of late */
     uint32_t rest_units;           /* finished since */
-    uint32_t lane;                 /* of the trial */
-    uint32_t step;                 /* of the trial; in odd ones the lane is other than before it */
-    bool was_out;                  /* before the trial */
+    uint64_t set;                  /* lanes of the trial, by bits */
+    uint32_t step;                 /* of the trial; in odd ones they are other than before it */
+    bool were_out;                 /* before the trial */
+    bool is_best_tried;            /* the fastest alone, since who takes part last changed */
     uint64_t trial_ns;             /* when it began */
     double trials_ns;              /* how long those before it took */
     double trial_job_ns;           /* how long the job seemed to take then */
-    uint64_t away_ns;              /* since when the lane has been other than before */
-    double away_sum_ns;            /* how long it has been in earlier steps */
+    uint64_t away_ns;              /* since when they have been other than before */
+    double away_sum_ns;            /* how long they have been in earlier steps */
     uint32_t jobs;
     bool is_again; /* there were jobs of its kind before */
     bool is_whole; /* the job is one of those that are compared as a whole */
@@ -119,6 +126,9 @@ struct take_part {
 /* `lanes` has `count`, 2 to TAKE_PART_LANES_MAX, each with up to `depth` units. `lesson` may be NULL. */
 void take_part_init(struct take_part *part, struct take_part_lane *lanes, uint32_t count,
                     uint32_t depth, const struct take_part_lesson *lesson, uint64_t now_ns);
+
+/* Of which device the lane is, and how fast that should be beside others. Without it each has its own. */
+void take_part_describe(struct take_part *part, uint32_t lane, uint32_t domain, double weight);
 
 /* Whether the lane may be given units now. Somebody may, if anybody can. When it changes, `version` does. */
 bool take_part_is_in(const struct take_part *part, uint32_t lane);
@@ -145,11 +155,12 @@ void take_part_gone(struct take_part *part, uint32_t lane, bool is_gone, bool is
 /* Those that take part do not come on: everybody does, and no trial for a while. */
 void take_part_stuck(struct take_part *part, uint64_t now_ns);
 
-/* At the end of the job. is_done: all of its items were finished. */
+/* At the end of the job, with so many page faults. is_done: all of its items were finished. */
 void take_part_learn(const struct take_part *part, struct take_part_lesson *lesson, bool is_done,
-                     uint64_t now_ns);
+                     uint64_t faults, uint64_t now_ns);
 /* At the end of a job that was laid out without the lanes that whole_jobs_left_out names. */
-void take_part_learn_without(struct take_part_lesson *lesson, double job_ns, double items);
+void take_part_learn_without(struct take_part_lesson *lesson, double job_ns, double items,
+                             uint64_t faults);
 /* By what factor the job is faster without the lane, which is left out; 0 if it is not. */
 double take_part_faster_without(const struct take_part *part, uint32_t lane);
 

@@ -8,6 +8,15 @@
 #define JOBS_SURE 2
 /* A lane that does this part of everything is not tried: the others would have to be five times as fast. */
 #define PILLAR_PART 0.8
+/* The other lane is tried in place of the one that is left if it cannot take more than so many times as long. */
+#define SECOND_MAX 4.0
+/*
+ * A job that meets so many times as many page faults cannot be compared, if they may have taken this part
+ * of its time: of memory that is new each one takes about half a microsecond.
+ */
+#define FAULTS_MORE 2.0
+#define FAULTS_PART 0.05
+#define FAULT_NS 500.0
 /* A job whose items take so many times longer, or shorter, is of a kind that nothing is known of. */
 #define FOREIGN 2.0
 
@@ -42,7 +51,7 @@ static double time_of(const struct whole_jobs *jobs, uint32_t side)
 
 uint64_t whole_jobs_left_out(const struct whole_jobs *jobs)
 {
-    return jobs->left_out | (jobs->trial > 0 && jobs->is_without ? bit(jobs->trial - 1) : 0);
+    return jobs->left_out ^ (jobs->is_without ? jobs->trial : 0);
 }
 
 static void count_time(struct whole_jobs *jobs, uint32_t side, double ns)
@@ -50,39 +59,102 @@ static void count_time(struct whole_jobs *jobs, uint32_t side, double ns)
     jobs->times_ns[side][jobs->times_known[side]++ % WHOLE_JOBS_KEPT] = ns;
 }
 
-/* The lane to try next: the one whose trial costs least if the lane does no harm. The cost is a part of a job. */
-static bool find_lane(const struct whole_jobs *jobs, const struct whole_job *job, uint32_t *lane,
-                      double *cost)
+/* What a trial without lanes that do this part of a job costs, if they do no harm: as a part of that job. */
+static double cost_of(double share)
+{
+    return share / (1 - share);
+}
+
+/* All but the lane that does most, of three at least; 0: that was tried, or costs too much. */
+static uint64_t all_but_the_best(const struct whole_jobs *jobs, const struct whole_job *job,
+                                 double *cost)
+{
+    uint32_t in = 0, best = 0;
+    uint64_t set = 0;
+    for (uint32_t i = 0; i < job->lane_count; i++)
+        if (!is_out(jobs, i)) {
+            best = in++ == 0 || job->shares[i] > job->shares[best] ? i : best;
+            set |= bit(i);
+        }
+    if (in < 3 || jobs->is_best_tried || 1 - job->shares[best] > PILLAR_PART)
+        return 0;
+    *cost = cost_of(1 - job->shares[best]);
+    uint32_t heaviest = job->heaviest[best];
+    if (heaviest > 0 && !is_out(jobs, heaviest - 1))
+        best = heaviest - 1;
+    return set & ~bit(best);
+}
+
+/* Of the lanes that were not tried, the one whose trial costs least; 0: there is none. */
+static uint64_t find_lane(const struct whole_jobs *jobs, const struct whole_job *job, double *cost)
 {
     uint32_t in = 0;
-    bool is_found = false;
+    uint64_t found = 0;
     for (uint32_t i = 0; i < job->lane_count; i++)
         in += !is_out(jobs, i);
     for (uint32_t i = 0; i < job->lane_count; i++) {
         double share = job->shares[i];
         if (jobs->tried & bit(i) || is_out(jobs, i) || in < 2 || share > PILLAR_PART ||
-            (is_found && share / (1 - share) >= *cost))
+            (found != 0 && cost_of(share) >= *cost))
             continue;
-        is_found = true;
-        *lane = i;
-        *cost = share / (1 - share);
+        found = bit(i);
+        *cost = cost_of(share);
     }
-    return is_found;
+    return found;
+}
+
+/* Who would be left alone by the trial, and who did most of those that are tried. */
+static void find_second(struct whole_jobs *jobs, const struct whole_job *job)
+{
+    uint32_t left = 0;
+    double most = 0;
+    jobs->second_ns = 0;
+    for (uint32_t i = 0; i < job->lane_count; i++) {
+        if (jobs->trial & bit(i) && job->shares[i] > most) {
+            most = job->shares[i];
+            jobs->second = i;
+        } else if (!(jobs->trial & bit(i)) && !is_out(jobs, i)) {
+            jobs->first = i;
+            left++;
+        }
+    }
+    if (left == 1 && most > 0)
+        jobs->second_ns = job->job_ns / job->items / most;
+}
+
+/* A lane is left alone: whether the second is better is the next trial. */
+static bool begin_second(struct whole_jobs *jobs, double alone_ns)
+{
+    if (jobs->is_second_tried || jobs->second_ns <= 0 || jobs->second_ns > SECOND_MAX * alone_ns)
+        return false;
+    jobs->is_second_tried = true;
+    jobs->trial = bit(jobs->first) | bit(jobs->second);
+    jobs->is_without = true;
+    jobs->second_ns = 0;
+    jobs->times_known[WHOLE_JOBS_WITHOUT] = jobs->times_known[WHOLE_JOBS_WITH] = 0;
+    jobs->faults = 0;
+    count_time(jobs, WHOLE_JOBS_WITH, alone_ns);
+    return true;
 }
 
 static void begin_trial(struct whole_jobs *jobs, const struct whole_job *job)
 {
-    uint32_t lane = 0;
     double cost = 0;
-    if (!find_lane(jobs, job, &lane, &cost) ||
-        (jobs->has_begun && cost * job->job_ns > jobs->saved_ns))
+    uint64_t set = jobs->has_begun ? find_lane(jobs, job, &cost) : 0;
+    if (set == 0)
+        set = all_but_the_best(jobs, job, &cost);
+    if (set == 0)
+        set = find_lane(jobs, job, &cost);
+    if (set == 0 || (jobs->has_begun && cost * job->job_ns > jobs->saved_ns))
         return;
     jobs->saved_ns -= jobs->has_begun ? cost * job->job_ns : 0;
     jobs->has_begun = true;
-    jobs->trial = lane + 1;
+    jobs->trial = set;
     jobs->is_without = true;
     jobs->times_known[WHOLE_JOBS_WITHOUT] = jobs->times_known[WHOLE_JOBS_WITH] = 0;
+    jobs->faults = job->faults / job->items;
     count_time(jobs, WHOLE_JOBS_WITH, job->job_ns / job->items);
+    find_second(jobs, job);
 }
 
 static bool is_foreign(const struct whole_jobs *jobs, uint32_t side, double ns)
@@ -91,7 +163,14 @@ static bool is_foreign(const struct whole_jobs *jobs, uint32_t side, double ns)
     return known_ns > 0 && (ns > FOREIGN * known_ns || ns * FOREIGN < known_ns);
 }
 
-uint32_t whole_jobs_ended(struct whole_jobs *jobs, const struct whole_job *job, double *gain)
+/* Whether the job with those that are tried was the first to touch its memory, and this one was not. */
+static bool was_colder(const struct whole_jobs *jobs, const struct whole_job *job)
+{
+    return jobs->faults > FAULTS_MORE * job->faults / job->items &&
+           jobs->faults * FAULT_NS > FAULTS_PART * time_of(jobs, WHOLE_JOBS_WITH);
+}
+
+uint64_t whole_jobs_ended(struct whole_jobs *jobs, const struct whole_job *job, double *gain)
 {
     double item_ns = job->job_ns / job->items;
     jobs->saved_ns += WHOLE_JOBS_COST * job->job_ns;
@@ -99,13 +178,22 @@ uint32_t whole_jobs_ended(struct whole_jobs *jobs, const struct whole_job *job, 
         begin_trial(jobs, job);
         return 0;
     }
-    uint32_t lane = jobs->trial - 1, decided = 0;
+    uint64_t set = jobs->trial, decided = 0;
+    bool is_one = (set & (set - 1)) == 0;
     uint32_t side = jobs->is_without ? WHOLE_JOBS_WITHOUT : WHOLE_JOBS_WITH;
     if (is_foreign(jobs, side, item_ns)) {
         *jobs = (struct whole_jobs){ .saved_ns = jobs->saved_ns };
         return 0;
     }
     count_time(jobs, side, item_ns);
+    if (side == WHOLE_JOBS_WITH) {
+        jobs->faults = job->faults / job->items;
+    } else if (was_colder(jobs, job)) {
+        jobs->times_known[WHOLE_JOBS_WITH] = 0;
+        jobs->is_without = false;
+    }
+    if (jobs->times_known[WHOLE_JOBS_WITH] == 0)
+        return 0;
     double gained = time_of(jobs, WHOLE_JOBS_WITH) / time_of(jobs, WHOLE_JOBS_WITHOUT) - 1;
     bool is_better = gained > GAIN_OUT, is_sure = gained > GAIN_SURE || gained < -GAIN_SURE;
     for (uint32_t i = 0; i < WHOLE_JOBS_SIDES && !is_sure; i++)
@@ -118,13 +206,17 @@ uint32_t whole_jobs_ended(struct whole_jobs *jobs, const struct whole_job *job, 
             jobs->is_without = can_pay == (i == WHOLE_JOBS_WITHOUT);
             return 0;
         }
-    jobs->tried |= bit(lane);
+    jobs->tried |= is_one ? set : 0;
+    jobs->is_best_tried = jobs->is_best_tried || !is_one;
     if (is_better) {
-        /* The others may have been held up by it, or may not be. */
-        jobs->tried = bit(lane);
-        jobs->left_out |= bit(lane);
+        /* The others may have been held up by them, or may not be. */
+        jobs->tried = set;
+        jobs->is_best_tried = !is_one;
+        decided = set & ~jobs->left_out;
+        jobs->left_out ^= set;
         *gain = gained;
-        decided = lane + 1;
+        if (begin_second(jobs, time_of(jobs, WHOLE_JOBS_WITHOUT)))
+            return decided;
     }
     jobs->trial = 0;
     jobs->is_without = false;

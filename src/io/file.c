@@ -217,19 +217,56 @@ static void close_engine(struct io_file *file)
     file->direct = -1;
 }
 
-static muster_status put_in_place(struct io_file *file, struct muster_error *err)
+/* What was reserved beyond the end goes. */
+static muster_status cut(struct io_file *file, struct muster_error *err)
 {
-    /* What was reserved beyond the end goes. */
-    if (file->reserved > file->end && ftruncate(file->descriptor, (off_t)file->end) != 0) {
-        platform_mutex_lock(&file->lock);
-        transfer_fail_locked(file, errno, file->end);
-        platform_mutex_unlock(&file->lock);
-        platform_aside_discard(&file->aside);
-        return io_failure(file, err);
+    if (file->reserved <= file->end || ftruncate(file->descriptor, (off_t)file->end) == 0) {
+        file->reserved = 0;
+        return MUSTER_OK;
     }
+    platform_mutex_lock(&file->lock);
+    transfer_fail_locked(file, errno, file->end);
+    platform_mutex_unlock(&file->lock);
+    platform_aside_discard(&file->aside);
+    return io_failure(file, err);
+}
+
+/* With `is_last` in its place, else all but that. */
+static muster_status put_aside(struct io_file *file, bool is_last, struct muster_error *err)
+{
     struct muster_error problem;
-    muster_status status = platform_aside_commit(&file->aside, &problem);
+    muster_status status = cut(file, err);
+    if (status != MUSTER_OK)
+        return status;
+    status = is_last ? platform_aside_commit(&file->aside, &problem)
+                     : platform_aside_prepare(&file->aside, &problem);
     return status == MUSTER_OK ? MUSTER_OK : io_fail(file, &problem, err);
+}
+
+/* Waits for all that is being written. */
+static muster_status settle(struct io_file *file, struct muster_error *err)
+{
+    if (io_failure(file, NULL) == MUSTER_OK)
+        io_flush(file, NULL);
+    io_settle(file);
+    return io_failure(file, err);
+}
+
+muster_status io_prepare(struct io_file *file, struct muster_error *err)
+{
+    struct io_guard guard;
+    if (!file->is_write || file->is_finished)
+        return io_failure(file, err);
+    guard_begin(&guard);
+    muster_status status = settle(file, err);
+    if (file->is_aside && status == MUSTER_OK) {
+        status = put_aside(file, false, err);
+        file->descriptor = -1;
+        /* A failure has discarded it. */
+        file->is_finished = status != MUSTER_OK;
+    }
+    guard_end(&guard);
+    return status;
 }
 
 muster_status io_finish(struct io_file *file, struct muster_error *err)
@@ -238,18 +275,14 @@ muster_status io_finish(struct io_file *file, struct muster_error *err)
     if (!file->is_write || file->is_finished)
         return io_failure(file, err);
     guard_begin(&guard);
-    if (io_failure(file, NULL) == MUSTER_OK)
-        io_flush(file, NULL);
-    io_settle(file);
-    muster_status status = io_failure(file, err);
+    muster_status status = settle(file, err);
     file->is_finished = true;
-    if (file->is_aside && status == MUSTER_OK) {
-        status = put_in_place(file, err);
-        file->descriptor = -1;
-    } else if (file->is_aside) {
+    if (file->is_aside && status == MUSTER_OK)
+        status = put_aside(file, true, err);
+    else if (file->is_aside)
         platform_aside_discard(&file->aside);
+    if (file->is_aside)
         file->descriptor = -1;
-    }
     guard_end(&guard);
     return status;
 }

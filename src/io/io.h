@@ -76,6 +76,8 @@ muster_status io_failure(struct io_file *file, struct muster_error *err);
 /* Keeps it as the file's failure, if it is the first; gives `status`. */
 muster_status io_fail(struct io_file *file, const struct muster_error *problem,
                       struct muster_error *err);
+/* All of io_finish but that: it may fail here, and hardly there. */
+muster_status io_prepare(struct io_file *file, struct muster_error *err);
 /* Puts what was written in its place. */
 muster_status io_finish(struct io_file *file, struct muster_error *err);
 void io_cancel(struct io_file *file);

@@ -1,5 +1,6 @@
 #include "kernel/names.h"
 
+#include "base/text.h"
 #include "kernel/mathematics.h"
 #include "kernel/scanner.h"
 #include "kernel/suggest.h"
@@ -213,7 +214,7 @@ static const struct known_name *find_near(const struct names *names, const struc
                        (name->bytes > 7 && memcmp(name->text, "muster_", 7) == 0);
         if (!(name->flags & NAME_DEFINED) || !is_ours)
             continue;
-        size_t distance = suggest_distance(word->text, word->bytes, name->text, name->bytes, least);
+        size_t distance = text_distance(word->text, word->bytes, name->text, name->bytes, least);
         if (distance < least) {
             least = distance;
             best = name;

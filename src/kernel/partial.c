@@ -41,8 +41,12 @@ struct search {
     const char *code;
     size_t bytes;
     const char *file;
+    const struct amount_names *constants;
     struct muster_error *err;
 };
+
+/* Words of an array's length. */
+#define LENGTH_WORDS_MAX 16
 
 static muster_status wrong(const struct search *search, size_t line, const char *fix,
                            const char *what, const char *name)
@@ -71,45 +75,6 @@ static size_t bytes_of(const char *type)
     return 0;
 }
 
-/* Decimal, of at most 9 digits; false for anything else. */
-static bool read_number(const struct word *word, uint64_t *out)
-{
-    uint64_t number = 0;
-    size_t digits = word->bytes;
-    if (digits > 0 && (word->text[digits - 1] == 'u' || word->text[digits - 1] == 'U'))
-        digits--;
-    if (word->kind != WORD_NAME || digits == 0 || digits > 9)
-        return false;
-    for (size_t i = 0; i < digits; i++) {
-        if (word->text[i] < '0' || word->text[i] > '9')
-            return false;
-        number = 10 * number + (uint64_t)(word->text[i] - '0');
-    }
-    *out = number;
-    return true;
-}
-
-/* The number that a #define of the source gives the name; the last one counts. */
-static bool find_define(const struct search *search, const struct word *name, uint64_t *out)
-{
-    struct scanner scanner, within;
-    struct word word, part, value, end;
-    bool is_found = false;
-    scanner_init(&scanner, search->code, search->bytes);
-    while (scanner_next(&scanner, &word)) {
-        if (word.kind != WORD_DIRECTIVE)
-            continue;
-        scanner_init_within(&within, word.text + 1, word.bytes - 1, word.line);
-        if (!scanner_next(&within, &part) || !word_is(&part, "define") ||
-            !scanner_next(&within, &part) || part.bytes != name->bytes ||
-            memcmp(part.text, name->text, name->bytes) != 0)
-            continue;
-        is_found = scanner_next(&within, &value) && read_number(&value, out) &&
-                   !scanner_next(&within, &end);
-    }
-    return is_found;
-}
-
 /* What follows a field's name: nothing, or [ number ]. Then `word` is what comes after it. */
 static muster_status read_count(const struct search *search, struct scanner *scanner,
                                 struct word *word, struct partial_field *field)
@@ -119,15 +84,21 @@ static muster_status read_count(const struct search *search, struct scanner *sca
         return MUSTER_OK;
     field->is_array = true;
     char name[64];
-    if (!scanner_next(scanner, word) ||
-        (!read_number(word, &field->count) && !find_define(search, word, &field->count)) ||
-        field->count == 0)
-        return wrong(search, word->line, "write a number, or a name that a #define gives a number",
-                     "the length of an array in a partial is", text_of(word, name, sizeof name));
-    if (!scanner_next(scanner, word) || !word_is(word, "]"))
+    struct word words[LENGTH_WORDS_MAX];
+    uint32_t count = 0;
+    while (scanner_next(scanner, word) && !word_is(word, "]") && count < LENGTH_WORDS_MAX)
+        words[count++] = *word;
+    const struct amount length = amount_of(search->constants, words, 0, count);
+    if (!word_is(word, "]") && count < LENGTH_WORDS_MAX)
         return wrong(search, word->line, "write uint64_t bins[256]",
                      "']' is expected in a partial, and there is",
                      text_of(word, name, sizeof name));
+    if (!amount_is_constant(&length) || length.low != length.high || length.low <= 0)
+        return wrong(search, word->line,
+                     "write a number, or a name that a #define or an enum gives a number",
+                     "the length of an array in a partial is",
+                     text_of(count > 0 ? &words[0] : word, name, sizeof name));
+    field->count = (uint64_t)length.low;
     scanner_next(scanner, word);
     return MUSTER_OK;
 }
@@ -173,6 +144,10 @@ static muster_status read_fields(const struct search *search, struct kernel_part
             if (!scanner_next(scanner, &word) || word.kind != WORD_NAME)
                 return wrong(search, word.line, "write double sum;",
                              "a partial's field has no name at", text_of(&word, name, sizeof name));
+            if (word.bytes >= sizeof field.name)
+                return wrong(
+                    search, word.line, "give it a shorter name",
+                    "a field's name has at most 63 characters:", text_of(&word, name, sizeof name));
             text_of(&word, field.name, sizeof field.name);
             size_t line = word.line;
             status = read_count(search, scanner, &word, &field);
@@ -315,10 +290,11 @@ static muster_status find_functions(const struct search *search, struct kernel_p
     return status;
 }
 
-muster_status partial_resolve(struct kernel_partial *partial, const char *name, const char *code,
-                              size_t bytes, const char *file, struct muster_error *err)
+muster_status partial_resolve(struct kernel_partial *partial, const char *name,
+                              const struct amount_names *constants, const char *code, size_t bytes,
+                              const char *file, struct muster_error *err)
 {
-    const struct search search = { code, bytes, file, err };
+    const struct search search = { code, bytes, file, constants, err };
     muster_status status = find_layout(&search, partial, name);
     if (status != MUSTER_OK)
         return status;

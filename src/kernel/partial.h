@@ -5,6 +5,8 @@
 #ifndef KERNEL_PARTIAL_H
 #define KERNEL_PARTIAL_H
 
+#include "kernel/amount.h"
+
 #include <muster/status.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -49,10 +51,11 @@ uint64_t partial_block_items(size_t bytes);
 uint32_t partial_threads(size_t bytes);
 
 /*
- * Completes a partial of which `type` is set, for kernel `name` in this source: its layout, its combine
- * and its identity. MUSTER_E_PARSE says what is missing.
+ * Completes a partial of which `type` is set, for kernel `name` in this source, whose constants are the
+ * lengths of arrays: its layout, its combine and its identity. MUSTER_E_PARSE says what is missing.
  */
-muster_status partial_resolve(struct kernel_partial *partial, const char *name, const char *code,
-                              size_t bytes, const char *file, struct muster_error *err);
+muster_status partial_resolve(struct kernel_partial *partial, const char *name,
+                              const struct amount_names *constants, const char *code, size_t bytes,
+                              const char *file, struct muster_error *err);
 
 #endif

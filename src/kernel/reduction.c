@@ -8,7 +8,7 @@
 #define REGISTER_BYTES 128u
 /* Loads of a GPU's thread that are under way at a time; more where there are few threads. */
 #define UNROLL 8
-#define UNROLL_LARGE 16
+#define UNROLL_LARGE 32
 
 /* What the wrapper calls the partial's type. */
 struct type_name {
@@ -259,9 +259,11 @@ static void put_cuda(struct writer *writer, const struct kernel_entry *entry)
                "extern \"C\" __global__ void __launch_bounds__(%u) %s(uint64_t muster_begin, "
                "uint64_t muster_items",
                threads, entry->name);
+    /* What is read is never where partials go: loads may be ahead of what is written. */
     for (size_t i = 0; i < entry->parameter_count; i++)
-        writer_put(writer, ",\n%s muster_%zu", entry->parameters[i].type, i);
-    writer_put(writer, ",\n%s *muster_out, uint64_t muster_count)\n{\n", type);
+        writer_put(writer, ",\n%s%s muster_%zu", entry->parameters[i].type,
+                   entry->parameters[i].is_block ? " __restrict__" : "", i);
+    writer_put(writer, ",\n%s *__restrict__ muster_out, uint64_t muster_count)\n{\n", type);
     writer_put(writer, "__shared__ %s muster_lanes[%u];\n", type, threads);
     writer_put(writer,
                "const uint64_t muster_i = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x;\n"

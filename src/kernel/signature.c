@@ -142,6 +142,9 @@ static muster_status finish_parameter(const struct reading *reading, struct para
     if ((parameter->stars == 1) != parameter->is_global || parameter->is_partial)
         return wrong(reading, name, "write MUSTER_GLOBAL const float *x, or float x",
                      "MUSTER_GLOBAL stands before every pointer and before nothing else");
+    if (name->bytes >= KERNEL_NAME_BYTES)
+        return wrong(reading, name, "give it a shorter name",
+                     "a parameter's name has at most 63 characters");
     parameter->out->is_block = parameter->stars == 1;
     if (parameter->out->is_block) {
         parameter->out->element_bytes = parameter->out->bytes;
@@ -208,6 +211,7 @@ static muster_status read_parameters(struct reading *reading, struct kernel_entr
         return status;
     if (strcmp(first.type, "uint64_t") != 0 && strcmp(first.type, "const uint64_t") != 0)
         return wrong(reading, &word, EXAMPLE, "a kernel's first parameter is the item, uint64_t i");
+    memcpy(entry->item, first.name, sizeof entry->item);
     while (word_is(&word, ",")) {
         if (entry->parameter_count == MUSTER_ARGS_MAX)
             return wrong(reading, &word, "pack values into a struct",
@@ -323,21 +327,6 @@ static void read_loops(const struct reading *reading, struct kernel_entry *entry
     }
 }
 
-/* Whether the body itself reads neighbours of a cell; functions that it calls are not looked at. */
-static bool names_neighbours(const struct reading *reading)
-{
-    struct scanner scanner = reading->scanner;
-    struct word word;
-    size_t depth = 1;
-    while (depth > 0 && scanner_next(&scanner, &word)) {
-        if (word_is(&word, "muster_near") || word_is(&word, "muster_near_3d") ||
-            word_is(&word, "muster_offset"))
-            return true;
-        depth += word_is(&word, "{") ? 1 : word_is(&word, "}") ? (size_t)-1 : 0;
-    }
-    return false;
-}
-
 /* What follows the mark. A declaration is passed over: its definition counts. */
 static muster_status read_entry(struct reading *reading)
 {
@@ -374,11 +363,26 @@ static muster_status read_entry(struct reading *reading)
         return wrong(reading, &name, "give each kernel a name of its own",
                      "two kernels have the same name");
     read_loops(reading, entry);
-    entry->reads_neighbours = names_neighbours(reading);
     signature->count++;
     return MUSTER_OK;
 }
 _Static_assert(KERNEL_ENTRIES_MAX == 32 && KERNEL_NAME_BYTES == 64, "the messages name them");
+
+/* The sizes of what has a type of the source's own. */
+static void measure(struct kernel_signature *signature)
+{
+    types_read(&signature->types, signature->reach.words, signature->reach.count,
+               &signature->reach.constants);
+    for (size_t i = 0; i < signature->count; i++)
+        for (size_t k = 0; k < signature->entries[i].parameter_count; k++) {
+            struct kernel_parameter *parameter = &signature->entries[i].parameters[k];
+            size_t *bytes = parameter->is_block ? &parameter->element_bytes : &parameter->bytes;
+            if (*bytes > 0)
+                continue;
+            *bytes = types_find(&signature->types, parameter->type);
+            parameter->is_measured = *bytes > 0;
+        }
+}
 
 muster_status kernel_signature_read(struct kernel_signature *signature, const char *code,
                                     size_t bytes, const char *file, struct muster_error *err)
@@ -397,11 +401,33 @@ muster_status kernel_signature_read(struct kernel_signature *signature, const ch
     if (status == MUSTER_OK && signature->count == 0)
         status = muster_error_fill(err, MUSTER_E_PARSE, 0, EXAMPLE,
                                    "%s: no function is marked " MARK, file);
+    if (status != MUSTER_OK)
+        return status;
+    reach_prepare(&signature->reach, code, bytes);
     for (size_t i = 0; i < signature->count && status == MUSTER_OK; i++)
         if (kernel_entry_reduces(&signature->entries[i]))
             status = partial_resolve(&signature->entries[i].partial, signature->entries[i].name,
-                                     code, bytes, file, err);
-    return status == MUSTER_OK ? names_check(&signature->names, code, bytes, file, err) : status;
+                                     &signature->reach.constants, code, bytes, file, err);
+    if (status == MUSTER_OK)
+        status = names_check(&signature->names, code, bytes, file, err);
+    if (status != MUSTER_OK)
+        return status;
+    measure(signature);
+    for (size_t i = 0; i < signature->count; i++)
+        reach_read(&signature->reach, &signature->entries[i]);
+    return MUSTER_OK;
+}
+
+bool kernel_signature_checks_near(const struct kernel_signature *signature)
+{
+    bool is_free = false;
+    for (size_t i = 0; i < signature->count; i++) {
+        const struct reach_all *reach = &signature->entries[i].reach;
+        is_free = is_free || reach->unnamed.free_line > 0;
+        for (size_t k = 0; k < MUSTER_ARGS_MAX; k++)
+            is_free = is_free || reach->arrays[k].free_line > 0;
+    }
+    return is_free;
 }
 
 bool kernel_signature_is_in(const char *code, size_t bytes)

@@ -9,6 +9,8 @@
 #include "kernel/names.h"
 #include "kernel/partial.h"
 #include "kernel/portable.h"
+#include "kernel/reach.h"
+#include "kernel/types.h"
 
 #include <muster/kernel.h>
 #include <stdbool.h>
@@ -22,7 +24,7 @@
 #define KERNEL_INCLUDES_MAX 4
 
 struct kernel_parameter {
-    char name[KERNEL_NAME_BYTES]; /* cut off where it is longer */
+    char name[KERNEL_NAME_BYTES];
     char type[KERNEL_TYPE_BYTES]; /* as written, words apart by one space */
     bool is_block;                /* a pointer */
     bool is_const;
@@ -30,6 +32,7 @@ struct kernel_parameter {
     bool is_partial;      /* of a reduction; never among an entry's parameters */
     size_t bytes;         /* of a value; 0: not known */
     size_t element_bytes; /* of what a pointer points to; 0: not known */
+    bool is_measured;     /* the size is of a type that the source defines */
     bool is_float;        /* the value, or what it points to, is float or double */
 };
 
@@ -53,11 +56,12 @@ struct kernel_loop {
 
 struct kernel_entry {
     char name[KERNEL_NAME_BYTES];
-    size_t parameter_count; /* without the item's number, and without the partial */
-    size_t cell;            /* which of them is the cell; KERNEL_NO_CELL: none */
-    bool reads_neighbours;  /* its own body names muster_near, muster_near_3d or muster_offset */
+    char item[KERNEL_NAME_BYTES]; /* its first parameter */
+    size_t parameter_count;       /* without the item's number, and without the partial */
+    size_t cell;                  /* which of them is the cell; KERNEL_NO_CELL: none */
     struct kernel_parameter parameters[MUSTER_ARGS_MAX];
     struct kernel_partial partial; /* of a reduction */
+    struct reach_all reach;        /* which elements of its arrays it touches */
     size_t loop_count;
     struct kernel_loop loops[KERNEL_LOOPS_MAX];
 };
@@ -73,7 +77,9 @@ struct kernel_signature {
     size_t count;
     struct kernel_span includes[KERNEL_INCLUDES_MAX];
     size_t include_count;
-    struct names names; /* room for names_check */
+    struct names names;      /* room for names_check */
+    struct reach_room reach; /* room for reach_read */
+    struct types types;      /* that the source defines */
 };
 
 /*
@@ -85,6 +91,12 @@ muster_status kernel_signature_read(struct kernel_signature *signature, const ch
 
 /* Whether something in the text is marked as a portable kernel, comments and strings aside. */
 bool kernel_signature_is_in(const char *code, size_t bytes);
+
+/*
+ * Whether an entry reads neighbours of cells of which the source does not show how far away they are:
+ * then the prelude holds each to the halo.
+ */
+bool kernel_signature_checks_near(const struct kernel_signature *signature);
 
 /* NULL if there is none of that name. */
 const struct kernel_entry *kernel_signature_find(const struct kernel_signature *signature,

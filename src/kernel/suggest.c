@@ -4,6 +4,7 @@
 #include <string.h>
 
 #define NAME_BYTES_MAX 48
+
 #define ADVICE_BYTES 112
 
 /* Names that are not made of the portable one by what is before or after it. */
@@ -99,30 +100,4 @@ const char *suggest_portable(const char *name, size_t bytes,
     snprintf(advice, sizeof advice, "call %s%s instead", portable,
              is_random ? "(seed, counter)" : "");
     return advice;
-}
-
-size_t suggest_distance(const char *one, size_t one_bytes, const char *other, size_t other_bytes,
-                        size_t limit)
-{
-    size_t rows[3][NAME_BYTES_MAX + 1];
-    size_t apart = one_bytes > other_bytes ? one_bytes - other_bytes : other_bytes - one_bytes;
-    if (one_bytes > NAME_BYTES_MAX || other_bytes > NAME_BYTES_MAX || apart >= limit)
-        return limit;
-    for (size_t k = 0; k <= other_bytes; k++)
-        rows[0][k] = k;
-    for (size_t i = 1; i <= one_bytes; i++) {
-        size_t *row = rows[i % 3], *above = rows[(i + 2) % 3], *before = rows[(i + 1) % 3];
-        row[0] = i;
-        for (size_t k = 1; k <= other_bytes; k++) {
-            size_t best = above[k - 1] + (one[i - 1] != other[k - 1]);
-            best = above[k] + 1 < best ? above[k] + 1 : best;
-            best = row[k - 1] + 1 < best ? row[k - 1] + 1 : best;
-            if (i > 1 && k > 1 && one[i - 1] == other[k - 2] && one[i - 2] == other[k - 1] &&
-                before[k - 2] + 1 < best)
-                best = before[k - 2] + 1;
-            row[k] = best;
-        }
-    }
-    size_t distance = rows[one_bytes % 3][other_bytes];
-    return distance < limit ? distance : limit;
 }

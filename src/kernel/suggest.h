@@ -1,6 +1,5 @@
 /*
- * Which function of the prelude stands for one that C, OpenCL C or CUDA C++ has, and how near two
- * names are.
+ * Which function of the prelude stands for one that C, OpenCL C or CUDA C++ has.
  */
 #ifndef KERNEL_SUGGEST_H
 #define KERNEL_SUGGEST_H
@@ -15,9 +14,5 @@
  */
 const char *suggest_portable(const char *name, size_t bytes,
                              bool (*is_known)(void *user, const char *portable), void *user);
-
-/* How many characters must be changed, added, removed or swapped; `limit` if that many or more. */
-size_t suggest_distance(const char *one, size_t one_bytes, const char *other, size_t other_bytes,
-                        size_t limit);
 
 #endif

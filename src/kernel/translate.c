@@ -229,6 +229,20 @@ static void put_c_items(struct writer *writer, const struct kernel_entry *entry,
     writer_put(writer, "}\n");
 }
 
+/* Muster's own reading of types against the compiler's. */
+static void put_c_sizes(struct writer *writer, const struct kernel_entry *entry)
+{
+    for (size_t i = 0; i < entry->parameter_count; i++) {
+        const struct kernel_parameter *parameter = &entry->parameters[i];
+        if (parameter->is_measured && parameter->is_block)
+            writer_put(writer, "_Static_assert(sizeof(*(%s)0) == %zu, \"as it was read\");\n",
+                       parameter->type, parameter->element_bytes);
+        else if (parameter->is_measured)
+            writer_put(writer, "_Static_assert(sizeof(%s) == %zu, \"as it was read\");\n",
+                       parameter->type, parameter->bytes);
+    }
+}
+
 static void put_c(struct writer *writer, const struct kernel_entry *entry, const char *code)
 {
     uint32_t written = 0;
@@ -258,6 +272,7 @@ static void put_c(struct writer *writer, const struct kernel_entry *entry, const
         writer_put(writer, entry->parameters[i].is_block ? "sizeof(*(%s)0),\n" : "sizeof(%s),\n",
                    entry->parameters[i].type);
     writer_put(writer, "0 };\n");
+    put_c_sizes(writer, entry);
 }
 _Static_assert(MUSTER_ARGS_MAX <= 32, "a bit for each argument");
 
@@ -300,6 +315,7 @@ static void put_cuda_batch(struct writer *writer, const struct kernel_entry *ent
     writer_put(writer, "}\n}\n");
 }
 
+/* A thread for each item, and no loop over items: its variables would take registers, and so threads. */
 static void put_cuda(struct writer *writer, const struct kernel_entry *entry)
 {
     writer_put(writer,
@@ -308,7 +324,10 @@ static void put_cuda(struct writer *writer, const struct kernel_entry *entry)
     for (size_t i = 0; i < entry->parameter_count; i++)
         writer_put(writer, ",\n%s muster_%zu", entry->parameters[i].type, i);
     writer_put(writer, ")\n{\n");
-    put_cuda_loop(writer, entry);
+    writer_put(writer,
+               "const uint64_t muster_i = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x;\n"
+               "if (muster_i < muster_items)\n");
+    put_found_call(writer, entry, "muster_begin + muster_i");
     writer_put(writer, "}\n");
     put_cuda_batch(writer, entry);
 }
@@ -334,11 +353,13 @@ static void put_opencl(struct writer *writer, const struct kernel_entry *entry)
 }
 
 /* What of the prelude and the mathematics stands before the source. */
-static void put_prelude(struct writer *writer, const struct mathematics *mathematics,
-                        enum kernel_language language)
+static void put_prelude(struct writer *writer, const struct kernel_signature *signature,
+                        const struct mathematics *mathematics, enum kernel_language language)
 {
     static const char *const tables[] = { "QUADRANT", "ERF", "POW", "ATAN2", "TURNS" };
     writer_put(writer, "#define MUSTER_KERNEL_BUILD\n");
+    if (kernel_signature_checks_near(signature))
+        writer_put(writer, "#define MUSTER_CHECKS_NEAR\n");
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
         if (mathematics->tables >> i & 1)
             writer_put(writer, "#define MUSTER_NEEDS_%s\n", tables[i]);
@@ -358,7 +379,7 @@ static void put_all(struct writer *writer, const struct kernel_signature *signat
                     enum kernel_language language)
 {
     const struct mathematics mathematics = mathematics_read(code, code_bytes);
-    put_prelude(writer, &mathematics, language);
+    put_prelude(writer, signature, &mathematics, language);
     /* The body gets another name, so that the wrapper can have the one that callers know. */
     for (size_t i = 0; i < signature->count; i++)
         writer_put(writer, "#define %s muster_item_%s\n", signature->entries[i].name,

@@ -19,6 +19,7 @@ enum job_key {
     JOB_TRIES,
     JOB_SPECULATE,
     JOB_HINTS,
+    JOB_OPENS_WHEN_WORTH,
     JOB_KEYS
 };
 
@@ -36,10 +37,11 @@ static const char *const job_keys[] = {
     [JOB_TRIES] = "tries",
     [JOB_SPECULATE] = "speculate",
     [JOB_HINTS] = "hints",
+    [JOB_OPENS_WHEN_WORTH] = "opens_when_worth",
 };
 #define JOB_FIX                                                                                    \
     "keys: items item_bytes_in item_bytes_out cost mode policy unit ordered window depth tries "   \
-    "speculate hints"
+    "speculate hints opens_when_worth"
 _Static_assert(sizeof JOB_FIX <= sizeof((struct muster_error *)0)->fix, "the fix is shown whole");
 
 static const char *const policy_names[] = {
@@ -178,6 +180,8 @@ static muster_status read_job_key(struct json *json, uint32_t key, struct scenar
         return field_bool(json, name, &job->speculate, err);
     case JOB_HINTS:
         return read_hints(json, job, err);
+    case JOB_OPENS_WHEN_WORTH:
+        return field_bool(json, name, &job->opens_when_worth, err);
     case JOB_KEYS:
         break;
     }

@@ -27,7 +27,9 @@ struct scenario_job {
     enum scenario_unit unit;
     uint64_t unit_items; /* of SCENARIO_UNIT_FIXED */
     bool ordered, speculate;
-    uint64_t window; /* items; 0: the simulator's choice */
+    bool
+        opens_when_worth; /* devices with `opens_ns` take that long from when the core has them opened */
+    uint64_t window;      /* items; 0: the simulator's choice */
     uint32_t depth, tries;
     uint64_t min_free_bytes;
     uint16_t min_compute[2];

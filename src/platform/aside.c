@@ -342,7 +342,7 @@ static bool put_in_place(struct platform_aside *file)
 {
     if (!begin_change(file))
         return false;
-    bool is_done = give_name(file) && close_descriptor(file) &&
+    bool is_done = (file->is_prepared || (give_name(file) && close_descriptor(file))) &&
                    renameat(file->folder, file->temporary, file->folder, file->name) == 0;
     if (is_done)
         file->temporary[0] = '\0';
@@ -360,11 +360,32 @@ static void sync_folder(const struct platform_aside *file)
     close(descriptor);
 }
 
+static bool sync_content(const struct platform_aside *file)
+{
+    return file->is_prepared || !file->must_sync || fsync(file->descriptor) == 0;
+}
+
+muster_status platform_aside_prepare(struct platform_aside *file, struct muster_error *err)
+{
+    if (file->folder < 0 || file->is_prepared)
+        return MUSTER_OK;
+    bool is_whole = sync_content(file) && begin_change(file);
+    if (is_whole) {
+        is_whole = give_name(file) && close_descriptor(file);
+        platform_temporary_end(&file->thing, file->temporary[0] != '\0');
+    }
+    int code = errno;
+    file->is_prepared = is_whole;
+    if (is_whole)
+        return MUSTER_OK;
+    platform_aside_discard(file);
+    return fail(file, code, err);
+}
+
 muster_status platform_aside_commit(struct platform_aside *file, struct muster_error *err)
 {
-    bool is_whole = file->folder < 0
-                        ? close_descriptor(file)
-                        : (!file->must_sync || fsync(file->descriptor) == 0) && put_in_place(file);
+    bool is_whole =
+        file->folder < 0 ? close_descriptor(file) : sync_content(file) && put_in_place(file);
     int code = errno;
     if (is_whole && file->folder >= 0 && file->must_sync)
         sync_folder(file);

@@ -32,6 +32,7 @@ struct platform_aside {
     int folder;                   /* owns: where it gets its name; -1: it is written in place */
     char name[NAME_MAX + 1];      /* that name */
     char temporary[NAME_MAX + 1]; /* what it is called meanwhile; "": it has no name */
+    bool is_prepared;
     bool must_sync; /* set by the caller: commit waits until file and name are on the disk */
     struct platform_temporary thing;
 };
@@ -44,6 +45,11 @@ muster_status platform_aside_open(struct platform_aside *file, const char *path,
                                   struct muster_error *err);
 muster_status platform_aside_write(struct platform_aside *file, const void *bytes, size_t count,
                                    struct muster_error *err);
+/*
+ * All that commit does but the last step, the right name: so that several files get theirs, or none does.
+ * On failure discards it. Nothing can be written any more.
+ */
+muster_status platform_aside_prepare(struct platform_aside *file, struct muster_error *err);
 /* Gives the file its name; on failure discards it. */
 muster_status platform_aside_commit(struct platform_aside *file, struct muster_error *err);
 void platform_aside_discard(struct platform_aside *file);

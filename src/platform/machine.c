@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -173,6 +174,12 @@ static void heap_release(void *user, void *memory, size_t bytes)
 
 const struct muster_allocator platform_heap = { sizeof platform_heap, heap_allocate, heap_release,
                                                 NULL };
+
+uint64_t platform_page_faults(void)
+{
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_minflt : 0;
+}
 
 size_t platform_page_bytes(void)
 {

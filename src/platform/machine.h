@@ -76,6 +76,8 @@ static inline uint64_t platform_node_bit(int32_t node)
 void *platform_ring_map(size_t bytes);
 void platform_ring_unmap(void *ring, size_t bytes);
 size_t platform_page_bytes(void);
+/* How many pages of the process's own memory it has touched for the first time, so far. */
+uint64_t platform_page_faults(void);
 
 /*
  * Memory aligned to 64 bytes: small pieces from the process's heap, large ones as pages near

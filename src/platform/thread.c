@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -54,6 +55,19 @@ static muster_status refused(struct muster_error *err, const char *what, int cod
 muster_status platform_mutex_init(struct platform_mutex *mutex, struct muster_error *err)
 {
     int code = pthread_mutex_init(&mutex->mutex, NULL);
+    return code ? refused(err, "lock", code) : MUSTER_OK;
+}
+
+muster_status platform_mutex_init_brief(struct platform_mutex *mutex, struct muster_error *err)
+{
+    pthread_mutexattr_t attributes;
+    int code = pthread_mutexattr_init(&attributes);
+    if (code)
+        return refused(err, "lock", code);
+    code = pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ADAPTIVE_NP);
+    if (code == 0)
+        code = pthread_mutex_init(&mutex->mutex, &attributes);
+    pthread_mutexattr_destroy(&attributes);
     return code ? refused(err, "lock", code) : MUSTER_OK;
 }
 
@@ -245,6 +259,20 @@ void platform_thread_detach(struct platform_thread *thread)
         return;
     pthread_detach(thread->thread);
     thread->started = false;
+}
+
+uint64_t platform_thread_sharpen(void)
+{
+    int before = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
+    if (before <= 0 || prctl(PR_SET_TIMERSLACK, 1UL, 0, 0, 0) != 0)
+        return 0;
+    return (uint64_t)before;
+}
+
+void platform_thread_blunt(uint64_t before)
+{
+    if (before > 0)
+        prctl(PR_SET_TIMERSLACK, (unsigned long)before, 0, 0, 0);
 }
 
 void platform_thread_yield(void)

@@ -49,6 +49,11 @@ uint64_t platform_deadline_ns(uint64_t timeout_ns);
 void platform_once_run(struct platform_once *once, void (*function)(void));
 
 muster_status platform_mutex_init(struct platform_mutex *mutex, struct muster_error *err);
+/*
+ * The same for a lock that is only ever held for a moment and that many threads may want at once: they
+ * try for a moment before they sleep, so that they do not have to be woken one after the other.
+ */
+muster_status platform_mutex_init_brief(struct platform_mutex *mutex, struct muster_error *err);
 void platform_mutex_deinit(struct platform_mutex *mutex);
 void platform_mutex_lock(struct platform_mutex *mutex);
 /* False if somebody has it. */
@@ -82,6 +87,12 @@ void platform_thread_rename(const char *name);
  * also where kernels keep all cores busy. Short slices, which Linux has since 6.12; elsewhere nothing.
  */
 void platform_thread_hurry(void);
+/*
+ * Timed waits of the calling thread end when they should, and not up to 50 us later as the system likes it
+ * (Linux's timer slack). Gives what to pass to platform_thread_blunt; 0 where there is no such thing.
+ */
+uint64_t platform_thread_sharpen(void);
+void platform_thread_blunt(uint64_t before);
 /* Lets others run first. */
 void platform_thread_yield(void);
 /* Both do nothing if the thread was never started. */

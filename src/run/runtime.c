@@ -10,7 +10,9 @@
 #include "backend/sim/sim.h"
 #include "base/allocator.h"
 #include "base/invariant.h"
+#include "base/text.h"
 #include "core/plan.h"
+#include "observe/nvtx.h"
 #include "platform/exit.h"
 #include "platform/machine.h"
 #include "run/memory/pages.h"
@@ -92,6 +94,9 @@ static muster_status read_options(const struct muster_options *given, struct mus
     }
     if (out->log_level == 0)
         out->log_level = MUSTER_LOG_WARNING;
+    const char *live = platform_environment("MUSTER_LIVE");
+    if (live && (strcmp(live, "0") == 0 || strcmp(live, "no") == 0 || strcmp(live, "off") == 0))
+        out->no_live = 1;
     const char *devices = platform_environment("MUSTER_DEVICES");
     if (!out->devices && devices && *devices)
         out->devices = devices;
@@ -101,7 +106,11 @@ static muster_status read_options(const struct muster_options *given, struct mus
         out->backend_paths = platform_environment("MUSTER_BACKENDS");
     if (!out->slices)
         out->slices = platform_environment("MUSTER_SLICES");
+    if (!out->isolate)
+        out->isolate = platform_environment("MUSTER_ISOLATE");
     /* Set but empty is how a shell unsets. */
+    if (out->isolate && !*out->isolate)
+        out->isolate = NULL;
     if (out->sim && !*out->sim)
         out->sim = NULL;
     if (out->backend_paths && !*out->backend_paths)
@@ -134,6 +143,7 @@ static void free_texts(struct muster *m)
     free_text(m, m->options.sim);
     free_text(m, m->options.backend_paths);
     free_text(m, m->options.slices);
+    free_text(m, m->options.isolate);
 }
 
 static muster_status keep_texts(struct muster *m, struct muster_error *err)
@@ -143,6 +153,7 @@ static muster_status keep_texts(struct muster *m, struct muster_error *err)
     kept = keep_text(m, &m->options.sim) && kept;
     kept = keep_text(m, &m->options.backend_paths) && kept;
     kept = keep_text(m, &m->options.slices) && kept;
+    kept = keep_text(m, &m->options.isolate) && kept;
     return kept ? MUSTER_OK : run_no_memory(err, "the options");
 }
 
@@ -157,6 +168,22 @@ static muster_status check_sim(struct muster *m, bool is_option, struct muster_e
                              is_option ? "the option sim" : "MUSTER_SIM", problem.text);
 }
 
+/* No device is known yet: of the backends the one that is nearest, if one is near. */
+static const char *name_fix(const struct muster *m, const char *name, size_t length, char *fix,
+                            size_t bytes)
+{
+    for (uint32_t i = 0; i < m->backend_count; i++) {
+        const char *known = m->backends[i]->table.name;
+        if (length > 0 && name[0] == known[0] &&
+            text_distance(name, length, known, strlen(known), 3) < 3) {
+            snprintf(fix, bytes, "did you mean %s%.*s?", known, (int)strcspn(name + length, ","),
+                     name + length);
+            return fix;
+        }
+    }
+    return "name devices of these backends, or leave it out";
+}
+
 /* Names that no backend has are mistakes, to be told at once. */
 static muster_status check_device_names(struct muster *m, struct muster_error *err)
 {
@@ -167,13 +194,25 @@ static muster_status check_device_names(struct muster *m, struct muster_error *e
             for (uint32_t i = 0; i < m->backend_count; i++)
                 snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s",
                          i > 0 ? ", " : "", m->backends[i]->table.name);
+            char fix[sizeof err->fix];
             return muster_error_fill(
-                err, MUSTER_E_NOT_FOUND, 0, "name devices of these backends, or leave it out",
+                err, MUSTER_E_NOT_FOUND, 0, name_fix(m, at, name, fix, sizeof fix),
                 "devices asks for \"%.*s\"; there are the backends %s", (int)length, at, known);
         }
         at += length + (at[length] == ',');
     }
     return MUSTER_OK;
+}
+
+/* That others cannot see the runtime is no reason not to open it. */
+static void open_live(struct muster *m)
+{
+    struct muster_error problem = { .status = MUSTER_OK };
+    if (nvtx_start(&problem) != MUSTER_OK)
+        run_log(m, MUSTER_LOG_WARNING, "no ranges for the profiler: %s", problem.text);
+    if (m->options.no_live || live_open(&m->live, platform_clock_ns(), &problem) == MUSTER_OK)
+        return;
+    run_log(m, MUSTER_LOG_WARNING, "%s; %s", problem.text, problem.fix);
 }
 
 muster_status muster_open(struct muster **out, const struct muster_options *given,
@@ -221,6 +260,7 @@ muster_status muster_open(struct muster **out, const struct muster_options *give
         goto no_backends;
     if ((status = slices_check(m, err)) != MUSTER_OK)
         goto no_backends;
+    open_live(m);
     *out = m;
     return MUSTER_OK;
 no_backends:
@@ -447,6 +487,7 @@ static _Atomic(struct muster *) abandoned;
 static void keep(struct muster *m)
 {
     atomic_store_explicit(&m->is_abandoned, true, memory_order_relaxed);
+    live_hide(&m->live);
     m->next_abandoned = atomic_load(&abandoned);
     while (!atomic_compare_exchange_weak(&abandoned, &m->next_abandoned, m)) {}
 }
@@ -478,6 +519,7 @@ static muster_status free_runtime(struct closing *closing, struct muster_error *
         keep(m);
         return status;
     }
+    live_close(&m->live);
     jobs_free_last(m, true);
     pages_destroy(m);
     lessons_destroy(m);

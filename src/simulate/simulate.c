@@ -32,7 +32,8 @@ enum happening_kind {
     HAPPENS_COMPUTED, /* of an engine that shares nothing */
     HAPPENS_FINISH,   /* the unit's output is on the host */
     HAPPENS_HEALTH,
-    HAPPENS_OPENING
+    HAPPENS_OPENING,
+    HAPPENS_WORTH /* it is looked whether opening devices is worth it */
 };
 #define NO_SLOT UINT32_MAX
 
@@ -521,6 +522,27 @@ static void ask_lanes(struct simulator *s, uint32_t first, bool all)
     }
 }
 
+static uint64_t later_ns(uint64_t at_ns, uint64_t ns)
+{
+    return ns > UINT64_MAX - at_ns ? UINT64_MAX : at_ns + ns;
+}
+
+/* The job starts without devices that take time to open, which begins when the core says so. */
+static void open_if_worth(struct simulator *s)
+{
+    uint64_t look_ns;
+    if (!job_should_open(s->job, true, 0, s->now_ns, &look_ns)) {
+        plan(s, (struct happening){ .at_ns = look_ns, .kind = HAPPENS_WORTH });
+        return;
+    }
+    for (uint32_t i = 0; i < s->lane_count; i++)
+        if (!s->lanes[i].is_open)
+            plan(s, (struct happening){
+                        .at_ns = later_ns(s->now_ns, model_of(s, &s->lanes[i])->opens_ns),
+                        .kind = HAPPENS_OPENING,
+                        .lane = i });
+}
+
 static void happen(struct simulator *s, const struct happening *happening)
 {
     struct sim_lane *lane = &s->lanes[happening->lane];
@@ -546,6 +568,9 @@ static void happen(struct simulator *s, const struct happening *happening)
             break;
         lane->is_open = true;
         job_lane_join(s->job, happening->lane, s->now_ns);
+        break;
+    case HAPPENS_WORTH:
+        open_if_worth(s);
         break;
     }
 }
@@ -580,7 +605,16 @@ static void open_later(struct simulator *s, uint32_t index)
     if (at_ns == 0)
         return;
     job_lane_expect(s->job, index);
-    plan(s, (struct happening){ .at_ns = at_ns, .kind = HAPPENS_OPENING, .lane = index });
+    if (!s->scenario.opens_when_worth)
+        plan(s, (struct happening){ .at_ns = at_ns, .kind = HAPPENS_OPENING, .lane = index });
+}
+
+static bool has_closed(const struct simulator *s)
+{
+    uint32_t i = 0;
+    while (i < s->lane_count && s->lanes[i].is_open)
+        i++;
+    return i < s->lane_count;
 }
 
 static void check(struct simulator *s)
@@ -595,6 +629,10 @@ static void run(struct simulator *s)
     /* Also finds those that are gone from the beginning: nothing may be begun on them. */
     for (uint32_t i = 0; i < s->lane_count; i++)
         open_later(s, i);
+    if (s->scenario.opens_when_worth && has_closed(s)) {
+        job_opens_later(s->job);
+        open_if_worth(s);
+    }
     for (uint32_t i = 0; i < s->lane_count; i++)
         on_health(s, i);
     ask_lanes(s, 0, true);
@@ -924,7 +962,7 @@ static muster_status simulate(const char *text, size_t bytes,
         report_rest(&s);
         finish_report(&s);
         tell_job(&s);
-        job_learn(s.job, lesson, s.now_ns);
+        job_learn(s.job, lesson, 0, s.now_ns);
         *out = s.result;
     } else {
         muster_simulation_destroy(s.result);

@@ -95,7 +95,13 @@ def described_in_a_file(check):
 def as_text(check):
     run = check.run("devices", environment={"MUSTER_SIM": json.dumps(DESCRIPTION)})
     check.equal("text: exit code", run.code, 0)
-    lines = run.out.splitlines()
+    table, _, missing = run.out.partition("\n\n")
+    lines = table.splitlines()
+    backends = devices(check, json.dumps(DESCRIPTION))["backends"]
+    not_found = [backend["name"] for backend in backends if backend["status"] == "MUSTER_E_NOT_FOUND"]
+    told = missing.splitlines()
+    check.equal("text: what was looked for and is not there", [line.split()[0] for line in told[1:] if line[2] != " "], not_found)
+    check.true("text: and what would help", all(line.strip().startswith("fix: ") for line in told[1:] if line[2] == " "), missing)
     header = [word for word in lines[0].split() if word != "NUMA"]
     check.equal("text: header", header, HEADER)
     check.true("text: no control characters", not any(ord(c) < 32 for c in run.out if c != "\n"), repr(run.out))
@@ -131,7 +137,7 @@ def missing_backend(check):
     path = "/nonexistent/backend.so"
     run = check.run("devices", "--json", environment={"MUSTER_BACKENDS": path})
     check.true("a backend that is not there is no success", run.code in (1, 2), str(run.code))
-    check.equal("a backend that is not there: stdout", run.out, "")
+    check.equal("a backend that is not there: the failure", json.loads(run.out)["status"], "MUSTER_E_NOT_FOUND")
     check.contains("a backend that is not there is named", run.err, path)
 
 

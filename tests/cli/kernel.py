@@ -135,13 +135,10 @@ def usage(check):
     check.refused("help kernel frobnicate", check.run("help", "kernel", "frobnicate"), 2, "'kernel frobnicate'")
     with open(os.path.join(ROOT, "docs", "man", "muster.1")) as file:
         page = file.read().replace("\\-", "-")
-    with open(os.path.join(ROOT, "cli", "completion", "muster.bash")) as file:
-        completion = file.read()
     text = check.run("kernel", "build", "--help").out
     for option in BUILD_OPTIONS:
         check.contains("help has the option", text, f"  {option}")
         check.contains("the manual has the option", page, option)
-        check.contains("the completion has the option", completion, option)
     check.contains("the manual has the subcommand", page, "muster kernel list")
 
 

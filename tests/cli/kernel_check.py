@@ -75,6 +75,44 @@ RIGHT = {
 }
 
 
+CELLS = "MUSTER_KERNEL void f(uint64_t i, struct muster_cell at, MUSTER_GLOBAL const int32_t *in, MUSTER_GLOBAL int32_t *out)\n"
+NEAR = "muster_near(in, i, at, %s)"
+SUM = ("MUSTER_KERNEL void f(uint64_t i, MUSTER_GLOBAL const float *x, MUSTER_PARTIAL float *all) { *all += x[i]; }\n"
+       "MUSTER_COMBINE void f_combine(MUSTER_PARTIAL float *into, MUSTER_PARTIAL const float *from) { *into += *from; }")
+
+# Grids and reductions, as above.
+WRONG_MORE = {
+    "cells without a halo": (CELLS + f"{{ out[i] = {NEAR % '1, 0'}; }}", "neighbour", "beyond the halo of 0", []),
+    "a function reads further": ("static int32_t get(MUSTER_GLOBAL const int32_t *a, uint64_t i, struct muster_cell at, int32_t d)\n"
+                                 "{ return muster_near(a, i, at, d, 0); }\n" + CELLS + "{ out[i] = get(in, i, at, -3); }",
+                                 "neighbour", "beyond the halo of 2", ["--halo", "2"]),
+    "rows further away": (CELLS + f"{{ out[i] = {NEAR % '0, -2'}; }}", "neighbour", "beyond its own range", ["--halo", "1"]),
+    "a distance that data choose": (CELLS + f"{{ out[i] = {NEAR % 'in[i], 0'}; }}", "neighbour", "beyond the halo of 1", ["--halo", "1"]),
+    "a plane that is none": (CELLS + "{ out[i] = muster_near_3d(in, i, at, 0, 0, 1); }", "neighbour", "element 64 of in",
+                             ["--halo", "1", "--grid", "8x8"]),
+    "beside pictures": (CELLS + f"{{ out[i] = {NEAR % '0, 1'} + {NEAR % '2, 0'}; }}", "neighbour", "beyond the halo of 1",
+                        ["--halo", "1", "--pictures"]),
+    "a cell that is another's": (CELLS + "{ if (at.x > 0) out[i - 1] = in[i]; }", "foreign-write", "element 0 of out", []),
+    "the next of a sum": (SUM.replace("x[i];", "x[i + 1];"), "neighbour", "element 1 of x", []),
+    "no identity": (SUM.replace("+= *from", "*= *from"), "identity", "changes its result", []),
+    "the last one": (SUM.replace("+=", "="), "order", "in the other order", []),
+    "sums in turn": (SUM.replace("*into += *from", "*into = *from - *into"), "order", "in the other order", []),
+}
+RIGHT_MORE = {
+    "Jacobi": (CELLS + "{ out[i] = %s + %s + %s + %s; }" % tuple(NEAR % at for at in ["0, -1", "-1, 0", "1, 0", "0, 1"]),
+               ["--halo", "1"]),
+    "a volume": (CELLS + f"{{ out[i] = 4 * in[i] - {NEAR % '-1, 0'} - {NEAR % '0, 1'} - muster_near_3d(in, i, at, 0, 0, -1)\n"
+                 "- muster_near_3d(in, i, at, 0, 0, 1); }", ["--halo", "1"]),
+    "pictures": (CELLS + f"{{ out[i] = {NEAR % '1, 1'} - {NEAR % '-1, -1'} + (int32_t)at.plane; }}", ["--halo", "1", "--pictures"]),
+    "of a radius": (CELLS.replace("cell at,", "cell at, int32_t r,") +
+                    "{ int32_t s = 0; for (int32_t y = -r; y <= r; y++) for (int32_t x = -r; x <= r; x++)\n"
+                    "  s += muster_near(in, i, at, x, y); out[i] = s; }", ["--halo", "2", "-a", "r=2"]),
+    "a sum": (SUM, []),
+    "places": (open(os.path.join(EXAMPLES, "extremes.c")).read(), []),
+    "the ten largest": (open(os.path.join(EXAMPLES, "top.c")).read(), []),
+}
+
+
 def write(folder, name, text):
     path = os.path.join(folder, name.replace(" ", "_").replace(",", "") + ".c")
     with open(path, "w") as file:
@@ -95,8 +133,10 @@ def run_all(check, folder, environment, kernels):
 
 
 def wrong(check, folder, environment):
-    for name, run in run_all(check, folder, environment, WRONG).items():
-        kind, text = WRONG[name][1:3]
+    check.equal("fifteen wrong kernels", len(WRONG), 15)
+    kernels = {**WRONG, **WRONG_MORE}
+    for name, run in run_all(check, folder, environment, kernels).items():
+        kind, text = kernels[name][1:3]
         if not check.equal(f"{name}: exit code", run.code, 1):
             print(run.out, run.err)
             continue
@@ -104,11 +144,10 @@ def wrong(check, folder, environment):
         check.true(f"{name}: {kind}", kind in [one["kind"] for one in findings], str(findings))
         check.true(f"{name}: the text", any(text in one["text"] for one in findings if one["kind"] == kind), str(findings))
         check.true(f"{name}: what to do", all(one["fix"] for one in findings), str(findings))
-    check.equal("fifteen wrong kernels", len(WRONG), 15)
 
 
 def right(check, folder, environment):
-    for name, run in run_all(check, folder, environment, RIGHT).items():
+    for name, run in run_all(check, folder, environment, {**RIGHT, **RIGHT_MORE}).items():
         check.equal(f"{name}: exit code", run.code, 0)
         kernel = json.loads(run.out)["kernels"][0] if run.out else {}
         check.equal(f"{name}: nothing is named", (kernel.get("status"), kernel.get("findings")), ("ok", []))
@@ -178,7 +217,8 @@ def refusals(check, folder, environment):
     path = write(folder, "fine", FLOATS + "{ out[i] = in[i]; }\n")
     for options, part in [(["--arg", "x=1"], "names no value"), (["--inout", "nobody"], "names no pointer"),
                           (["--elements", "in=none"], "--elements"), (["--items", "1"], "--items"), (["--halo", "99"], "--halo"),
-                          (["--time-limit", "0"], "--time-limit"), (["--entry", "g"], "no kernel g"),
+                          (["--time-limit", "0"], "--time-limit"), (["--grid", "8"], "--grid takes"),
+                          (["--grid", "4x4x4", "--pictures"], "two dimensions"), (["--entry", "g"], "no kernel g"),
                           (["--log", "/nonexistent/log"], "--log")]:
         run = check.run("kernel", "check", path, "--devices", "cpu", "--no-cuda", *options, environment=environment)
         check.refused(f"{options}", run, 2, part)
@@ -195,7 +235,7 @@ def refusals(check, folder, environment):
 
 def documents(check, folder, environment):
     """The kernels in the documents are right, with the options that they need."""
-    options = {"saxpy": ["--inout", "y"], "smooth": ["--halo", "1"]}
+    options = {"saxpy": ["--inout", "y"], "smooth": ["--halo", "1"], "sharpen": ["--halo", "1"]}
     found = []
     for name in ["kernels.md", "cookbook.md"]:
         with open(os.path.join(ROOT, "docs", name)) as file:
@@ -206,10 +246,7 @@ def documents(check, folder, environment):
             entry = re.search(r"MUSTER_KERNEL void (\w+)", block).group(1)
             path = write(folder, f"{name[:-3]} {entry}", block[2:])
             run = check.run("kernel", "check", path, "--devices", "cpu", "--no-cuda", *options.get(entry, []), environment=environment)
-            if "struct muster_cell" in block:
-                check.refused(f"{name}: {entry}", run, 2, "works on a grid")
-            else:
-                check.equal(f"{name}: {entry}", (run.code, run.err), (0, ""))
+            check.equal(f"{name}: {entry}", (run.code, run.err), (0, ""))
             found.append(entry)
     check.true("they were found", set(found) >= {"saxpy", "noise", "scale", "smooth", "dice"}, str(found))
 
@@ -224,6 +261,15 @@ def silent_before(check, folder, environment):
         run = check.run("map", "-k", write(folder, name, source + "\n"), "-i", data, "-o", os.path.join(folder, "out"), "-q",
                         "--devices", "cpu", environment=environment)
         check.refused(f"map with {name}", run, 2, f"{name}.c:3:", "fix:")
+    # Each ran with exit status 0, and wrote what the sizes of units made of it.
+    for name, source, options, part in [
+            ("histogram", WORDS + "{ out[in[i]]++; }", [], "data choose"), ("total", FLOATS + "{ out[0] += in[i]; }", [], "same element"),
+            ("neighbour", FLOATS + "{ out[i] = in[i + 1]; }", [], "halo is 0"), ("strided", FLOATS + "{ out[i] = in[2 * i]; }", [], "an item has 1"),
+            ("beyond", CELLS + f"{{ out[i] = {NEAR % '2, 0'}; }}", ["--grid", "10x100", "--halo", "1"], "2 cells away, and the halo is 1"),
+            ("helper", WRONG_MORE["a function reads further"][0], ["--grid", "10x100"], "no argument has a halo")]:
+        run = check.run("map", "-k", write(folder, name, source + "\n"), "-i", data, "-o", os.path.join(folder, "out"), "-q",
+                        "--devices", "cpu", *options, environment=environment)
+        check.refused(f"map with {name}", run, 2, part, "fix:")
     check.true("nothing was written", not os.path.exists(os.path.join(folder, "out")))
 
 
@@ -261,13 +307,10 @@ def usage(check):
     help_text = check.run("kernel", "check", "--help").out
     with open(os.path.join(ROOT, "docs", "man", "muster.1")) as file:
         page = file.read().replace("\\-", "-")
-    with open(os.path.join(ROOT, "cli", "completion", "muster.bash")) as file:
-        completion = file.read()
-    for option in ["--entry", "--devices", "--arg", "--elements", "--inout", "--whole", "--halo", "--items", "--seed",
+    for option in ["--entry", "--devices", "--arg", "--elements", "--inout", "--whole", "--halo", "--items", "--grid", "--pictures", "--seed",
                    "--time-limit", "--no-cuda", "--json", "--verbose", "--log"]:
         check.contains("help has the option", help_text, f"  {option}")
         check.contains("the manual has the option", page, option)
-        check.contains("the completion has the option", completion, option)
     check.contains("the manual has the subcommand", page, "muster kernel check")
 
 

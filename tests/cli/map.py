@@ -267,7 +267,7 @@ def mistakes(check, bench):
     bench.write("update.c", b"MUSTER_KERNEL void f(uint64_t i, MUSTER_GLOBAL uint8_t *x) { x[i] = 1; }")
     bench.write("mix.c", b"MUSTER_KERNEL void f(uint64_t i, MUSTER_GLOBAL const uint8_t *x, MUSTER_GLOBAL const uint8_t *y, "
                 b"MUSTER_GLOBAL uint8_t *z) { z[i] = x[i] + y[i]; }")
-    bench.write("own.c", b"struct s { int a; };\nMUSTER_KERNEL void f(uint64_t i, MUSTER_GLOBAL const struct s *in, MUSTER_GLOBAL "
+    bench.write("own.c", b"struct s { long a; };\nMUSTER_KERNEL void f(uint64_t i, MUSTER_GLOBAL const struct s *in, MUSTER_GLOBAL "
                 b"uint8_t *out) { out[i] = 1; }")
     bench.write("structure.c", b"struct s { int a; };\nMUSTER_KERNEL void f(uint64_t i, struct s v, MUSTER_GLOBAL const uint8_t *in, "
                 b"MUSTER_GLOBAL uint8_t *out) { out[i] = 1; }")
@@ -317,7 +317,7 @@ def mistakes(check, bench):
             ("no units", [*usual, *top, "--unit", "0"], 2, ["--unit"]),
             ("no window", [*usual, *top, "--window", "none"], 2, ["--window", "none"]),
             ("a policy", [*usual, *top, "--policy", "none"], 2, ["unknown policy 'none'; known: claim, round-robin"]),
-            ("devices and a backend", [*usual, *top, "--devices", "cpu", "--backend", "cpu"], 2, ["--backend"]),
+            ("devices and a backend", [*usual, *top, "--devices", "cpu", "--backend", "cpu"], 2, ["--devices is given twice"]),
             ("a device that is not there", [*usual, *top, "--devices", "cpu:99"], 3, ["cpu:99"]),
             ("a backend that is not there", [*usual, *top, "--backend", "none"], 3, ["none"]),
             ("a trace over the output", [*usual, *top, "--trace", "out"], 1, ["out"])]:

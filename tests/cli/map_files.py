@@ -133,6 +133,50 @@ def npy(check, bench):
         ["head", "-c", "64", "/dev/zero"], stdout=subprocess.PIPE).stdout), 1, ".npy")
 
 
+def npy_lengths(check, bench):
+    """A header that says more or less than what follows, as a file and through a pipe; sides of 0."""
+    data = header("{'descr': '<f4', 'fortran_order': False, 'shape': (60, 100), }") + array.array("f", range(6000)).tobytes()
+    words = ["-k", "scale.c", "-o", "lying.npy", "-a", "by=2"]
+
+    def tried(given, is_pipe, *more):
+        bench.write("lying.in", given)
+        if not is_pipe:
+            return bench.run("-i", "lying.in", *words, *more)
+        return bench.run("-i", "-", *words, *more, stdin=subprocess.Popen(["cat", bench.path("lying.in")], stdout=subprocess.PIPE).stdout)
+
+    for is_pipe in (False, True):
+        way = "pipe" if is_pipe else "file"
+        for what, given in [("an element more", data + bytes(4)), ("a byte more", data + bytes(1)), ("another array", data + data),
+                            ("an element less", data[:-4]), ("a byte less", data[:-1]), ("no elements", data[:-24000])]:
+            check.refused(f"{way}: {what}", tried(given, is_pipe), 2, ".npy", "6000", "numpy.save")
+            check.true(f"{way}: {what}: nothing is written", not os.path.exists(bench.path("lying.npy")))
+        for rest in ("keep", "drop", "pad"):
+            check.refused(f"{way}: a rest that is {rest}", tried(data + bytes(4), is_pipe, "--rest", rest), 2, "--rest", ".npy")
+        check.equal(f"{way}: as it should be", tried(data, is_pipe).code, 0)
+        os.unlink(bench.path("lying.npy"))
+    for shape in ("(0, 5)", "(5, 0)", "(3, 0, 2)"):
+        empty = bench.write("empty.npy", header("{'descr': '<u2', 'fortran_order': False, 'shape': %s, }" % shape))
+        bench.works(f"{shape}", "-k", "blur.c", "-i", empty, "-o", "empty.out.npy", "--halo", "1")
+        check.equal(f"{shape}: stays so", parse(bench.read("empty.out.npy")), ("<u2", eval(shape), b""))  # pylint: disable=eval-used
+
+
+def structs(check, bench):
+    """Records that are structs need no --item: their size is in the source."""
+    bench.write("structs.c", b"""
+#define SIDE 2
+typedef struct { float x[SIDE]; uint8_t tag; } point;
+struct far { double all; uint16_t tag; };
+MUSTER_KERNEL void f(uint64_t i, MUSTER_GLOBAL const point *in, MUSTER_GLOBAL struct far *out)
+{ out[i].all = in[i].x[0] + in[i].x[1]; out[i].tag = in[i].tag; }
+""")
+    points = [(i / 4, i / 2, i % 256) for i in range(500)]
+    bench.write("points", b"".join(struct.pack("<ffBxxx", *point) for point in points))
+    bench.works("structs", "-k", "structs.c", "-i", "points", "-o", "far")
+    found = list(struct.iter_unpack("<dH6x", bench.read("far")))
+    check.true("structs: the records", found == [(x + y, tag) for x, y, tag in points])
+    check.refused("a part of one", bench.run("-k", "structs.c", "-i", "points", "-o", "far", "--item", "8"), 2, "8 bytes", "12")
+
+
 def with_numpy(check, bench):
     if not numpy:
         print("not tested: beside NumPy, which is not installed")
@@ -229,8 +273,6 @@ def grids(check, bench):
         for unit in ([], ["--unit", str(width)], ["--unit", str(5 * width)]):
             bench.works(border, "-k", "blur.c", "-i", "grid", "-o", "x", "--grid", "37x23", "--halo", "1", "--border", border, *unit)
             check.true(f"{border} {unit}: the cells", bench.read("x") == blur(cells, width, height, border == "clamp").tobytes())
-    check.refused("kernel check of it", check.run("kernel", "check", bench.path("blur.c"), environment={
-        "MUSTER_CACHE": bench.path("cache")}), 2, "works on a grid")
     check.refused("no halo", bench.run("-k", "blur.c", "-i", "grid", "-o", "x", "--grid", "37x23"), 2, "--halo 1")
     check.refused("no grid", bench.run("-k", "blur.c", "-i", "grid", "-o", "x", "--halo", "1"), 2, "--grid")
     check.refused("another grid", bench.run("-k", "blur.c", "-i", "grid", "-o", "x", "--grid", "37x24"), 2, "37 x 24")
@@ -333,7 +375,7 @@ def main():
     check = Check()
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(check, os.path.realpath(folder))
-        for test in [npy, with_numpy, several, rests, grids, foreign, deep_video, ffmpeg, recipes]:
+        for test in [npy, npy_lengths, structs, with_numpy, several, rests, grids, foreign, deep_video, ffmpeg, recipes]:
             begin = time.monotonic()
             test(check, bench)
             print(f"{test.__name__}: {time.monotonic() - begin:.1f} s")

@@ -93,9 +93,19 @@ def wrong_numbers(check):
                          ("١", digits), ("18446744073709551616", "largest allowed is 18446744073709551615"),
                          ("9" * 400, "largest allowed")]:
         for option, other in [("--total", "--devices"), ("--devices", "--total")]:
+            # What is there and is empty is no list either.
             for form in [[option, text], [f"{option}={text}"]]:
                 run = check.run("partition", other, "1", *form, "--json")
                 check.refused(f"{form}", run, 2, option, reason, "muster partition --help")
+
+
+def lists(check):
+    sim = {"MUSTER_SIM": '[{"items_per_s": 1e6, "count": 3}]'}
+    for devices, count in [("sim", 3), ("sim:0,sim:2", 2), ("cpu:0,sim", 4)]:
+        run = check.run("partition", "--total", "100", "--devices", devices, environment=sim)
+        check.equal(f"--devices {devices}", run, check.run("partition", "--total", "100", "--devices", str(count)))
+    check.refused("a device that is not there", check.run("partition", "--total", "1", "--devices", "sim:7", environment=sim), 3, "sim:7")
+    check.refused("a slip", check.run("partition", "--total", "1", "--devices", "smi:1", environment=sim), 3, "did you mean sim:1?")
 
 
 def wrong_usage(check):
@@ -122,5 +132,6 @@ check = Check()
 known_cases(check)
 random_cases(check)
 wrong_numbers(check)
+lists(check)
 wrong_usage(check)
 check.finish()

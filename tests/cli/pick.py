@@ -11,7 +11,7 @@ sys.dont_write_bytecode = True
 from lib.check import ROOT, Check  # noqa: E402
 
 POLICIES = ["round-robin", "least-loaded", "weighted", "adaptive", "earliest-finish", "sticky"]
-OPTIONS = {"--policy", "--min-free", "--min-cc", "--backend", "--device", "--slices", "--json", "--help"}
+OPTIONS = {"--policy", "--min-free", "--min-cc", "--backend", "--devices", "--slices", "--json", "--help"}
 COMMANDS = ["pick", "explain"]
 MACHINE = [
     {"name": "fast", "count": 2, "items_per_s": 8e6, "memory": "80GiB", "compute": [9, 0], "weight": 2.5},
@@ -54,16 +54,16 @@ def by_policy(check, cpus):
     everything = [*cpus, *SIM_IDS]
     check.equal("the first of those left", pick(check), (0, f"{cpus[0]}\n", ""))
     for policy in ["round-robin", "least-loaded", "adaptive", "earliest-finish"]:
-        for hints, expected in [([], cpus[0]), (["--backend", "sim"], "sim:0"), (["--device", "sim:2,sim:1"], "sim:1")]:
+        for hints, expected in [([], cpus[0]), (["--backend", "sim"], "sim:0"), (["--devices", "sim:2,sim:1"], "sim:1")]:
             run = pick(check, "--policy", policy, *hints)
             check.equal(f"{policy} {hints}: nothing is measured or queued, the first", run, (0, f"{expected}\n", ""))
     check.equal("weighted takes the heaviest", pick(check, "--policy", "weighted"), (0, "sim:0\n", ""))
-    check.equal("weighted among what is left", pick(check, "--policy", "weighted", "--device", f"{cpus[0]},sim:2"),
+    check.equal("weighted among what is left", pick(check, "--policy", "weighted", "--devices", f"{cpus[0]},sim:2"),
                 (0, f"{cpus[0]}\n", ""))
     home = pick(check, "--policy", "sticky")
     check.true("sticky picks one of them", home.code == 0 and home.out.strip() in everything, str(home))
     check.equal("sticky picks it again", pick(check, "--policy", "sticky"), home)
-    moved = pick(check, "--policy", "sticky", "--device", ",".join(id for id in everything if id != home.out.strip()))
+    moved = pick(check, "--policy", "sticky", "--devices", ",".join(id for id in everything if id != home.out.strip()))
     check.true("sticky without its device picks another", moved.code == 0 and moved.out != home.out, str(moved))
     for name in POLICIES:
         answer = json.loads(pick(check, "--policy", name, "--json").out)
@@ -73,15 +73,15 @@ def by_policy(check, cpus):
 
 def by_hints(check, cpus):
     for hints, expected in [(["--backend", "sim"], "sim:0"), (["--backend", "sim,cpu"], cpus[0]),
-                            (["--backend=cpu"], cpus[0]), (["--device", "sim:2"], "sim:2"),
+                            (["--backend=cpu"], cpus[0]), (["--devices", "sim:2"], "sim:2"),
                             (["--device=sim:2,sim:1"], "sim:1"), (["--min-cc", "7.5"], "sim:0"),
                             (["--min-cc", "0.0"], cpus[0]), (["--min-cc", "9.0"], "sim:0"),
                             (["--min-cc=7.5", "--device=sim:2"], "sim:2"), (["--min-free", "0"], cpus[0]),
-                            (["--min-free", "4GiB", "--device", "sim:2"], "sim:2"),
-                            (["--min-free", "4294967296", "--device", "sim:2"], "sim:2"),
-                            (["--min-free", "4294967297", "--device", "sim:1,sim:2"], "sim:1"),
+                            (["--min-free", "4GiB", "--devices", "sim:2"], "sim:2"),
+                            (["--min-free", "4294967296", "--devices", "sim:2"], "sim:2"),
+                            (["--min-free", "4294967297", "--devices", "sim:1,sim:2"], "sim:1"),
                             (["--min-free", "85899345920", "--backend", "sim"], "sim:0"),
-                            (["--min-free", "0.5GiB", "--min-cc", "7.0", "--backend", "sim", "--device", "sim:1",
+                            (["--min-free", "0.5GiB", "--min-cc", "7.0", "--backend", "sim", "--devices", "sim:1",
                               "--policy", "weighted"], "sim:1")]:
         run = pick(check, *hints)
         check.equal(f"pick {hints}", run, (0, f"{expected}\n", ""))
@@ -111,11 +111,11 @@ def none_left(check, cpus):
                                                       "sim:0": "min_free: needs 1.0 PiB, has 80.0 GiB",
                                                       "sim:1": "min_free: needs 1.0 PiB, has 80.0 GiB",
                                                       "sim:2": "min_free: needs 1.0 PiB, has 4.0 GiB"}),
-        (["--min-free", "5GiB", "--device", "sim:2"], {**{id: "devices: not among sim:2" for id in cpus},
+        (["--min-free", "5GiB", "--devices", "sim:2"], {**{id: "devices: not among sim:2" for id in cpus},
                                                        "sim:0": "devices: not among sim:2",
                                                        "sim:1": "devices: not among sim:2",
                                                        "sim:2": "min_free: needs 5.0 GiB, has 4.0 GiB"}),
-        (["--backend", "cpu", "--device", "sim:0"], {**{id: "devices: not among sim:0" for id in cpus},
+        (["--backend", "cpu", "--devices", "sim:0"], {**{id: "devices: not among sim:0" for id in cpus},
                                                      **{id: "backends: sim is not among cpu" for id in SIM_IDS}}),
     ]:
         run = pick(check, *hints)
@@ -139,7 +139,7 @@ def none_left(check, cpus):
 
 
 def explained(check, cpus):
-    run = explain(check, "--policy", "weighted", "--min-free", "8GiB", "--device", "sim:1,sim:2,sim:0")
+    run = explain(check, "--policy", "weighted", "--min-free", "8GiB", "--devices", "sim:1,sim:2,sim:0")
     out = [["ID", "SCORE", "OUTCOME"], *[[id, "-", "devices: not among sim:1,sim:2,sim:0"] for id in cpus],
            ["sim:0", "2.5", "picked"], ["sim:1", "2.5", "eligible"],
            ["sim:2", "-", "min_free: needs 8.0 GiB, has 4.0 GiB"]]
@@ -169,7 +169,7 @@ def explained(check, cpus):
         check.equal(f"explain {policy}: scores", [device["score"] for device in devices], [score] * (len(cpus) + 3))
     # A weight of nothing still counts as a hundredth.
     light = {"MUSTER_SIM": '[{"items_per_s":1,"weight":0}]'}
-    run = explain(check, "--policy", "weighted", "--device", "sim:0", environment=light)
+    run = explain(check, "--policy", "weighted", "--devices", "sim:0", environment=light)
     check.true("explain: the least weight", re.search(r"^sim:0 +0\.01 +picked$", run.out, re.MULTILINE) is not None,
                run.out)
 
@@ -177,7 +177,7 @@ def explained(check, cpus):
 def the_same_pick(check):
     """What explain marks as picked is what pick prints, and whom it refuses pick refuses."""
     for policy in POLICIES:
-        for hints in [[], ["--backend", "sim"], ["--min-free", "8GiB"], ["--min-cc", "7.5"], ["--device", "sim:2"],
+        for hints in [[], ["--backend", "sim"], ["--min-free", "8GiB"], ["--min-cc", "7.5"], ["--devices", "sim:2"],
                       ["--min-cc", "99.0"]]:
             options = ["--policy", policy, *hints]
             picked, shown = pick(check, *options, "--json"), explain(check, *options, "--json")
@@ -193,7 +193,7 @@ def the_same_pick(check):
 def many_devices(check):
     """A decision keeps 16 devices, the chosen one always among them."""
     many = {"MUSTER_SIM": '[{"items_per_s":1e6,"count":40},{"items_per_s":1e6,"weight":9}]'}
-    check.equal("the last of many", pick(check, "--device", "sim:40", environment=many), (0, "sim:40\n", ""))
+    check.equal("the last of many", pick(check, "--devices", "sim:40", environment=many), (0, "sim:40\n", ""))
     check.equal("the heaviest of many", pick(check, "--policy", "weighted", environment=many), (0, "sim:40\n", ""))
     devices = json.loads(explain(check, "--policy", "weighted", "--json", environment=many).out)["devices"]
     check.equal("16 are shown", len(devices), 16)
@@ -227,24 +227,26 @@ def wrong_values(check):
         (["--min-cc", "65536.0"], f"{version} '65536.0'"), (["--min-cc", "8.65536"], f"{version} '8.65536'"),
         (["--min-cc", f"{2**64 + 8}.0"], version), (["--min-cc", " 8.0"], f"{version} ' 8.0'"),
         (["--min-cc="], "--min-cc cannot be empty"), (["--backend="], "--backend cannot be empty"),
-        (["--device="], "--device cannot be empty"),
+        (["--devices="], "--devices cannot be empty"), (["--device="], "--devices cannot be empty"),
         (["--policy"], "--policy needs a value"), (["--min-free", "--json"], "--min-free needs a value"),
         (["--json", "--json"], "--json is given twice"),
         (["--min-cc", "8.0", "--min-cc=8.0"], "--min-cc is given twice"),
-        (["--json=yes"], "--json takes no value"), (["--devices", "cpu:0"], "has no option --devices"),
+        (["--json=yes"], "--json takes no value"), (["--dveices", "cpu:0"], "has no option --dveices; did you mean --devices?"),
         (["cpu:0"], "does not take the argument 'cpu:0'"), (["-p"], "has no option -p"),
     ]:
         for command in COMMANDS:
             run = check.run(command, *options, environment=SIM)
             check.refused(f"{command} {options}", run, 2, part, f"\n  fix: muster {command} --help\n")
     for options, name in [(["--backend", "gpu"], "gpu"), (["--backend", "cpu,gpu"], "gpu"),
-                          (["--backend", "cpu sim"], "cpu sim"), (["--device", "sim:3"], "sim:3"),
-                          (["--device", "sim:0,sim:00"], "sim:00"), (["--device", "sim"], "sim"),
-                          (["--device", "cpu:999999"], "cpu:999999")]:
+                          (["--backend", "cpu sim"], "cpu sim"), (["--devices", "sim:3"], "sim:3"),
+                          (["--devices", "sim:0,sim:00"], "sim:00"), (["--devices", "smi"], "smi"),
+                          (["--devices", "cpu:999999"], "cpu:999999")]:
         for command in COMMANDS:
             run = check.run(command, *options, environment=SIM)
             check.refused(f"{command} {options}", run, 2, f'the hints name "{name}", which does not exist',
-                          "\n  fix: look at `muster devices`\n")
+                          "`muster devices`")
+    check.contains("a slip", pick(check, "--devices", "smi", environment=SIM).err, "did you mean sim?")
+    check.equal("ids and backends", pick(check, "--devices", "sim", environment=SIM).out[:4], "sim:")
     run = pick(check, "--min-cc", "65535.65535", "--min-free", str(2**64 - 1))
     check.equal("the largest numbers there are", run.code, 3)
 
@@ -290,25 +292,6 @@ def documents(check):
         check.contains("the document knows the policy", policies, f"`{name}`")
 
 
-def completed(*words):
-    """What bash offers for the last of the words."""
-    script = 'source "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _muster; printf "%s\\n" "${COMPREPLY[@]}"'
-    done = subprocess.run(["bash", "-c", script, os.path.join(ROOT, "cli", "completion", "muster.bash"), *words],
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, check=True)
-    return set(done.stdout.decode().split())
-
-
-def completion(check):
-    check.equal("pi", completed("muster", "pi"), {"pick"})
-    check.equal("help ex", completed("muster", "help", "expl"), {"explain"})
-    for command in COMMANDS:
-        check.equal(f"{command}: options", completed("muster", command, ""), OPTIONS)
-        check.equal(f"{command}: --min", completed("muster", command, "--min"), {"--min-free", "--min-cc"})
-        check.equal(f"{command}: policies", completed("muster", command, "--policy", ""), set(POLICIES))
-        check.equal(f"{command}: backends", completed("muster", command, "--backend", "s"), {"sim"})
-        check.equal(f"{command}: a size is not guessed", completed("muster", command, "--min-free", ""), set())
-
-
 check = Check()
 cpus = cpu_ids(check)
 the_machine_itself(check)
@@ -324,5 +307,4 @@ wrong_values(check)
 wrong_machines(check)
 lost_output(check)
 documents(check)
-completion(check)
 check.finish()

@@ -110,7 +110,7 @@ def awkward(bench):
         bench.write("words", words)
         for way in range(len(MODES) if REPEAT > 1 else 3):
             mode = MODES[(number + way * 3) % len(MODES)]
-            unit = ["--unit", "1"] if (number + way) % 2 else []
+            unit = ["--unit", "1K"] if (number + way) % 2 else []
             bench.same(name, [*mode, "-f", "words", *names], devices=["--devices", "cpu", *unit])
         one = names[number % len(names)]
         bench.same(f"{name}, {one}", ["-bo", "-f", "words", one])
@@ -142,7 +142,7 @@ def at_random(bench):
         bench.write("words", random_.choice([b"\n", b"\n", b"\r\n"]).join(words) + random_.choice([b"", b"\n"]))
         bench.write("text", text)
         bench.write("other", text[len(text) // 2:] + random_.choice([b"", b"\n"]))
-        unit = random_.choice(["1", "2", "7", "1000"])
+        unit = random_.choice(["1K", "2K", "7K", "1000K"])
         for mode in random_.sample(MODES, 2):
             inputs = random_.choice([["text"], ["text"], ["text", "other"], ["other", "text", "other"]])
             bench.same(f"seed {seed}", [*mode, "-f", "words", *inputs], devices=("--devices", "cpu", "--unit", unit))
@@ -224,9 +224,9 @@ def trouble(bench):
         check.equal(f"{arguments}: as grep", out, expected[1])
         check.equal(f"{arguments}: exit code", code, 2)
         check.true(f"{arguments}: says which", b"missing: No such file" in err or b"folder: Is a directory" in err, err)
-    for arguments, parts in [(["text"], ["--word", "--file"]), (["-f", "missing", "text"], ["missing"]),
+    for arguments, parts in [([], ["PATTERN", "--word", "--file"]), (["-f", "missing", "text"], ["missing"]),
                              (["-f", "folder", "text"], ["folder"]), (["-e"], ["--word needs a value"]),
-                             (["-cx", "-e", "foo"], ["no option -cx"]), (["-hH", "-e", "foo"], ["exclude"]),
+                             (["-cX", "-e", "foo"], ["no option -cX"]), (["--ignore-caes", "foo"], ["did you mean --ignore-case?"]), (["-hH", "-e", "foo"], ["exclude"]),
                              (["--json", "-o", "-e", "foo"], ["--json"]), (["--unit", "0", "-e", "foo"], ["--unit"])]:
         check.refused(f"scan {arguments}", check.run("scan", *arguments, cwd=bench.folder, stdin=subprocess.DEVNULL), 2,
                       *parts)
@@ -274,7 +274,7 @@ def lost_half_way(bench):
     sim = {"devices": [{"name": "good", "count": 1, "items_per_s": 8000},
                        {"name": "bad", "count": 1, "items_per_s": 8000, "faults": [{"kind": "lost", "at_launch": 3}]}]}
     environment = {"MUSTER_SIM": json.dumps(sim)}
-    arguments = ["--devices", "sim", "--unit", "40"]
+    arguments = ["--devices", "sim", "--unit", "40K"]
     for mode in [["-bo"], ["-c"], ["-n"]]:
         expected = bench.grep(*mode, "-f", "words", "text")
         code, out, err = bench.muster(*arguments, *mode, "-f", "words", "text", environment=environment)

@@ -165,7 +165,8 @@ def quiet(check):
 
 
 def no_terminal(check):
-    run = plain("--items", str(LONG))
+    check.equal("no terminal: nothing that was not asked for", plain("--items", "1000"), Run(0, "", ""))
+    run = plain("--items", str(LONG), "--report")
     check.true("no terminal: no progress", "\x1b" not in run.err and "\r" not in run.err and "left" not in run.err, run.err)
     check.true("no terminal: the report", run.err.startswith("DEVICE") and not run.out, run.err)
     check.equal("no terminal, quiet", plain("--items", "1000", "-q"), Run(0, "", ""))
@@ -261,7 +262,7 @@ def full_pipe(check, folder):
 
 
 def text_reports(check, folder):
-    run = plain("--items", "1000000")
+    run = plain("--items", "1000000", "--report")
     lines = run.err.splitlines()
     check.equal("table: columns", lines[0].split(), ["DEVICE", "ITEMS", "SHARE", "UNITS", "BUSY", "RATE", "RETRIES", "LATE"])
     check.equal("table: devices", [line.split()[0] for line in lines[1:3]], ["sim:0", "sim:1"])
@@ -271,14 +272,14 @@ def text_reports(check, folder):
 
     # It is lost at its second launch, which a busy machine may come to late.
     for items in (2000000, 8000000, 32000000):
-        run = plain("--items", str(items), MUSTER_SIM=HALF_LOST)
+        run = plain("--items", str(items), "--report", MUSTER_SIM=HALF_LOST)
         if "HEALTH" in run.err:
             break
     check.equal("a device lost: exit code", run.code, 0)
     check.contains("a device lost: health is shown", run.err.splitlines()[0], "HEALTH")
     check.true("a device lost: which", any(line.startswith("sim:1") and line.endswith("lost") for line in run.err.splitlines()), run.err)
 
-    run = plain("--items", "4000000", MUSTER_SIM=LOST)
+    run = plain("--items", "4000000", "--report", MUSTER_SIM=LOST)
     check.equal("failed: exit code", run.code, 1)
     check.contains("failed: the report", run.err, "until it failed")
     check.true("failed: the message comes last", run.err.splitlines()[-1].startswith(("muster: ", "  fix: ")), run.err)
@@ -286,7 +287,7 @@ def text_reports(check, folder):
     path, out = os.path.join(folder, "in.bin"), os.path.join(folder, "out.bin")
     with open(path, "wb") as file:
         file.write(os.urandom(64 * 50000))
-    run = plain("--in", path, "--out", out)
+    run = plain("--in", path, "--out", out, "--report")
     check.contains("bytes: a column", run.err.splitlines()[0], "BYTES")
     for part in ["input         3.1 MiB", "output        3.1 MiB", "copied by the CPU"]:
         check.contains("files: told", run.err, part)

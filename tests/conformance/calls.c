@@ -125,7 +125,7 @@ static void a_call_has_its_place_in_the_stream(void)
     rig_close(rig);
 }
 
-static muster_status fail(uint64_t begin, uint64_t end, void *const *args)
+RIG_FUNCTION(fail)
 {
     (void)begin, (void)end, (void)args;
     return MUSTER_E_FAILED;

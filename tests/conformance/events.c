@@ -271,7 +271,7 @@ static void an_event_may_go_before_its_record(void)
 }
 
 /* Slow on purpose, and at the end most of all, so that a reader that does not wait sees it. */
-static muster_status write_slowly(uint64_t begin, uint64_t end, void *const *args)
+RIG_FUNCTION(write_slowly)
 {
     volatile uint32_t *numbers = *(uint32_t *const *)args[0];
     uint32_t value = *(const uint32_t *)args[1];
@@ -348,7 +348,7 @@ static void a_reader_waits_for_a_held_writer(void)
     rig_close(rig);
 }
 
-static muster_status add_and_store(uint64_t begin, uint64_t end, void *const *args)
+RIG_FUNCTION(add_and_store)
 {
     const unsigned char *from = *(unsigned char *const *)args[0];
     unsigned char *to = *(unsigned char *const *)args[1];
@@ -465,7 +465,7 @@ static void ordering_events_carry_no_time(void)
 
 #define SPIN_NS UINT64_C(2000000)
 
-static muster_status spin(uint64_t begin, uint64_t end, void *const *args)
+RIG_FUNCTION(spin)
 {
     uint64_t begin_ns = platform_clock_ns();
     (void)begin, (void)end, (void)args;

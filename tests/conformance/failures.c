@@ -4,13 +4,13 @@
 #include "suite.h"
 
 /* Fails with the status it is given, in any of its parts. */
-static muster_status fail_with(uint64_t begin, uint64_t end, void *const *args)
+RIG_FUNCTION(fail_with)
 {
     (void)begin, (void)end;
     return *(const muster_status *)args[0];
 }
 
-static muster_status mark(uint64_t begin, uint64_t end, void *const *args)
+RIG_FUNCTION(mark)
 {
     unsigned char *bytes = *(unsigned char *const *)args[0];
     for (uint64_t i = begin; i < end; i++)

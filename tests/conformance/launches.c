@@ -9,7 +9,7 @@
  * Counts each item, from the one that its second argument calls the first. Parts that overlapped
  * would be a data race here; one that is empty or turned round fails the launch.
  */
-static muster_status count_items(uint64_t begin, uint64_t end, void *const *args)
+RIG_FUNCTION(count_items)
 {
     uint32_t *counts = *(uint32_t *const *)args[0];
     uint64_t first = *(const uint64_t *)args[1];
@@ -56,7 +56,7 @@ static void every_item_is_done_once(void)
 }
 
 /* The items of a huge range are not looked at, only added up: n of them from b make n b + ... */
-static muster_status add_up(uint64_t begin, uint64_t end, void *const *args)
+RIG_FUNCTION(add_up)
 {
     _Atomic uint64_t *sums = *(_Atomic uint64_t *const *)args[0];
     sums[0] += end - begin;
@@ -88,7 +88,7 @@ static void add_up_huge_ranges(struct rig *rig)
  */
 #define MILESTONE (UINT64_C(1) << 20)
 
-static muster_status mark_milestones(uint64_t begin, uint64_t end, void *const *args)
+RIG_FUNCTION(mark_milestones)
 {
     (void)begin, (void)end, (void)args;
     return MUSTER_E_NOT_SUPPORTED;
@@ -134,7 +134,7 @@ static void visit_huge_ranges(struct rig *rig)
 static void huge_ranges_are_covered(void)
 {
     struct rig *rig = suite_open();
-    if (rig->info->forms & MUSTER_KERNEL_FUNCTION)
+    if (rig_runs_functions(rig))
         add_up_huge_ranges(rig);
     else
         visit_huge_ranges(rig);
@@ -150,7 +150,7 @@ struct scalars {
 #define ARGS_WIDE (MUSTER_ARG_BYTES_MAX / MUSTER_ARGS_MAX)
 
 /* Memory at an offset, scalars of several sizes, each aligned for its type. */
-static muster_status read_arguments(uint64_t begin, uint64_t end, void *const *args)
+RIG_FUNCTION(read_arguments)
 {
     unsigned char *out = *(unsigned char *const *)args[0];
     const struct scalars *scalars = args[3];
@@ -226,7 +226,7 @@ static void arguments_arrive(void)
     rig_close(rig);
 }
 
-static muster_status sum_arguments(uint64_t begin, uint64_t end, void *const *args)
+RIG_FUNCTION(sum_arguments)
 {
     uint32_t *out = *(uint32_t *const *)args[0], sum = 0;
     (void)end;
@@ -279,7 +279,7 @@ static void as_many_arguments_as_allowed(void)
 }
 
 /* Appends its argument: launches that come in another order leave another text. */
-static muster_status append(uint64_t begin, uint64_t end, void *const *args)
+RIG_FUNCTION(append)
 {
     uint32_t *list = *(uint32_t *const *)args[0];
     uint32_t value = *(const uint32_t *)args[1];
@@ -304,7 +304,7 @@ static void a_batch_runs_in_order(void)
         return;
     }
     void *stream = rig_stream(rig), *gate = rig_gate(rig);
-    bool reports = rig->info->forms & MUSTER_KERNEL_FUNCTION;
+    bool reports = rig_runs_functions(rig);
     struct muster_memory *memory = rig_memory(rig, (LAUNCHES + 1) * sizeof(uint32_t));
     uint32_t *host = rig_host(rig, (LAUNCHES + 1) * sizeof *host);
     muster_status *results = rig_host(rig, LAUNCHES * sizeof *results);
@@ -349,7 +349,7 @@ static void launches_share_a_result(void)
         return;
     }
     void *stream = rig_stream(rig);
-    bool reports = rig->info->forms & MUSTER_KERNEL_FUNCTION;
+    bool reports = rig_runs_functions(rig);
     struct muster_memory *memory = rig_memory(rig, 4 * sizeof(uint32_t));
     muster_status *result = rig_host(rig, sizeof *result);
     *result = MUSTER_OK;

@@ -1,14 +1,16 @@
 /*
- * conformance --backend NAME|PATH [--device NUMBER] [--slice SIZE,...] [--hold nothing] [--list] [--seed N]
- * [--time-limit SECONDS] [CASE...]
+ * conformance --backend NAME|PATH [--isolated OBJECT] [--device NUMBER] [--slice SIZE,...] [--hold nothing] [--list]
+ * [--seed N] [--time-limit SECONDS] [CASE...]
  *
  * Drives one backend through its table, not through the runtime. NAME is a built-in backend; what
  * has a slash in it is a shared object. With --slice every device is cut into slices of these sizes,
- * and the slices are what is driven. Exits 77 if the machine has no device for it, which ctest reports
+ * and the slices are what is driven. With --isolated the backend's devices live in helper processes, and OBJECT is the
+ * shared object with the suite's kernels, since the functions of this program are not there. Exits 77 if the machine has no device for it, which ctest reports
  * as skipped.
  */
 #include "suite.h"
 
+#include "backend/isolated/isolated.h"
 #include "backend/registry.h"
 
 #include <stdio.h>
@@ -37,7 +39,7 @@ struct rig *suite_open(void)
     return rig_open_slices(backend.given, backend.sim, backend.slices, backend.slice_count);
 }
 
-static muster_status select_backend(const char *name, struct muster_error *err)
+static muster_status select_backend(const char *name, bool is_isolated, struct muster_error *err)
 {
     if (strchr(name, '/'))
         return registry_load(name, &backend.library, &backend.given, err);
@@ -45,7 +47,7 @@ static muster_status select_backend(const char *name, struct muster_error *err)
     const struct muster_backend *const *built_in = registry_built_in(&count);
     for (size_t i = 0; i < count; i++)
         if (strcmp(built_in[i]->name, name) == 0)
-            backend.given = built_in[i];
+            backend.given = is_isolated ? isolated_find(name) : built_in[i];
     if (strcmp(name, "sim") == 0)
         backend.sim = sim_description;
     if (!backend.given)
@@ -108,21 +110,25 @@ int main(int argc, char **argv)
     const char *name = take_option(&argc, argv, "--backend");
     const char *slices = take_option(&argc, argv, "--slice");
     const char *device = take_option(&argc, argv, "--device");
+    const char *functions = take_option(&argc, argv, "--isolated");
     const char *hold = take_option(&argc, argv, "--hold");
     if (only_lists(argc, argv))
         return test_main(argc, argv, tests, count);
     if (!name || !take_slices(slices)) {
         fprintf(stderr,
-                "usage: %s --backend NAME|PATH [--device NUMBER] [--slice SIZE,...] [--hold "
+                "usage: %s --backend NAME|PATH [--isolated OBJECT] [--device NUMBER] [--slice "
+                "SIZE,...] [--hold "
                 "nothing] [--list] "
                 "[--seed N] [CASE...]\n",
                 argv[0]);
         return 2;
     }
-    if (select_backend(name, &err) != MUSTER_OK) {
+    if (select_backend(name, functions != NULL, &err) != MUSTER_OK) {
         fprintf(stderr, "%s\n", err.text);
         return 2;
     }
+    if (functions)
+        rig_load_functions(functions);
     if (hold && strcmp(hold, "nothing") == 0)
         rig_hold_nothing();
     rig_begin_with(device ? (uint32_t)strtoul(device, NULL, 10) : 0);

@@ -18,7 +18,7 @@ struct shared {
 };
 
 /* Replaces each item by a function of it, of which twice would be something else. */
-static muster_status replace(uint64_t begin, uint64_t end, void *const *args)
+RIG_FUNCTION(replace)
 {
     uint32_t *values = *(uint32_t *const *)args[0];
     struct shared *shared = *(struct shared *const *)args[1];
@@ -234,7 +234,7 @@ static void what_others_have_done_beyond_a_failure_is_put_back(void)
 }
 
 /* Two arrays of items of different sizes, and one that is only read. */
-static muster_status swap_sums(uint64_t begin, uint64_t end, void *const *args)
+RIG_FUNCTION(swap_sums)
 {
     uint8_t *bytes = *(uint8_t *const *)args[0];
     const uint32_t *read = *(const uint32_t *const *)args[1];

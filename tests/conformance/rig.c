@@ -5,6 +5,7 @@
 #include "kernel/build.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -303,13 +304,46 @@ void *rig_gate(struct rig *rig)
     return keep(rig, object);
 }
 
-void *rig_kernel(struct rig *rig, muster_kernel_function function)
+static struct {
+    char *image;
+    size_t bytes;
+} functions;
+
+void rig_load_functions(const char *path)
 {
-    if (!(rig->info->forms & MUSTER_KERNEL_FUNCTION))
+    FILE *file = fopen(path, "rb");
+    size_t room = 0;
+    while (file && !feof(file) && !ferror(file)) {
+        room += 1 << 20;
+        functions.image = realloc(functions.image, room);
+        functions.bytes +=
+            fread(functions.image + functions.bytes, 1, room - functions.bytes, file);
+    }
+    if (!file || ferror(file) || functions.bytes == 0) {
+        fprintf(stderr, "%s cannot be read\n", path);
+        exit(2);
+    }
+    fclose(file);
+}
+
+bool rig_runs_functions(const struct rig *rig)
+{
+    return rig->info->forms & MUSTER_KERNEL_FUNCTION ||
+           (functions.bytes > 0 && rig->info->forms & MUSTER_KERNEL_SHARED_OBJECT);
+}
+
+void *rig_kernel_named(struct rig *rig, muster_kernel_function function, const char *name)
+{
+    if (!rig_runs_functions(rig))
         return NULL;
+    bool is_here = rig->info->forms & MUSTER_KERNEL_FUNCTION;
     const struct muster_kernel_form form = { .size = sizeof form,
-                                             .kind = MUSTER_KERNEL_FUNCTION,
-                                             .function = function };
+                                             .kind = is_here ? MUSTER_KERNEL_FUNCTION
+                                                             : MUSTER_KERNEL_SHARED_OBJECT,
+                                             .function = is_here ? function : NULL,
+                                             .code = is_here ? NULL : functions.image,
+                                             .code_bytes = is_here ? 0 : functions.bytes,
+                                             .entry = name };
     struct rig_object *object = make(RIG_KERNEL, rig->device, rig->table.kernel_bytes);
     DO(rig, kernel_init, rig->device, &form, object->state);
     return keep(rig, object);
@@ -345,8 +379,8 @@ void *rig_kernel_of(struct rig *rig, const struct rig_code *code)
 {
     const uint32_t sources =
         MUSTER_KERNEL_CUDA | MUSTER_KERNEL_CUBIN | MUSTER_KERNEL_PTX | MUSTER_KERNEL_OPENCL;
-    if (rig->info->forms & MUSTER_KERNEL_FUNCTION || !(rig->info->forms & sources))
-        return rig_kernel(rig, code->function);
+    if (rig_runs_functions(rig) || !(rig->info->forms & sources))
+        return rig_kernel_named(rig, code->function, code->entry);
     struct rig_object *object = make(RIG_KERNEL, rig->device, rig->table.kernel_bytes);
     if (build(rig, code, object) == MUSTER_OK)
         return keep(rig, object);

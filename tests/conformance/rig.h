@@ -103,8 +103,19 @@ struct muster_memory *rig_memory(struct rig *rig, uint64_t bytes);
 struct muster_memory *rig_memory_on(struct rig *rig, void *device, uint64_t bytes);
 /* NULL on a device without gates. */
 void *rig_gate(struct rig *rig);
-/* NULL on a device that runs no C functions. */
-void *rig_kernel(struct rig *rig, muster_kernel_function function);
+/* NULL on a device that runs neither C functions nor shared objects. */
+#define rig_kernel(rig, function) rig_kernel_named(rig, function, #function)
+void *rig_kernel_named(struct rig *rig, muster_kernel_function function, const char *name);
+/*
+ * A kernel as a C function, which the tests' program has and a shared object of the same functions has too: for
+ * devices that run no functions of this process.
+ */
+#define RIG_FUNCTION(name)                                                                         \
+    muster_status name(uint64_t begin, uint64_t end, void *const *args);                           \
+    __attribute__((visibility("default"))) muster_status name(uint64_t begin, uint64_t end,        \
+                                                              void *const *args)
+/* From now on devices that take no functions are given those of this shared object. */
+void rig_load_functions(const char *path);
 /*
  * A kernel for every device that runs any: a C function, and a source that is CUDA C++ and OpenCL C
  * with the words of rig_source.c. NULL on a device that takes none of them, or whose sources nobody
@@ -120,6 +131,8 @@ void *rig_kernel_of(struct rig *rig, const struct rig_code *code);
     static const struct rig_code function_##_code = { .entry = #function_,                         \
                                                       .function = function_,                       \
                                                       .source = source_ }
+/* Whether rig_kernel gives kernels on this device: they can report failures. */
+bool rig_runs_functions(const struct rig *rig);
 /* Zeroed host memory. */
 void *rig_host(struct rig *rig, size_t bytes);
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Each byte becomes 3 x + value: any two of these in the other order give another result. */
-static muster_status triple_and_add(uint64_t begin, uint64_t end, void *const *args)
+RIG_FUNCTION(triple_and_add)
 {
     unsigned char *bytes = *(unsigned char *const *)args[0];
     unsigned char value = *(const unsigned char *)args[1];
@@ -126,7 +126,7 @@ static void a_query_says_whether_all_is_done(void)
     rig_close(rig);
 }
 
-static muster_status add_one(uint64_t begin, uint64_t end, void *const *args)
+RIG_FUNCTION(add_one)
 {
     uint32_t *counts = *(uint32_t *const *)args[0];
     for (uint64_t i = begin; i < end; i++)

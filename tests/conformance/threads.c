@@ -12,18 +12,18 @@
 #define THREADS 4
 #define BYTES 3000
 
-static muster_status add_one(uint64_t begin, uint64_t end, void *const *args)
+RIG_FUNCTION(add_one_byte)
 {
     unsigned char *bytes = *(unsigned char *const *)args[0];
     for (uint64_t i = begin; i < end; i++)
         bytes[i]++;
     return MUSTER_OK;
 }
-RIG_CODE(add_one, "KERNEL add_one(HEAD, BLOCK(u8, bytes))\n"
-                  "{\n"
-                  "    IN(u8, bytes)\n"
-                  "    EACH(at) bytes[begin + at]++;\n"
-                  "}\n");
+RIG_CODE(add_one_byte, "KERNEL add_one_byte(HEAD, BLOCK(u8, bytes))\n"
+                       "{\n"
+                       "    IN(u8, bytes)\n"
+                       "    EACH(at) bytes[begin + at]++;\n"
+                       "}\n");
 
 /* Tests end on their own thread, so a worker writes down what went wrong. */
 struct worker {
@@ -135,7 +135,7 @@ static void look_on(void *argument)
 static void threads_do_not_disturb_each_other(void)
 {
     struct rig *rig = suite_open();
-    void *kernel = rig_kernel_of(rig, &add_one_code), *beacon = rig_event(rig);
+    void *kernel = rig_kernel_of(rig, &add_one_byte_code), *beacon = rig_event(rig);
     struct worker *workers = rig_host(rig, (THREADS + 1) * sizeof *workers);
     _Atomic bool *is_over = rig_host(rig, sizeof *is_over);
     for (uint32_t i = 0; i <= THREADS; i++) {
@@ -215,7 +215,7 @@ static void work_is_handed_from_thread_to_thread(void)
 {
     enum { TURNS = 120 };
     struct rig *rig = suite_open();
-    void *kernel = rig_kernel_of(rig, &add_one_code);
+    void *kernel = rig_kernel_of(rig, &add_one_byte_code);
     if (!kernel) {
         rig_close(rig);
         return;

@@ -30,6 +30,11 @@
     X(muster_job_device)                                                                           \
     X(muster_kernel_form)                                                                          \
     X(muster_kernel_parameter)                                                                     \
+    X(muster_live_device)                                                                          \
+    X(muster_live_info)                                                                            \
+    X(muster_live_job)                                                                             \
+    X(muster_live_lane)                                                                            \
+    X(muster_live_runtime)                                                                         \
     X(muster_operand)                                                                              \
     X(muster_options)                                                                              \
     X(muster_partial)                                                                              \

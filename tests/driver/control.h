@@ -7,6 +7,7 @@
  *     devices=2              how many devices there are; 1 unless told
  *     sms=132                multiprocessors of each
  *     memory=1073741824      bytes of each
+ *     grid=2147483647        blocks along x of the largest grid
  *     compute=90             compute capability 9.0
  *     init=100               what cuInit answers
  *     version=13000          of the driver, as cuDriverGetVersion gives it

@@ -223,7 +223,7 @@ API(cuDeviceGetAttribute, int *value, unsigned attribute, CUdevice device)
         { 2, 1024 }, /* block, x y z */
         { 3, 1024 },
         { 4, 64 },
-        { 5, 2147483647 }, /* grid, x y z */
+        { 5, (int)settings.grid }, /* grid, x y z */
         { 6, 65535 },
         { 7, 65535 },
         { 13, 1980000 },                      /* clock, kHz */

@@ -67,7 +67,7 @@ enum {
 #define DEVICES_MAX 16
 
 struct settings {
-    uint32_t devices, sms, compute, version, ptx;
+    uint32_t devices, sms, compute, version, ptx, grid;
     int init;
     uint64_t memory;
     bool has_pools, has_gates, has_green, has_graphs;

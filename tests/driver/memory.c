@@ -489,16 +489,35 @@ API(cuMemHostGetDevicePointer_v2, CUdeviceptr *out, void *memory, unsigned flags
     return CUDA_SUCCESS;
 }
 
-/* The kind of memory only; what the driver does not know is pageable, which is an error here. */
+/* The device of a range that holds this address, -1: none does. */
+static int device_of(const void *memory)
+{
+    int number = -1;
+    pthread_rwlock_rdlock(&known_lock);
+    for (struct range *range = known; range && number < 0; range = range->next_known)
+        if (contains(range, memory, 1))
+            number = (int)(range->object.device - devices);
+    pthread_rwlock_unlock(&known_lock);
+    return number;
+}
+
+/*
+ * The kind of memory and the number of its device only; what the driver does not know is pageable,
+ * which is an error here.
+ */
 API(cuPointerGetAttribute, void *out, unsigned attribute, CUdeviceptr address)
 {
-    enum { MEMORY_TYPE = 2, TYPE_HOST = 1, TYPE_DEVICE = 2 };
+    enum { MEMORY_TYPE = 2, DEVICE_ORDINAL = 9, TYPE_HOST = 1, TYPE_DEVICE = 2 };
     BEGIN(CHECK_CONTEXT);
     void *memory = (void *)(uintptr_t)address;
     bool is_host = is_known(memory, 1, true);
-    if (!out || attribute != MEMORY_TYPE || (!is_host && !is_known(memory, 1, false)))
+    if (!out || (attribute != MEMORY_TYPE && attribute != DEVICE_ORDINAL) ||
+        (!is_host && !is_known(memory, 1, false)))
         return CUDA_ERROR_INVALID_VALUE;
-    *(unsigned *)out = is_host ? TYPE_HOST : TYPE_DEVICE;
+    if (attribute == MEMORY_TYPE)
+        *(unsigned *)out = is_host ? TYPE_HOST : TYPE_DEVICE;
+    else
+        *(int *)out = device_of(memory);
     return CUDA_SUCCESS;
 }
 

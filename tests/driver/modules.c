@@ -340,7 +340,7 @@ CUresult launch_make(struct function *function, const struct test_dimensions *gr
         return CUDA_ERROR_INVALID_HANDLE;
     uint64_t threads = (uint64_t)block->x * block->y * block->z;
     if (grid->x == 0 || grid->y == 0 || grid->z == 0 || threads == 0 || threads > 1024 ||
-        block->z > 64 || grid->x > 2147483647 || grid->y > 65535 || grid->z > 65535 || extra ||
+        block->z > 64 || grid->x > settings.grid || grid->y > 65535 || grid->z > 65535 || extra ||
         shared_bytes > 49152 || (!parameters && function->kernel->parameter_count > 0))
         return CUDA_ERROR_INVALID_VALUE;
     struct launch *launch = copy_launch(function->kernel, parameters);

@@ -33,6 +33,7 @@ static const struct settings settings_default = { .devices = 1,
                                                   .compute = 90,
                                                   .version = 13000,
                                                   .ptx = 90,
+                                                  .grid = 2147483647,
                                                   .memory = UINT64_C(1) << 30,
                                                   .has_pools = true,
                                                   .has_gates = true,
@@ -180,6 +181,8 @@ static bool set_number(const char *key, uint64_t value)
         settings.devices = (uint32_t)value;
     else if (strcmp(key, "sms") == 0 && value > 0)
         settings.sms = (uint32_t)value;
+    else if (strcmp(key, "grid") == 0 && value > 0)
+        settings.grid = (uint32_t)value;
     else if (strcmp(key, "memory") == 0)
         settings.memory = value;
     else if (strcmp(key, "compute") == 0)

@@ -139,7 +139,7 @@ static bool run_planned(const char *on, const struct muster_backend *wrapped, co
 
 static void sweep(const char *on, const struct muster_backend *wrapped, const char *sim)
 {
-    uint64_t stride = sweep_stride(SWEEP_STRIDE(1, 6)), verified;
+    uint64_t stride = sweep_stride(SWEEP_STRIDE(3, 9)), verified;
     for (size_t i = 0; i < sizeof failures / sizeof *failures; i++)
         for (const muster_status *status = failures[i].statuses; *status != MUSTER_OK; status++)
             for (int from_then_on = 0; from_then_on < 2; from_then_on++) {
@@ -157,7 +157,7 @@ static void sweep(const char *on, const struct muster_backend *wrapped, const ch
 static void sweep_all(const char *on, const struct muster_backend *wrapped, const char *sim)
 {
     static const muster_status statuses[] = { MUSTER_E_DRIVER, MUSTER_E_NO_MEMORY };
-    uint64_t stride = sweep_stride(SWEEP_STRIDE(1, 6)), verified;
+    uint64_t stride = sweep_stride(SWEEP_STRIDE(3, 9)), verified;
     for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++) {
         plan = (struct faulty_plan){ FAULTY_ANY, sweep_first(stride), true, statuses[i] };
         while (run_planned(on, wrapped, sim, &verified))

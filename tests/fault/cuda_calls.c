@@ -374,7 +374,7 @@ static void each_function_fails_with_slices(void)
 
 static void all_functions_fail_from_some_call_on(void)
 {
-    uint64_t verified, stride = sweep_stride(SWEEP_STRIDE(23, 101) * 3);
+    uint64_t verified, stride = sweep_stride(SWEEP_STRIDE(23, 101) * 5);
     for (uint64_t number = sweep_first(stride);
          run_with("fail_from", "any", number, CUDA_LAUNCH_FAILED, work, &verified);
          number += stride) {}

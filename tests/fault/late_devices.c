@@ -1,17 +1,20 @@
 /*
- * Devices whose driver takes long to open: a job that names none starts on what is open, they join it when
- * they are there, and its end does not wait for them. Who names devices, lists or picks them waits. A
+ * Devices whose driver takes long to open: a job that names none starts on what is open. The driver is opened
+ * when the job turns out to be long, or many jobs do; its devices join when they are there, and the job's end
+ * does not wait for them. Who names devices, lists or picks them waits. A
  * device that cannot take part is left out and reported. Closing and exit() have an end whatever the
  * driver does.
  */
 #include "backend/sim/sim.h"
+#include "core/opening.h"
 #include "faulty_backend.h"
+#include "platform/thread.h"
 #include "unit/jobs_support.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define ITEMS 256
+#define ITEMS 2048
 #define UNIT 8
 #define PATIENCE_NS test_patience(40 * MS)
 
@@ -33,6 +36,18 @@ static muster_status open_slowly(void *backend, const struct muster_services *se
     door_pass(&gate);
     muster_status status = open_wrapped(backend, services, device_count, err);
     atomic_store(&has_opened, true);
+    return status;
+}
+
+static muster_status (*device_open_wrapped)(void *backend, uint32_t index, void *device,
+                                            struct muster_device_info *info,
+                                            struct muster_error *err);
+
+static muster_status open_as_gpu(void *backend, uint32_t index, void *device,
+                                 struct muster_device_info *info, struct muster_error *err)
+{
+    muster_status status = device_open_wrapped(backend, index, device, info, err);
+    info->kind = MUSTER_KIND_GPU;
     return status;
 }
 
@@ -83,15 +98,22 @@ static void close_and_check(struct muster *m, const struct counting *counting)
     check_nothing_left(counting);
 }
 
+static bool is_first(uint64_t begin, void *const *args)
+{
+    return *(const uint64_t *)args[0] + begin < UNIT;
+}
+
+/* The first unit is done at once, the others take long: the driver is worth opening. */
 static muster_status stand_and_compute(uint64_t begin, uint64_t end, void *const *args)
 {
-    door_pass(&hall);
+    if (!is_first(begin, args))
+        door_pass(&hall);
     return compute(begin, end, args);
 }
 
 static muster_status await_launch_and_compute(uint64_t begin, uint64_t end, void *const *args)
 {
-    while (faulty_calls(FAULTY_launch) == 0)
+    while (!is_first(begin, args) && faulty_calls(FAULTY_launch) == 0)
         sched_yield();
     return compute(begin, end, args);
 }
@@ -126,17 +148,92 @@ static const struct muster_job_device *end_job(struct muster_job *job, struct ac
     return NULL;
 }
 
+/* A job that is over while the driver opens. */
+static void run_while_it_opens(struct muster *m)
+{
+    struct account account;
+    struct muster_job *job = start_kernel(m, &account, stand_and_compute);
+    door_wait_arrived(&gate, 1);
+    door_open(&hall);
+    CHECK(!end_job(job, &account, "faulty:0"));
+}
+
+/* How long it took. */
+static uint64_t run_short(struct muster *m)
+{
+    struct account account;
+    account_init(&account, UNIT);
+    struct muster_job_desc desc = account_desc(&account, kernel_of(m, compute));
+    uint64_t begin_ns = platform_clock_ns();
+    struct muster_job *job = start(m, &desc);
+    MUST(muster_job_wait(job, NULL, &problem));
+    uint64_t took_ns = platform_clock_ns() - begin_ns;
+    muster_job_destroy(job);
+    check_account(&account, UNIT);
+    account_deinit(&account);
+    return took_ns;
+}
+
+static unsigned arrived_at_gate(void)
+{
+    pthread_mutex_lock(&gate.mutex);
+    unsigned arrived = gate.arrived;
+    pthread_mutex_unlock(&gate.mutex);
+    return arrived;
+}
+
 static void a_job_does_not_wait_for_a_driver(void)
 {
     struct counting counting = COUNTING_INIT;
     struct muster *m = open_late(NULL, &counting, NULL, sim, 0);
-    struct account account;
-    for (unsigned i = 0; i < 3; i++)
-        CHECK(!end_job(start_kernel(m, &account, compute), &account, "faulty:0"));
-    door_wait_arrived(&gate, 1);
+    run_while_it_opens(m);
+    run_short(m);
     CHECK(!atomic_load(&has_opened));
     door_open(&gate);
     close_and_check(m, &counting);
+}
+
+/* Opening would cost the cores more than the device could bring. */
+static void a_short_job_opens_nothing(void)
+{
+    uint64_t took_ns;
+    do {
+        struct counting counting = COUNTING_INIT;
+        struct muster *m = open_late(NULL, &counting, NULL, sim, 0);
+        took_ns = run_short(m);
+        if (arrived_at_gate() > 0)
+            CHECK(took_ns >= OPENING_FIRST_NS);
+        door_open(&gate);
+        close_and_check(m, &counting);
+    } while (took_ns >= OPENING_FIRST_NS);
+    CHECK_EQUAL(0, arrived_at_gate());
+}
+
+/* Whether it has many jobs to come nobody knows; by what it had it will. */
+static void many_short_jobs_open_a_driver(void)
+{
+    for (uint32_t devices = 0; devices < 2; devices++) {
+        struct counting counting = COUNTING_INIT;
+        struct muster *m = open_late(NULL, &counting, NULL, sim, 0);
+        struct account account;
+        uint64_t took_ns = 0, longest_ns = 0;
+        expected = devices;
+        while (arrived_at_gate() == 0) {
+            uint64_t job_ns = run_short(m);
+            took_ns += job_ns;
+            longest_ns = job_ns > longest_ns ? job_ns : longest_ns;
+        }
+        CHECK(took_ns >= OPENING_UNKNOWN_NS || longest_ns >= OPENING_FIRST_NS);
+        door_open(&gate);
+        while (!atomic_load(&has_opened))
+            sched_yield();
+        size_t count = 0;
+        muster_device list[8];
+        MUST(muster_device_list(m, list, COUNT_OF(list), &count, &problem));
+        CHECK_EQUAL(3, count);
+        CHECK(end_job(start_kernel(m, &account, compute), &account, "faulty:0"));
+        close_and_check(m, &counting);
+    }
 }
 
 static void nothing_is_opened_before_it_is_wanted(void)
@@ -185,6 +282,17 @@ static void several_jobs_are_joined(void)
     close_and_check(m, &counting);
 }
 
+/* Takes its results when the device gets ready. */
+static muster_status sink_late(void *user, const struct muster_result *result)
+{
+    uint64_t *out = user;
+    while (faulty_calls(FAULTY_stream_open) == 0)
+        sched_yield();
+    memcpy(out + result->range.begin, result->outputs[0],
+           (result->range.end - result->range.begin) * sizeof *out);
+    return MUSTER_OK;
+}
+
 /* A pipeline whose pinned inputs, outputs and workers are those of any job. */
 static void a_device_joins_a_pipeline(void)
 {
@@ -205,12 +313,13 @@ static void a_device_joins_a_pipeline(void)
     static uint64_t in[1 << 16], out[1 << 16];
     for (size_t i = 0; i < COUNT_OF(in); i++)
         in[i] = i * 7;
-    const struct muster_run_options how = { .size = sizeof how, .unit_items = 16 };
+    const struct muster_run_options how = { .size = sizeof how, .unit_items = 16, .window = 1024 };
     struct muster_job_desc desc = { .size = sizeof desc,
                                     .items = COUNT_OF(in),
                                     .pipeline = pipeline,
                                     .input = in,
-                                    .output = out,
+                                    .sink = sink_late,
+                                    .sink_user = out,
                                     .options = &how };
     struct muster_job *job = start(m, &desc);
     door_open(&gate);
@@ -365,25 +474,19 @@ static void devices_that_nobody_expected_are_for_the_next_job(void)
 }
 
 /* Its devices, if any, are probably others' under another name. */
-static void a_driver_of_which_nothing_is_expected_is_opened_by_the_second_job(void)
+static void a_driver_of_which_nothing_is_expected_is_not_opened_by_one_job(void)
 {
     struct counting counting = COUNTING_INIT;
     struct muster *m = open_late(NULL, &counting, NULL, sim, 0);
     struct account account;
-    size_t count = 0;
-    muster_device devices[8];
     expected = 0;
-    struct muster_job *first = start_kernel(m, &account, compute);
-    CHECK(!end_job(first, &account, "faulty:0"));
-    pthread_mutex_lock(&gate.mutex);
-    unsigned arrived = gate.arrived;
-    pthread_mutex_unlock(&gate.mutex);
-    CHECK_EQUAL(0, arrived);
-    CHECK(!end_job(start_kernel(m, &account, compute), &account, "faulty:0"));
-    door_wait_arrived(&gate, 1);
+    struct muster_job *job = start_kernel(m, &account, stand_and_compute);
+    /* Long enough for one of which devices are expected. */
+    CHECK_STATUS(MUSTER_E_TIMEOUT, muster_job_wait_for(job, 2 * OPENING_SURE_NS, NULL, &problem));
+    CHECK_EQUAL(0, arrived_at_gate());
+    door_open(&hall);
+    CHECK(!end_job(job, &account, "faulty:0"));
     door_open(&gate);
-    MUST(muster_device_list(m, devices, COUNT_OF(devices), &count, &problem));
-    CHECK_EQUAL(3, count);
     close_and_check(m, &counting);
 }
 
@@ -518,12 +621,90 @@ static void those_who_list_devices_wait_also_while_a_job_runs(void)
 {
     struct counting counting = COUNTING_INIT;
     struct muster *m = open_late(NULL, &counting, NULL, sim, 0);
-    struct account account;
     struct waiter waiter;
-    CHECK(!end_job(start_kernel(m, &account, compute), &account, "faulty:0"));
+    run_while_it_opens(m);
     run_waiter(m, &waiter, list);
     CHECK_STATUS(MUSTER_OK, waiter.status);
     CHECK_EQUAL(3, waiter.count);
+    close_and_check(m, &counting);
+}
+
+/* A driver that is open, of GPUs whose first lanes take long to set up. */
+static struct muster *open_gpus(const struct faulty_plan *plan, struct counting *counting,
+                                const char *described)
+{
+    struct muster *m = open_late(plan, counting, NULL, described, 0);
+    device_open_wrapped = table.device_open;
+    table.device_open = open_as_gpu;
+    table.is_slow = NULL;
+    door_open(&gate);
+    muster_close(m, &problem);
+    struct muster_options options = MUSTER_OPTIONS_INIT;
+    options.backends = tables;
+    options.backend_count = 1;
+    options.sim = described;
+    options.cpu_workers = 2;
+    options.allocator = counting_allocator(counting);
+    return open_with(options);
+}
+
+static struct muster_job *start_named(struct muster *m, struct account *account,
+                                      const char *devices,
+                                      muster_status (*function)(uint64_t, uint64_t, void *const *))
+{
+    const struct muster_run_options how = {
+        .size = sizeof how, .unit_items = UNIT, .no_copies = 1, .devices = devices
+    };
+    account_init(account, ITEMS);
+    struct muster_job_desc desc = account_desc(account, kernel_of(m, function));
+    desc.options = &how;
+    return start(m, &desc);
+}
+
+/* Its memory and its kernels: a named GPU is there, and joins when it is ready. */
+static void a_job_does_not_wait_for_the_first_lane_on_a_gpu(void)
+{
+    static const enum faulty_call calls[] = { FAULTY_kernel_init, FAULTY_stream_open,
+                                              FAULTY_memory_allocate, FAULTY_event_init };
+    for (size_t i = 0; i < COUNT_OF(calls); i++) {
+        struct counting counting = COUNTING_INIT;
+        struct muster *m = open_gpus(NULL, &counting, sim);
+        struct account account;
+        faulty_block(&(struct faulty_block){
+            .call = calls[i], .number = 1, .from_then_on = true, .device = FAULTY_EVERY_DEVICE });
+        struct muster_job *job = start_named(m, &account, "cpu:0,faulty:0", stand_and_compute);
+        CHECK(faulty_await_blocked(1));
+        door_open(&hall);
+        const struct muster_job_device *device = end_job(job, &account, "faulty:0");
+        CHECK(device && device->items == 0);
+        faulty_unblock(MUSTER_OK);
+        close_and_check(m, &counting);
+    }
+}
+
+static void the_first_lane_on_a_gpu_joins(void)
+{
+    struct counting counting = COUNTING_INIT;
+    struct muster *m = open_gpus(NULL, &counting, sim);
+    struct account account;
+    struct muster_job *job = start_named(m, &account, "cpu:0,faulty:0", await_launch_and_compute);
+    const struct muster_job_device *device = end_job(job, &account, "faulty:0");
+    CHECK(device && device->items > 0);
+    close_and_check(m, &counting);
+}
+
+/* One that is alone is waited for, and what it fails with is what the job is refused with. */
+static void the_only_gpu_is_waited_for(void)
+{
+    static const char two[] = "[{\"items_per_s\": 1e8, \"count\": 2}]";
+    struct counting counting = COUNTING_INIT;
+    const struct faulty_plan plan = {
+        .call = FAULTY_stream_open, .number = 1, .from_then_on = true, .status = MUSTER_E_DRIVER
+    };
+    struct muster *m = open_gpus(&plan, &counting, two);
+    const struct muster_run_options how = { .size = sizeof how, .devices = "faulty:0,faulty:1" };
+    CHECK_STATUS(MUSTER_E_DRIVER,
+                 muster_for(m, kernel_of(m, compute), 8, NULL, 0, &how, NULL, &problem));
     close_and_check(m, &counting);
 }
 
@@ -535,9 +716,7 @@ static void closing_has_an_end(void)
         struct door later = DOOR_INIT;
         struct muster *m =
             open_late(NULL, has_allocator ? &counting : NULL, NULL, sim, PATIENCE_NS);
-        struct account account;
-        CHECK(!end_job(start_kernel(m, &account, compute), &account, "faulty:0"));
-        door_wait_arrived(&gate, 1);
+        run_while_it_opens(m);
         CHECK_STATUS(MUSTER_E_DEVICE_HUNG, muster_close(m, &problem));
         CHECK_CONTAINS("the driver of faulty", problem.text);
         counting_close(&counting);
@@ -604,13 +783,11 @@ static void *leave(void *argument)
 static void exit_in_the_middle(bool is_first_thread)
 {
     static struct counting counting = COUNTING_INIT;
-    struct account account;
     pthread_t thread;
     /* The last that exit() calls; of what is registered below, the last comes first. */
     atexit(see_that_it_has_opened);
     struct muster *m = open_late(NULL, &counting, NULL, sim, 0);
-    CHECK(!end_job(start_kernel(m, &account, compute), &account, "faulty:0"));
-    door_wait_arrived(&gate, 1);
+    run_while_it_opens(m);
     if (is_first_thread) {
         /* As the driver would: it must not be called before the driver is open. */
         atexit(see_that_it_has_opened);
@@ -642,6 +819,8 @@ int main(int argc, char **argv)
         /* First: its child has no threads of others. */
         TEST(exit_waits_for_a_driver_that_opens),
         TEST(a_job_does_not_wait_for_a_driver),
+        TEST(a_short_job_opens_nothing),
+        TEST(many_short_jobs_open_a_driver),
         TEST(nothing_is_opened_before_it_is_wanted),
         TEST(a_device_joins_when_it_is_open),
         TEST(several_jobs_are_joined),
@@ -651,9 +830,12 @@ int main(int argc, char **argv)
         TEST(a_joiner_that_cannot_take_part_is_left_out_and_reported),
         TEST(a_driver_that_finds_nothing_changes_nothing),
         TEST(devices_that_nobody_expected_are_for_the_next_job),
-        TEST(a_driver_of_which_nothing_is_expected_is_opened_by_the_second_job),
+        TEST(a_driver_of_which_nothing_is_expected_is_not_opened_by_one_job),
         TEST(those_who_name_devices_wait),
         TEST(those_who_list_devices_wait_also_while_a_job_runs),
+        TEST(a_job_does_not_wait_for_the_first_lane_on_a_gpu),
+        TEST(the_first_lane_on_a_gpu_joins),
+        TEST(the_only_gpu_is_waited_for),
         TEST(closing_has_an_end),
         TEST(closing_has_an_end_when_a_joiner_is_stuck),
     };

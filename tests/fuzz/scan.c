@@ -96,7 +96,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     require(words_add_file(&words, data + 2, word_bytes) == WORDS_ADDED);
     words_sort(&words);
     struct automaton automaton;
-    require(automaton_init(&automaton, &words));
+    require(automaton_init(&automaton, &words, false));
     enum finder_want want = data[0] & 1 ? FINDER_MATCHES : FINDER_COUNTS;
     uint32_t by_line = want == FINDER_COUNTS;
     const uint8_t *texts = text;

@@ -91,6 +91,32 @@ if command -v c++ >/dev/null 2>&1; then
     grep -q 'error.*needs C++17' "$work/order.log"
 fi
 
+if command -v python3 >/dev/null 2>&1 && /usr/bin/python3 -c 'import numpy, venv, ensurepip' 2>/dev/null; then
+    echo "-- the program of docs/python.md, from the installed tree"
+    # The program is the first block of Python.
+    awk '/^```/ { if (inside) exit; if ($0 == "```python") inside = 1; next } inside' "$here/../../docs/python.md" >"$work/readme/first.py"
+    printed=$(cd "$work/readme" && PYTHONPATH=$libdir/python3/dist-packages PYTHONDONTWRITEBYTECODE=1 MUSTER_CACHE='' /usr/bin/python3 first.py)
+    echo "$printed"
+    grep -q "It prints \`$printed\`" "$here/../../docs/python.md"
+
+    echo "-- pip install, in a venv without a network"
+    /usr/bin/python3 -m venv --system-site-packages "$work/venv"
+    cp -r "$here/../../python" "$work/python"
+    env PIP_NO_INDEX=1 PIP_DISABLE_PIP_VERSION_CHECK=1 "$work/venv/bin/pip" install -q "$work/python"
+    printed=$(cd "$work/readme" && LD_LIBRARY_PATH=$libdir MUSTER_CACHE='' "$work/venv/bin/python" first.py)
+    grep -q "It prints \`$printed\`" "$here/../../docs/python.md"
+    if (cd "$work/readme" && "$work/venv/bin/python" first.py) 2>"$work/said"; then exit 1; fi
+    grep -q 'LibraryError.*libmuster.so.0.2' "$work/said"
+    test -f "$work"/venv/lib/python3*/site-packages/muster/py.typed
+
+    echo "-- a wheel with the library in it"
+    (cd "$work" && PYTHONPATH=python/backend /usr/bin/python3 -c "import muster_build
+print(muster_build.build_wheel('.', {'library': '$libdir/libmuster.so'}))")
+    printed=$(cd "$work/readme" && PYTHONPATH=$work/whole MUSTER_CACHE='' sh -c '
+        /usr/bin/python3 -m zipfile -e ../muster-*-linux_*.whl ../whole && /usr/bin/python3 first.py')
+    grep -q "It prints \`$printed\`" "$here/../../docs/python.md"
+fi
+
 echo "-- find_package"
 "$cmake" -G Ninja -S "$here/consumer" -B "$work/consumer" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc" \
     >"$work/configure.log" || {

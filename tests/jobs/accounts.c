@@ -49,15 +49,16 @@ struct seen {
     char why[128]; /* the last */
 };
 
-static bool see_hit(void *user, size_t input, const struct finder_hit *hit)
+static bool see_hit(void *user, const struct input *input, struct finder *finder,
+                    const struct finder_hit *hit)
 {
     struct seen *seen = user;
-    (void)input, (void)hit;
+    (void)input, (void)finder, (void)hit;
     seen->hits++;
     return seen->ending != ENDS_BY_HIT;
 }
 
-static bool see_end(void *user, size_t input, uint64_t lines)
+static bool see_end(void *user, const struct input *input, uint64_t lines)
 {
     (void)input;
     ((struct seen *)user)->lines += lines;
@@ -77,8 +78,7 @@ static void run_scan(struct muster *m, enum ending ending)
                             in_folder("text") };
     struct seen seen = { .ending = ending };
     const struct scan_options options = { .want = FINDER_LINES,
-                                          .paths = paths,
-                                          .path_count = 2,
+                                          .tree = { paths, 2, false, false },
                                           .run = { .size = sizeof options.run },
                                           .hit = see_hit,
                                           .end = see_end,

@@ -301,11 +301,11 @@ static void parameters_are_bound_by_their_names(void)
 static void sizes_that_the_source_does_not_tell_are_asked_for(void)
 {
     static const char in_unknown[] =
-        "typedef struct { float a; } one;\n" SOURCE(", MUSTER_GLOBAL const one *in,"
-                                                    " MUSTER_GLOBAL float *out");
+        "typedef struct { long a; } one;\n" SOURCE(", MUSTER_GLOBAL const one *in,"
+                                                   " MUSTER_GLOBAL float *out");
     static const char out_unknown[] =
-        "typedef struct { float a; } one;\n" SOURCE(", MUSTER_GLOBAL const float *in,"
-                                                    " MUSTER_GLOBAL one *out");
+        "typedef struct { long a; } one;\n" SOURCE(", MUSTER_GLOBAL const float *in,"
+                                                   " MUSTER_GLOBAL one *out");
     struct binding binding;
     begin();
     struct muster_kernel *kernel = load("k.c", in_unknown, NULL);
@@ -477,6 +477,22 @@ static void begin_map(const char *input)
     write_text("in", input);
 }
 
+/* The kernel for items of so many bytes. */
+static void write_kernel_of(size_t bytes)
+{
+    char source[400];
+    snprintf(source, sizeof source,
+             "#include <muster_kernel.h>\n"
+             "MUSTER_KERNEL void k(uint64_t i, MUSTER_GLOBAL const uint8_t *in,\n"
+             "                     MUSTER_GLOBAL uint8_t *out)\n"
+             "{\n"
+             "    for (uint32_t k = 0; k < %zu; k++)\n"
+             "        out[i * %zu + k] = in[i * %zu + k];\n"
+             "}\n",
+             bytes, bytes, bytes);
+    write_text("k.c", source);
+}
+
 static muster_status run(const struct map_options *options, enum map_part *part)
 {
     struct map *map = NULL;
@@ -562,6 +578,8 @@ static void what_does_not_fit_a_video_is_refused(void)
         const char *text, *words;
     } damaged[] = {
         { "YUV4MPEG2 W4 H2 Cmono", "header has no end within 21 bytes" },
+        { "YUV4MPEG2 W4 H2 C420jpeg Cmono\n",
+          "has 'Cmono', which is not understood, or has it twice" },
         { "YUV4MPEG2 W4 H2 Cmono\nFRAME\n0123", "within frame 0, counted from 0: 4 bytes" },
         { "YUV4MPEG2 W4 H2 Cmono\nFRAME\n01234567FRAME\n0",
           "within frame 1, counted from 0: 7 bytes" },
@@ -595,6 +613,10 @@ static void records_need_a_whole_number_of_items(void)
     struct map_options options = usual();
     options.item_bytes = 5;
     options.out_item_bytes = 5;
+    /* The kernel is for items of one byte. */
+    CHECK_STATUS(MUSTER_E_INVALID, run(&options, &part));
+    CHECK_CONTAINS("an item has 5", problem.text);
+    write_kernel_of(5);
     MUST(run(&options, &part));
     unlink(out_path);
     options.item_bytes = 3;
@@ -602,6 +624,7 @@ static void records_need_a_whole_number_of_items(void)
     CHECK_EQUAL(MAP_INPUT, part);
     CHECK_EQUAL(2, count_files());
     /* What the runtime does not start. */
+    write_text("k.c", BYTES_SOURCE);
     options = usual();
     options.run.policy = "nonsense";
     struct map *map = NULL;
@@ -658,6 +681,57 @@ static void an_output_that_cannot_be_put_in_place_is_told(void)
     end();
 }
 
+/* Removes a folder with all that is in it. */
+static void remove_inner(const char *which)
+{
+    char path[400];
+    DIR *directory = opendir(which);
+    for (const struct dirent *entry; directory && (entry = readdir(directory));) {
+        snprintf(path, sizeof path, "%s/%s", which, entry->d_name);
+        unlink(path);
+    }
+    closedir(directory);
+    CHECK_EQUAL(0, rmdir(which));
+}
+
+/* Of several outputs each is put in its place, or none: what was there before stays. */
+static void if_one_of_two_outputs_fails_neither_is_there(void)
+{
+    char inner[128], second[160];
+    const char *more = second;
+    begin_map("0123456789");
+    write_text("k.c", "#include <muster_kernel.h>\n"
+                      "MUSTER_KERNEL void k(uint64_t i, MUSTER_GLOBAL const uint8_t *in,\n"
+                      "MUSTER_GLOBAL uint8_t *a, MUSTER_GLOBAL uint8_t *b)\n"
+                      "{ a[i] = in[i]; b[i] = in[i]; }\n");
+    snprintf(inner, sizeof inner, "%s", in_folder("inner"));
+    snprintf(second, sizeof second, "%s/out", inner);
+    for (int fails = 0; fails < 2; fails++) {
+        enum map_part part = MAP_KERNEL;
+        struct map *map = NULL;
+        struct map_options options = usual();
+        options.more_outs = &more;
+        options.more_out_count = 1;
+        CHECK_EQUAL(0, mkdir(inner, 0700));
+        write_text("out", "before");
+        MUST(map_create(m, &options, &map, &part, &problem));
+        MUST(map_start(map, &options, &problem));
+        MUST(map_wait(map, NULL, &part, &problem));
+        if (fails)
+            remove_inner(inner);
+        CHECK_STATUS(fails ? MUSTER_E_IO : MUSTER_OK, map_finish(map, &part, &problem));
+        map_destroy(map);
+        check_text(out_path, fails ? "before" : "0123456789");
+        if (!fails) {
+            check_text(second, "0123456789");
+            remove_inner(inner);
+        }
+        /* Of the first output no temporary one is left; check_text has removed it. */
+        CHECK_EQUAL(2, count_files());
+    }
+    end();
+}
+
 struct feed {
     int descriptor;
     size_t bytes;
@@ -680,6 +754,7 @@ static void what_was_looked_at_of_a_pipe_is_not_lost(void)
     begin_map("");
     int standard = dup(STDIN_FILENO);
     for (size_t item = 1; item <= 13; item += 3) {
+        write_kernel_of(item);
         for (size_t bytes = 0; bytes <= 30; bytes += bytes < 12 ? 2 : 9) {
             int ends[2];
             CHECK(pipe(ends) == 0);
@@ -700,8 +775,7 @@ static void what_was_looked_at_of_a_pipe_is_not_lost(void)
             struct stat about;
             CHECK_EQUAL(status == MUSTER_OK ? 0 : -1, stat(out_path, &about));
             CHECK(status != MUSTER_OK || (size_t)about.st_size == bytes);
-            /* The kernel takes the first byte of each item alone where items have several. */
-            if (status == MUSTER_OK && item == 1) {
+            if (status == MUSTER_OK) {
                 size_t found;
                 unsigned char *content = load_file(out_path, &found);
                 CHECK(memcmp(text, content, found) == 0);
@@ -721,6 +795,8 @@ static void memory_is_given_back_wherever_it_ends(void)
 {
     static const char list[] = "needle\nneedles\nab\nnee\n\nx";
     static const char *const paths[] = { "/none", "-" };
+    static const struct inputs_options reading = { .tree = { paths, 2, false, false },
+                                                   .item_bytes = 64 };
     unsigned refused = 0;
     for (size_t n = 0; n < 40; n++) {
         size_t before = pieces;
@@ -736,14 +812,14 @@ static void memory_is_given_back_wherever_it_ends(void)
             CHECK_EQUAL(5, words.count);
             CHECK(words.has_empty);
             words_sort(&words);
-            is_made = automaton_init(&automaton, &words);
+            is_made = automaton_init(&automaton, &words, false);
         }
         if (is_made) {
             is_backward = backward_init(&backward, &automaton);
             CHECK_EQUAL(is_backward, backward.nodes != NULL && backward.lengths != NULL);
         }
         if (is_backward)
-            has_inputs = inputs_init(&inputs, NULL, paths, 2, 64);
+            has_inputs = inputs_init(&inputs, NULL, &reading);
         refused += refused_at == SIZE_MAX;
         refused_at = SIZE_MAX;
         CHECK_EQUAL(added == WORDS_ADDED && is_made && is_backward && has_inputs, refused <= n);
@@ -774,6 +850,7 @@ int main(int argc, char **argv)
         TEST(what_does_not_fit_a_video_is_refused),
         TEST(records_need_a_whole_number_of_items),
         TEST(an_output_that_cannot_be_put_in_place_is_told),
+        TEST(if_one_of_two_outputs_fails_neither_is_there),
         TEST(what_was_looked_at_of_a_pipe_is_not_lost),
         TEST(memory_is_given_back_wherever_it_ends),
     };

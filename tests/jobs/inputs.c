@@ -86,8 +86,10 @@ static void check_reading(struct reading *reading, size_t bytes)
             test_fail(__FILE__, __LINE__, "byte %zu of %zu is wrong", i, bytes);
     for (size_t i = bytes; i < items * ITEM; i++)
         CHECK_EQUAL('\n', text[i]);
-    CHECK_EQUAL(bytes, reading->inputs.list[0].end);
-    CHECK(!reading->inputs.list[0].is_unread);
+    const struct input *input = inputs_next(&reading->inputs);
+    CHECK(input != NULL && inputs_next(&reading->inputs) == NULL);
+    CHECK_EQUAL(bytes, input->end);
+    CHECK(!input->is_unread);
 }
 
 static struct muster *open_runtime(void)
@@ -97,6 +99,14 @@ static struct muster *open_runtime(void)
     options.devices = "cpu";
     CHECK_STATUS(MUSTER_OK, muster_open(&m, &options, NULL));
     return m;
+}
+
+static bool init_inputs(struct inputs *inputs, struct muster *m, const char *const *paths,
+                        size_t count)
+{
+    const struct inputs_options options = { .tree = { paths, count, false, false },
+                                            .item_bytes = ITEM };
+    return inputs_init(inputs, m, &options);
 }
 
 static void a_large_file_is_read_on_several_threads(void)
@@ -110,7 +120,7 @@ static void a_large_file_is_read_on_several_threads(void)
         size_t bytes = sizes[i / 2];
         memset(&reading, 0, sizeof reading);
         make_file(bytes);
-        CHECK(inputs_init(&reading.inputs, m, paths, 1, ITEM));
+        CHECK(init_inputs(&reading.inputs, m, paths, 1));
         CHECK_EQUAL(8, inputs_calls(&reading.inputs));
         if (i % 2) {
             bytes /= 3;
@@ -142,17 +152,17 @@ static void others_are_read_in_order(void)
     struct muster *m = open_runtime();
     struct inputs inputs;
     make_file(LARGE);
-    CHECK(inputs_init(&inputs, m, two, 2, ITEM));
+    CHECK(init_inputs(&inputs, m, two, 2));
     CHECK_EQUAL(1, inputs_calls(&inputs));
     inputs_deinit(&inputs);
-    CHECK(inputs_init(&inputs, m, standard, 1, ITEM));
+    CHECK(init_inputs(&inputs, m, standard, 1));
     CHECK_EQUAL(1, inputs_calls(&inputs));
     inputs_deinit(&inputs);
     make_file(LARGE - 1);
-    CHECK(inputs_init(&inputs, m, one, 1, ITEM));
+    CHECK(init_inputs(&inputs, m, one, 1));
     CHECK_EQUAL(1, inputs_calls(&inputs));
     inputs_deinit(&inputs);
-    CHECK(inputs_init(&inputs, m, none, 1, ITEM));
+    CHECK(init_inputs(&inputs, m, none, 1));
     inputs.trouble = count_trouble;
     CHECK_EQUAL(1, inputs_calls(&inputs));
     CHECK_EQUAL(0, troubles);

@@ -38,11 +38,27 @@ struct problem {
 };
 
 static struct problem problem;
+/* How what is found has to stand in its line; all false in most tests. */
+static struct {
+    bool is_folded, is_word, is_whole, is_inverted;
+} how;
 static struct hits expected, found;
 
 static size_t below(size_t bound)
 {
     return (size_t)random_below(&problem.random, bound);
+}
+
+static uint8_t letter_of(uint8_t byte)
+{
+    return how.is_folded && byte >= 'A' && byte <= 'Z' ? (uint8_t)(byte + 'a' - 'A') : byte;
+}
+
+static bool is_word_byte(size_t place)
+{
+    uint8_t byte = place < problem.length ? problem.text[place] : ' ';
+    return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
+           (byte >= '0' && byte <= '9') || byte == '_';
 }
 
 static void make_text(uint32_t letters, uint32_t newline_of)
@@ -88,8 +104,10 @@ static void make_problem(uint64_t seed)
         add_word(letters, shortest, below(4) == 0 ? 2 : longest);
     if (below(10) == 0)
         CHECK_EQUAL(WORDS_ADDED, words_add(&problem.words, "", 0));
+    if (how.is_folded)
+        words_fold(&problem.words);
     words_sort(&problem.words);
-    CHECK(automaton_init(&problem.automaton, &problem.words));
+    CHECK(automaton_init(&problem.automaton, &problem.words, how.is_folded));
 }
 
 static void end_problem(void)
@@ -99,16 +117,50 @@ static void end_problem(void)
 }
 
 /* The plain search. */
+static bool is_at(const struct word *word, size_t place)
+{
+    if (word->length > problem.length - place)
+        return false;
+    for (size_t i = 0; i < word->length; i++)
+        if (letter_of(problem.text[place + i]) != problem.words.bytes[word->offset + i])
+            return false;
+    return true;
+}
+
 static size_t longest_at(size_t place)
+{
+    size_t longest = 0;
+    for (size_t i = 0; i < problem.words.count; i++)
+        if (problem.words.list[i].length > longest && is_at(&problem.words.list[i], place))
+            longest = problem.words.list[i].length;
+    return longest;
+}
+
+/* The longest that stands as it has to in the line [begin, end); `last` is where the match before ended. */
+static size_t match_at(size_t place, size_t begin, size_t end, size_t last)
 {
     size_t longest = 0;
     for (size_t i = 0; i < problem.words.count; i++) {
         const struct word *word = &problem.words.list[i];
-        if (word->length > longest && word->length <= problem.length - place &&
-            memcmp(problem.text + place, problem.words.bytes + word->offset, word->length) == 0)
+        bool is_good = word->length > longest && is_at(word, place);
+        if (how.is_whole)
+            is_good = is_good && place == begin && place + word->length == end;
+        else if (how.is_word)
+            is_good = is_good && (place == begin || place == last || !is_word_byte(place - 1)) &&
+                      (place + word->length == end || !is_word_byte(place + word->length));
+        if (is_good)
             longest = word->length;
     }
     return longest;
+}
+
+static bool has_empty_match(size_t begin, size_t end)
+{
+    bool is_found = begin == end || (!how.is_whole && !how.is_word);
+    for (size_t place = begin; !how.is_whole && place <= end && !is_found; place++)
+        is_found =
+            (place == begin || !is_word_byte(place - 1)) && (place == end || !is_word_byte(place));
+    return problem.words.has_empty && is_found;
 }
 
 /* Whether a word begins so that is too long for the kernel to compare all of it. */
@@ -130,16 +182,18 @@ static void expect_hits(enum finder_want want)
     expected.count = 0;
     expected.lines = 0;
     for (size_t begin = 0, end; begin < problem.length; begin = end + 1, number++) {
-        bool has_word = problem.words.has_empty && want != FINDER_MATCHES;
         for (end = begin; end < problem.length && problem.text[end] != '\n'; end++)
             ;
-        for (size_t place = begin; place < end && !has_word;) {
-            size_t length = longest_at(place);
+        bool has_word = has_empty_match(begin, end) && want != FINDER_MATCHES;
+        for (size_t place = begin, last = SIZE_MAX; place < end && !has_word;) {
+            size_t length = match_at(place, begin, end, last);
             has_word = length > 0 && want != FINDER_MATCHES;
             if (length > 0 && want == FINDER_MATCHES)
                 expected.list[expected.count++] = (struct hit){ place, number, length };
             place += length > 0 ? length : 1;
+            last = length > 0 ? place : last;
         }
+        has_word = has_word != (how.is_inverted && want != FINDER_MATCHES);
         expected.lines += has_word;
         if (has_word && want == FINDER_LINES)
             expected.list[expected.count++] = (struct hit){ begin, number, end - begin };
@@ -158,14 +212,15 @@ static bool note_hit(void *user, const struct finder_hit *hit)
 
 static void mark(size_t from_item, size_t to_item, uint32_t by_line, bool is_portable)
 {
+    uint32_t flags = (by_line ? SCAN_BY_LINE : 0) | (how.is_folded ? SCAN_FOLD : 0);
     const uint8_t *text = problem.text + from_item * SCAN_ITEM;
     const uint32_t *automaton = problem.automaton.memory;
     uint64_t *marks = problem.marks + from_item * SCAN_ITEM_MARKS;
-    void *args[] = { &text, &automaton, &by_line, &marks };
+    void *args[] = { &text, &automaton, &flags, &marks };
     if (!is_portable)
         CHECK_EQUAL(MUSTER_OK, scan_function(0, to_item - from_item, args));
     for (size_t i = 0; is_portable && i < to_item - from_item; i++)
-        scan(i, text, automaton, by_line, marks);
+        scan(i, text, automaton, flags, marks);
 }
 
 /* Units of any size, as a job would have them. */
@@ -183,6 +238,9 @@ static void find_hits(enum finder_want want)
     struct finder finder = { .want = want,
                              .is_numbered = true,
                              .has_empty = problem.words.has_empty,
+                             .is_word = how.is_word,
+                             .is_whole = how.is_whole,
+                             .is_inverted = how.is_inverted,
                              .automaton = &problem.automaton,
                              /* Read backward from the beginning, from somewhere on, or never. */
                              .patience = below(3) == 0   ? 0
@@ -241,6 +299,35 @@ static void what_is_found_is_what_is_there(void)
     }
 }
 
+/* The same where case does not matter, or how a word stands in its line does, or lines without are wanted. */
+static void what_is_found_stands_as_it_is_to(void)
+{
+    static const uint8_t others[] = "_ -09Z";
+    for (uint64_t i = 0; i < test_repetitions(TEST_BY_SANITIZER(1500, 300, 300)); i++) {
+        uint64_t seed = test_seed() * 1000033 + i;
+        random_init(&problem.random, seed);
+        enum finder_want want = (enum finder_want)below(3);
+        how.is_folded = below(2) == 0;
+        how.is_word = below(2) == 0;
+        how.is_whole = below(4) == 0;
+        how.is_inverted = want != FINDER_MATCHES && below(3) == 0;
+        make_problem(seed);
+        for (size_t k = 0; k < problem.length; k++)
+            if (problem.text[k] >= 'a' && problem.text[k] <= 'z' && below(3) == 0)
+                problem.text[k] = below(2) == 0 ? (uint8_t)(problem.text[k] - 'a' + 'A')
+                                                : others[below(sizeof others - 1)];
+        expect_hits(want);
+        bool is_by_line = want != FINDER_MATCHES && !how.is_word && !how.is_whole;
+        for (int form = 0; form < 2; form++) {
+            mark_all(is_by_line, form == 1);
+            find_hits(want);
+            compare_hits(seed, want);
+        }
+        end_problem();
+    }
+    memset(&how, 0, sizeof how);
+}
+
 /* A mark more costs time and a mark less an answer. */
 static void marks_are_exact_but_at_the_end(void)
 {
@@ -277,7 +364,7 @@ static void the_shortest_of_a_family_is_found(void)
             for (size_t length = 4; length <= longest; length++)
                 CHECK_EQUAL(WORDS_ADDED, words_add(&problem.words, word, length));
             words_sort(&problem.words);
-            CHECK(automaton_init(&problem.automaton, &problem.words));
+            CHECK(automaton_init(&problem.automaton, &problem.words, false));
             expect_hits(FINDER_MATCHES);
             for (int form = 0; form < 2; form++) {
                 mark_all(0, form == 1);
@@ -300,7 +387,7 @@ static uint64_t work_for(size_t repeated, size_t text_bytes, size_t piece, enum 
     memset(all_marks, 0xff, sizeof all_marks);
     word[repeated] = 'b';
     CHECK_EQUAL(WORDS_ADDED, words_add(&words, word, repeated + 1));
-    CHECK(automaton_init(&automaton, &words));
+    CHECK(automaton_init(&automaton, &words, false));
     struct finder finder = { .want = want, .automaton = &automaton, .patience = 1 << 16 };
     finder_begin(&finder);
     for (size_t from = 0; from < text_bytes; from += piece)
@@ -332,7 +419,7 @@ static void each_input_is_read_anew(void)
     struct automaton automaton;
     CHECK_EQUAL(WORDS_ADDED, words_add(&words, "abcdefgh\na", 10));
     words_sort(&words);
-    CHECK(automaton_init(&automaton, &words));
+    CHECK(automaton_init(&automaton, &words, false));
     struct finder finder = {
         .want = FINDER_MATCHES, .automaton = &automaton, .hit = note_hit, .user = &found
     };
@@ -365,7 +452,7 @@ static void the_kernel_compares_a_few_bytes(void)
     word[SCAN_COMPARED_MAX] = 'b';
     CHECK_EQUAL(WORDS_ADDED, words_add(&problem.words, word, sizeof word));
     words_sort(&problem.words);
-    CHECK(automaton_init(&problem.automaton, &problem.words));
+    CHECK(automaton_init(&problem.automaton, &problem.words, false));
     for (int form = 0; form < 2; form++) {
         mark_all(0, form == 1);
         CHECK(problem.marks[0] == UINT64_MAX);
@@ -374,7 +461,7 @@ static void the_kernel_compares_a_few_bytes(void)
     word[SCAN_COMPARED_MAX - 1] = 'b';
     CHECK_EQUAL(WORDS_ADDED, words_add(&problem.words, word, sizeof word));
     words_sort(&problem.words);
-    CHECK(automaton_init(&problem.automaton, &problem.words));
+    CHECK(automaton_init(&problem.automaton, &problem.words, false));
     for (int form = 0; form < 2; form++) {
         mark_all(0, form == 1);
         CHECK(problem.marks[0] == 0);
@@ -390,7 +477,7 @@ static void a_line_is_as_long_as_it_likes(void)
     struct words words = { 0 };
     CHECK_EQUAL(WORDS_ADDED, words_add(&words, "needle", 6));
     struct automaton automaton;
-    CHECK(automaton_init(&automaton, &words));
+    CHECK(automaton_init(&automaton, &words, false));
     struct finder finder = { .want = FINDER_COUNTS, .automaton = &automaton };
     finder_begin(&finder);
     memset(line, 'x', sizeof line);
@@ -426,10 +513,11 @@ static void lists_are_read_as_grep_reads_them(void)
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {
-        TEST(what_is_found_is_what_is_there),    TEST(marks_are_exact_but_at_the_end),
-        TEST(the_shortest_of_a_family_is_found), TEST(what_repeats_itself_takes_no_longer),
-        TEST(each_input_is_read_anew),           TEST(the_kernel_compares_a_few_bytes),
-        TEST(a_line_is_as_long_as_it_likes),     TEST(lists_are_read_as_grep_reads_them)
+        TEST(what_is_found_is_what_is_there),      TEST(what_is_found_stands_as_it_is_to),
+        TEST(marks_are_exact_but_at_the_end),      TEST(the_shortest_of_a_family_is_found),
+        TEST(what_repeats_itself_takes_no_longer), TEST(each_input_is_read_anew),
+        TEST(the_kernel_compares_a_few_bytes),     TEST(a_line_is_as_long_as_it_likes),
+        TEST(lists_are_read_as_grep_reads_them)
     };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }

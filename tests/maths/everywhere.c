@@ -2,11 +2,14 @@
  * Whether the kernels' mathematics give the same bits on two devices.
  *
  *     everywhere [--blocks N] [--together] DEVICE DEVICE [FUNCTION...]
+ *     everywhere [--blocks N] --keep FOLDER | --against FOLDER DEVICE [FUNCTION...]
  *
  * All 2^32 floats go through each function of one argument, as many points through the others, in
  * 2^22 blocks of 1,024; of each block a digest of the results is compared. --blocks takes N blocks
- * of them, evenly. --together puts all functions into one kernel, which is compiled once. Exits 1 if
- * a digest differs, and 77 if there is no such device.
+ * of them, evenly. --together puts all functions into one kernel, which is compiled once. --keep writes
+ * what one device has into a file for each function, and --against compares with those, on another
+ * machine perhaps; functions without a file are left out. Exits 1 if a digest differs, and 77 if there is no
+ * such device.
  */
 #include <muster/muster.h>
 #include <stdbool.h>
@@ -18,6 +21,8 @@
 #define BLOCKS_MAX (UINT64_C(1) << 22)
 #define INPUTS 1024u
 #define TEXT_BYTES 8192
+/* So many digests are one in a file. */
+#define FOLDED 64u
 
 static const struct {
     const char *name;
@@ -90,6 +95,8 @@ static const char head[] =
 struct round {
     struct muster *m;
     const char *devices[2];
+    const char *folder; /* NULL: two devices are compared */
+    bool is_kept;       /* the folder is written */
     uint64_t blocks;
     uint64_t *digests[2];
 };
@@ -128,12 +135,24 @@ static double seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* How many digests differ. */
-static uint64_t compare(const struct round *round, size_t first, size_t end)
+/* What the device has of the functions; the time it took. */
+static double run(const struct round *round, struct muster_kernel *kernel, size_t device)
+{
+    uint32_t every = (uint32_t)(BLOCKS_MAX / round->blocks), inputs = INPUTS;
+    struct muster_error error = { .size = sizeof error };
+    const struct muster_arg args[] = { MUSTER_FIRST, MUSTER_VALUE(every), MUSTER_VALUE(inputs),
+                                       MUSTER_OUT(round->digests[device]) };
+    const struct muster_run_options options = { .size = sizeof options,
+                                                .devices = round->devices[device] };
+    double begin = seconds();
+    if (muster_for(round->m, kernel, round->blocks, args, 4, &options, NULL, &error) != MUSTER_OK)
+        die(round->devices[device], &error);
+    return seconds() - begin;
+}
+
+static struct muster_kernel *build(const struct round *round, size_t first, size_t end)
 {
     char text[TEXT_BYTES];
-    double took[2];
-    uint32_t every = (uint32_t)(BLOCKS_MAX / round->blocks), inputs = INPUTS;
     struct muster_error error = { .size = sizeof error };
     struct muster_kernel *kernel;
     const struct muster_kernel_form form = { .size = sizeof form,
@@ -143,17 +162,14 @@ static uint64_t compare(const struct round *round, size_t first, size_t end)
                                              .entry = "digest" };
     if (muster_kernel_from(round->m, "digest", &form, 1, &kernel, &error) != MUSTER_OK)
         die("the kernel", &error);
-    for (size_t d = 0; d < 2; d++) {
-        const struct muster_arg args[] = { MUSTER_FIRST, MUSTER_VALUE(every), MUSTER_VALUE(inputs),
-                                           MUSTER_OUT(round->digests[d]) };
-        const struct muster_run_options options = { .size = sizeof options,
-                                                    .devices = round->devices[d] };
-        double begin = seconds();
-        if (muster_for(round->m, kernel, round->blocks, args, 4, &options, NULL, &error) !=
-            MUSTER_OK)
-            die(round->devices[d], &error);
-        took[d] = seconds() - begin;
-    }
+    return kernel;
+}
+
+/* How many digests of the functions [first, end) differ. */
+static uint64_t compare(const struct round *round, size_t first, size_t end)
+{
+    struct muster_kernel *kernel = build(round, first, end);
+    double took[2] = { run(round, kernel, 0), run(round, kernel, 1) };
     muster_kernel_destroy(kernel);
     uint64_t different = 0;
     for (uint64_t i = 0; i < round->blocks; i++)
@@ -163,6 +179,39 @@ static uint64_t compare(const struct round *round, size_t first, size_t end)
            (unsigned long long)(round->blocks * INPUTS), (unsigned long long)different,
            (unsigned long long)round->blocks, round->devices[0], took[0], round->devices[1],
            took[1]);
+    fflush(stdout);
+    return different;
+}
+
+/* The same with a file, or writes it. Digests that differ there stand for FOLDED blocks each. */
+static uint64_t compare_with_file(const struct round *round, size_t function)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", round->folder, functions[function].name);
+    FILE *file = fopen(path, round->is_kept ? "wx" : "r");
+    if (!file) {
+        printf("%-8s left out: %s %s\n", functions[function].name, path,
+               round->is_kept ? "is there already" : "is not there");
+        return 0;
+    }
+    struct muster_kernel *kernel = build(round, function, function + 1);
+    double took = run(round, kernel, 0);
+    muster_kernel_destroy(kernel);
+    uint64_t different = 0, count = 0, kept;
+    for (uint64_t i = 0; i < round->blocks; count++) {
+        uint64_t sum = 0;
+        for (uint64_t end = i + FOLDED; i < round->blocks && i < end; i++)
+            sum = sum * UINT64_C(0x100000001b3) + round->digests[0][i];
+        if (round->is_kept)
+            different += fwrite(&sum, sizeof sum, 1, file) != 1;
+        else
+            different += fread(&kept, sizeof kept, 1, file) != 1 || kept != sum;
+    }
+    different += fclose(file) != 0;
+    printf("%-8s %10llu inputs, %llu of %llu digests %s  (%s %.2f s)\n", functions[function].name,
+           (unsigned long long)(round->blocks * INPUTS), (unsigned long long)different,
+           (unsigned long long)count, round->is_kept ? "not written" : "different",
+           round->devices[0], took);
     fflush(stdout);
     return different;
 }
@@ -187,19 +236,28 @@ int main(int count, char **words)
             is_together = true;
         else if (strcmp(words[at], "--blocks") == 0 && at + 1 < count)
             round.blocks = strtoull(words[++at], NULL, 10);
+        round.is_kept = round.is_kept || strcmp(words[at], "--keep") == 0;
+        if ((strcmp(words[at], "--keep") == 0 || strcmp(words[at], "--against") == 0) &&
+            at + 1 < count)
+            round.folder = words[++at];
     }
-    if (count - at < 2 || round.blocks == 0 || round.blocks > BLOCKS_MAX) {
-        fprintf(stderr,
-                "usage: everywhere [--blocks N] [--together] DEVICE DEVICE [FUNCTION...]\n");
+    int device_count = round.folder ? 1 : 2;
+    if (count - at < device_count || round.blocks == 0 || round.blocks > BLOCKS_MAX) {
+        fprintf(stderr, "usage: everywhere [--blocks N] [--together] DEVICE DEVICE [FUNCTION...]\n"
+                        "       everywhere [--blocks N] --keep FOLDER | --against FOLDER DEVICE "
+                        "[FUNCTION...]\n");
         return 2;
     }
-    round.devices[0] = words[at], round.devices[1] = words[at + 1];
-    char both[128];
-    snprintf(both, sizeof both, "%s,%s", words[at], words[at + 1]);
+    char both[128] = "";
+    for (int d = 0; d < device_count; d++) {
+        round.devices[d] = words[at + d];
+        snprintf(both + strlen(both), sizeof both - strlen(both), "%s%s", d > 0 ? "," : "",
+                 round.devices[d]);
+    }
     const struct muster_options options = { .size = sizeof options, .devices = both };
     if (muster_open(&round.m, &options, &error) != MUSTER_OK)
         die("opening", &error);
-    for (size_t d = 0; d < 2; d++) {
+    for (int d = 0; d < device_count; d++) {
         muster_device found;
         round.digests[d] = calloc(round.blocks, sizeof *round.digests[d]);
         if (!round.digests[d])
@@ -207,11 +265,11 @@ int main(int count, char **words)
         if (muster_device_find(round.m, round.devices[d], &found, &error) != MUSTER_OK)
             die(round.devices[d], &error);
     }
-    if (is_together)
+    if (is_together && !round.folder)
         different = compare(&round, 0, FUNCTION_COUNT);
-    for (size_t i = 0; i < FUNCTION_COUNT && (!is_together || different > 0); i++)
-        if (is_asked(functions[i].name, words + at + 2, count - at - 2))
-            different += compare(&round, i, i + 1);
+    for (size_t i = 0; i < FUNCTION_COUNT && (!is_together || round.folder || different > 0); i++)
+        if (is_asked(functions[i].name, words + at + device_count, count - at - device_count))
+            different += round.folder ? compare_with_file(&round, i) : compare(&round, i, i + 1);
     muster_close(round.m, NULL);
     free(round.digests[0]);
     free(round.digests[1]);

@@ -117,6 +117,8 @@ static void put_job(struct writer *writer, const struct scenario_job *job)
         put(writer, ",\"unit\":%" PRIu64, job->unit_items);
     else
         put(writer, ",\"unit\":%s", units[job->unit]);
+    if (job->opens_when_worth)
+        put(writer, ",\"opens_when_worth\":true");
     put(writer, ",\"ordered\":%s,\"window\":%" PRIu64 ",\"depth\":%u,\"tries\":%u,\"speculate\":%s",
         job->ordered ? "true" : "false", job->window, (unsigned)job->depth, (unsigned)job->tries,
         job->speculate ? "true" : "false");

@@ -32,6 +32,7 @@ static const struct row {
     { "uneven", 1.2, 3, 1.04 }, /* a few dear items decide when it ends */
     { "edges", 1.2, 1.8, FIRST_MAX },
     { "slices", 1.1, 1.3, FIRST_MAX },
+    { "slices-crowd", 1.1, 1.4, FIRST_MAX }, /* one alone is best, two are no better than three */
     { "late", 1.2, 1.4, FIRST_MAX },
     { "apart", 0.999, 1.001, FIRST_MAX },
 };

@@ -478,6 +478,23 @@ static void slices_stand_in_for_the_device_they_were_cut_from(void)
     MUST(muster_close(m, &problem));
 }
 
+static void no_job_runs_elsewhere_for_want_of_its_slices(void)
+{
+    struct muster_options options = MUSTER_OPTIONS_INIT;
+    options.sim = "[{\"items_per_s\": 1e6, \"cores\": 8, \"slices\": true}]";
+    options.slices = "sim:7=2,6";
+    struct muster *m = open_with(options);
+    struct muster_kernel *nothing = kernel_of(m, do_nothing);
+    CHECK_STATUS(MUSTER_E_NOT_FOUND, muster_for(m, nothing, 4, NULL, 0, NULL, NULL, &problem));
+    CHECK_CONTAINS("slices of backend sim", problem.text);
+    CHECK_CONTAINS("sim:7", problem.text);
+    muster_lease lease;
+    muster_device device;
+    CHECK_STATUS(MUSTER_E_NOT_FOUND, muster_pick(m, NULL, NULL, &lease, &device, &problem));
+    muster_kernel_destroy(nothing);
+    MUST(muster_close(m, &problem));
+}
+
 static void cutting_is_refused_where_it_cannot_be(void)
 {
     struct muster *m = open_plain();
@@ -630,6 +647,7 @@ int main(int argc, char **argv)
         TEST(slices_stand_in_for_the_device_they_were_cut_from),
         TEST(devices_are_cut_when_they_are_found),
         TEST(slices_that_cannot_be_had_are_told),
+        TEST(no_job_runs_elsewhere_for_want_of_its_slices),
         TEST(cutting_is_refused_where_it_cannot_be),
         TEST(a_device_in_use_is_not_cut),
         TEST(a_device_whose_work_has_ended_unseen_can_be_cut),

@@ -153,6 +153,87 @@ static void one_may_join_a_job_that_is_over(void)
     CHECK_EQUAL(JOB_CANCELLED, job_state(job));
 }
 
+static bool should_open(bool has_devices, uint64_t before_ns)
+{
+    uint64_t look_ns = 0;
+    bool is_worth = job_should_open(job, has_devices, before_ns, now_ns, &look_ns);
+    CHECK(is_worth || look_ns > now_ns);
+    check_sound();
+    return is_worth;
+}
+
+static void drivers_are_opened_for_a_long_job(void)
+{
+    begin_alone(plain(100, 2));
+    job_opens_later(job);
+    CHECK(!should_open(true, 0));
+    now_ns += 10 * SECOND;
+    CHECK(!should_open(true, 0));
+    struct job_claim claim = start(0);
+    now_ns += 50 * MS;
+    CHECK(should_open(true, 0));
+    CHECK(!should_open(false, 0));
+    CHECK_EQUAL(JOB_ACCEPTED, finish(claim, JOB_END_OK));
+    deliver();
+    /* 90 of 100 in as long: what is left is not worth it. */
+    for (uint32_t i = 0; i < 89; i++) {
+        CHECK_EQUAL(JOB_ACCEPTED, finish(start(0), JOB_END_OK));
+        deliver();
+    }
+    CHECK(!should_open(true, 0));
+    run_to_the_end(0);
+}
+
+static void drivers_are_opened_at_once_if_nobody_is_left(void)
+{
+    begin_alone(plain(100, 2));
+    job_opens_later(job);
+    CHECK(!should_open(true, 0));
+    lose(0);
+    CHECK(should_open(true, 0));
+    CHECK(!should_open(false, 0));
+}
+
+static void earlier_jobs_count(void)
+{
+    begin_alone(plain(1, 2));
+    job_opens_later(job);
+    CHECK(!should_open(true, 249 * MS));
+    CHECK(should_open(true, 250 * MS));
+    CHECK(should_open(false, 250 * MS));
+    run_to_the_end(0);
+}
+
+/* How many units an array has on a lane that does a million items in a millisecond. */
+static uint64_t units_alone(bool is_expected, bool opens_later)
+{
+    struct job_options options = plain(100000000, is_expected ? 2 : 1);
+    options.unit = JOB_UNIT_ADAPTIVE;
+    options.first_items = 1000;
+    options.unit_ns = 100 * MS;
+    options.leaves_out = true;
+    if (is_expected)
+        begin_alone(options);
+    else
+        begin(options);
+    if (opens_later)
+        job_opens_later(job);
+    while (job_state(job) == JOB_RUNNING) {
+        struct job_claim claim = start(0);
+        now_ns += (claim.range.end - claim.range.begin) * MS / 1000000 + 1000;
+        CHECK_EQUAL(JOB_ACCEPTED, finish(claim, JOB_END_OK));
+        deliver();
+    }
+    return job_units_made(job);
+}
+
+static void units_are_large_until_a_driver_is_opened(void)
+{
+    uint64_t alone = units_alone(false, false);
+    CHECK_EQUAL(alone, units_alone(true, true));
+    CHECK(units_alone(true, false) > 4 * alone);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {
@@ -165,6 +246,10 @@ int main(int argc, char **argv)
         TEST(the_loss_of_a_domain_leaves_expected_lanes),
         TEST(a_lane_that_joins_late_is_tried),
         TEST(one_may_join_a_job_that_is_over),
+        TEST(drivers_are_opened_for_a_long_job),
+        TEST(drivers_are_opened_at_once_if_nobody_is_left),
+        TEST(earlier_jobs_count),
+        TEST(units_are_large_until_a_driver_is_opened),
     };
     return test_main(argc, argv, tests, COUNT_OF(tests));
 }

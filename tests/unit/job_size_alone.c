@@ -84,6 +84,45 @@ static void a_slow_first_unit_is_followed_by_one_a_little_larger(void)
     CHECK(size_of(start(0)) <= 4 * size_of(first));
 }
 
+/* An earlier job has shown what the lane does: there is nothing to find out by small units. */
+static void a_lane_that_is_known_begins_with_a_large_unit(void)
+{
+    struct job_options options = alone(12345679, 2);
+    options.known_per_ns = 1.0;
+    begin(options);
+    struct job_claim first = start(0), second = start(0);
+    CHECK(size_of(first) > 1000 * 1000 && size_of(first) <= UNIT_NS / 16);
+    CHECK_EQUAL(size_of(first), size_of(second));
+    /* Never more than there is, nor less than without knowing. */
+    options.items = 5000;
+    begin(options);
+    CHECK_EQUAL(5000, size_of(start(0)));
+    options.items = 12345679;
+    options.known_per_ns = 1e-6;
+    begin(options);
+    CHECK_EQUAL(1000, size_of(start(0)));
+}
+
+static void a_first_unit_can_be_alone(void)
+{
+    struct job_options options = alone(12345679, 2);
+    struct job_claim first, next;
+    options.first_alone = true;
+    begin(options);
+    first = start(0);
+    CHECK(!ask(0, &next));
+    now_ns += MS;
+    CHECK_EQUAL(JOB_ACCEPTED, finish(first, JOB_END_OK));
+    deliver();
+    start(0);
+    CHECK(ask(0, &next));
+    /* Of a lane that is known there is nothing to wait for. */
+    options.known_per_ns = 1.0;
+    begin(options);
+    start(0);
+    CHECK(ask(0, &next));
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {
@@ -91,6 +130,8 @@ int main(int argc, char **argv)
         TEST(no_small_rest_is_left),
         TEST(units_that_end_at_one_time_do_not_make_the_next_too_large),
         TEST(a_slow_first_unit_is_followed_by_one_a_little_larger),
+        TEST(a_lane_that_is_known_begins_with_a_large_unit),
+        TEST(a_first_unit_can_be_alone),
     };
     return test_main(argc, argv, tests, COUNT_OF(tests));
 }

@@ -188,6 +188,11 @@ static void what_cannot_have_a_halo_is_refused(void)
     args[1] = (struct muster_arg)MUSTER_OUT(out);
     args[0].halo = (UINT64_C(1) << 40) + 1;
     refuse(m, kernel, args, 2, 4, NULL, "at most 1099511627776");
+    /* Arrays that reach around all memory do not share it: they are too large. */
+    args[0].halo = HALO;
+    CHECK_STATUS(MUSTER_E_TOO_LARGE,
+                 muster_for(m, kernel, UINT64_C(1) << 58, args, 2, NULL, NULL, &problem));
+    CHECK_CONTAINS("larger than any memory", problem.text);
     args[0] = (struct muster_arg)MUSTER_IN_BORDER(in, 1, (enum muster_border)3);
     refuse(m, kernel, args, 2, 4, NULL, "border of kind 3");
     struct muster_task_desc task = {

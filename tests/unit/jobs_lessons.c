@@ -34,17 +34,20 @@ static struct muster_job_device run(struct muster *m, struct muster_kernel *kern
 {
     struct account account;
     struct muster_run_options how = { .size = sizeof how, .everyone = everyone };
-    struct muster_job_device devices[2] = { { .size = sizeof *devices },
-                                            { .size = sizeof *devices } };
+    struct muster_job_device devices[3];
     size_t count;
+    uint64_t done = 0;
+    for (size_t i = 0; i < COUNT_OF(devices); i++)
+        devices[i] = (struct muster_job_device){ .size = sizeof *devices };
     account_init(&account, items);
     struct muster_job_desc desc = account_desc(&account, kernel);
     desc.options = &how;
     struct muster_job *job = start(m, &desc);
     MUST(muster_job_wait(job, NULL, &problem));
-    MUST(muster_job_devices(job, devices, 2, &count, &problem));
-    CHECK_EQUAL(2, count);
-    CHECK_EQUAL(items, devices[0].items + devices[1].items);
+    MUST(muster_job_devices(job, devices, COUNT_OF(devices), &count, &problem));
+    for (size_t i = 0; i < count; i++)
+        done += devices[i].items;
+    CHECK_EQUAL(items, done);
     CHECK_EQUAL(0, account.wrong);
     bool has_lesson = look(job, lesson);
     if (is_kept)
@@ -173,28 +176,47 @@ static void processors_alone_have_a_job_for_themselves(void)
     MUST(muster_close(m, &problem));
 }
 
-/* A job on a device that may be lost keeps the others, which stand in for it. */
-static void those_left_out_on_a_gpu_stay_lanes(void)
+/* A job after one that has learned, by whole jobs, that some are better left out. */
+static void check_layout(struct muster *m, uint64_t out, uint32_t lanes, uint32_t aside)
 {
-    struct muster *m = open_two();
     struct muster_kernel *kernel = kernel_of(m, compute);
-    const struct take_part_lesson alone = { .left_out = 2,
-                                            .faster_without = { 0, FACTOR },
+    const struct take_part_lesson alone = { .left_out = out,
+                                            .faster_without = { FACTOR, FACTOR, FACTOR },
                                             .jobs = 1,
                                             .is_whole = true,
-                                            .whole = { .left_out = 2, .tried = 2 } };
+                                            .whole = { .left_out = out, .tried = out } };
     struct account account;
     run(m, kernel, ITEMS, 0, &alone, NULL);
     account_init(&account, ITEMS);
     struct muster_job_desc desc = account_desc(&account, kernel);
     struct muster_job *job = start(m, &desc);
     MUST(muster_job_wait(job, NULL, &problem));
-    CHECK_EQUAL(2, job->lane_count);
-    CHECK_EQUAL(0, job->aside_count);
+    CHECK_EQUAL(lanes, job->lane_count);
+    CHECK_EQUAL(aside, job->aside_count);
+    CHECK_EQUAL((out & 1) != 0 && lanes > 1, job->leaves_out_more);
     muster_job_destroy(job);
     account_deinit(&account);
     muster_kernel_destroy(kernel);
     MUST(muster_close(m, &problem));
+}
+
+/* They stand in for a device that is lost. */
+static void those_left_out_on_a_gpu_stay_lanes(void)
+{
+    check_layout(open_two(), 1, 2, 0);
+}
+
+/* Who is a slice of the same GPU would be lost with the other. */
+static void slices_have_a_job_for_one_of_them(void)
+{
+    struct muster_options options = MUSTER_OPTIONS_INIT;
+    options.sim = "[{\"items_per_s\":1e7,\"cores\":8,\"slices\":true}]";
+    options.slices = "sim:0=4,4";
+    options.devices = "sim:0/0,sim:0/1";
+    check_layout(open_with(options), 2, 1, 1);
+    /* The processor stays, since it would stand in for the GPU, and is left out. */
+    options.devices = "cpu:0,sim:0/0,sim:0/1";
+    check_layout(open_with(options), 1 | 4, 2, 1);
 }
 
 /* What jobs without it are compared with is what jobs with it took. */
@@ -221,6 +243,36 @@ static void a_trial_by_whole_jobs_is_decided_by_the_third(void)
     MUST(muster_close(m, &problem));
 }
 
+/* What a job of this kernel is told of the one device it has. */
+static double rate_of(struct muster *m, struct muster_kernel *kernel)
+{
+    struct account account;
+    account_init(&account, ITEMS);
+    struct muster_job_desc desc = account_desc(&account, kernel);
+    struct muster_job *job = start(m, &desc);
+    double told = job->core_options.known_per_ns;
+    MUST(muster_job_wait(job, NULL, &problem));
+    muster_job_destroy(job);
+    account_deinit(&account);
+    return told;
+}
+
+static void one_device_is_known_by_its_rate(void)
+{
+    struct muster_options options = MUSTER_OPTIONS_INIT;
+    options.sim = "[{\"items_per_s\": 1e7}]";
+    options.devices = "sim";
+    struct muster *m = open_with(options);
+    struct muster_kernel *kernel = kernel_of(m, compute), *other = kernel_of(m, compute);
+    CHECK(rate_of(m, kernel) == 0);
+    double rate = rate_of(m, kernel);
+    CHECK(rate > 0 && rate <= 1e7 / 1e9);
+    CHECK(rate_of(m, other) == 0);
+    muster_kernel_destroy(other);
+    muster_kernel_destroy(kernel);
+    MUST(muster_close(m, &problem));
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {
@@ -231,7 +283,9 @@ int main(int argc, char **argv)
         TEST(what_was_not_used_for_longest_is_forgotten),
         TEST(processors_alone_have_a_job_for_themselves),
         TEST(those_left_out_on_a_gpu_stay_lanes),
+        TEST(slices_have_a_job_for_one_of_them),
         TEST(a_trial_by_whole_jobs_is_decided_by_the_third),
+        TEST(one_device_is_known_by_its_rate),
     };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }

@@ -66,6 +66,55 @@ static void a_cancelled_job_lets_go_of_the_cores(void)
 }
 
 /*
+ * Each call takes 3 ms, and items nothing: cut into steps of a millisecond each item would be a call. Fewer
+ * steps than the launch has at first, when nothing is known of it.
+ */
+#define CALLS_MAX 64
+
+static _Atomic uint64_t calls;
+
+static muster_status with_a_preparation(uint64_t begin, uint64_t end, void *const *args)
+{
+    uint64_t *out = *(uint64_t *const *)args[0];
+    const struct timespec pause = { 0, 3000000 };
+    if (atomic_fetch_add(&calls, 1) < CALLS_MAX)
+        nanosleep(&pause, NULL);
+    for (uint64_t i = begin; i < end; i++)
+        out[i] = i;
+    return MUSTER_OK;
+}
+
+static void what_a_call_costs_is_not_paid_for_each_item(void)
+{
+    struct muster_options options = MUSTER_OPTIONS_INIT;
+    options.devices = "cpu";
+    options.cpu_workers = 1;
+    struct muster *m = open_with(options);
+    uint64_t *out = calloc(SLOW_ITEMS, sizeof *out);
+    muster_status *each = calloc(SLOW_ITEMS, sizeof *each);
+    CHECK(out && each);
+    struct muster_arg args[] = { MUSTER_OUT(out) };
+    struct muster_run_options how = { .size = sizeof how, .unit_items = SLOW_ITEMS };
+    struct muster_job_desc desc = { .size = sizeof desc,
+                                    .items = SLOW_ITEMS,
+                                    .kernel = kernel_of(m, with_a_preparation),
+                                    .args = args,
+                                    .arg_count = 1,
+                                    .each_status = each,
+                                    .options = &how };
+    struct muster_job *job = start(m, &desc);
+    MUST(muster_job_wait(job, NULL, &problem));
+    muster_job_destroy(job);
+    MUST(muster_close(m, &problem));
+    printf("    %llu calls\n", (unsigned long long)calls);
+    CHECK(calls > 1 && calls < CALLS_MAX);
+    for (uint64_t i = 0; i < SLOW_ITEMS; i++)
+        CHECK_EQUAL(i, out[i]);
+    free(out);
+    free(each);
+}
+
+/*
  * An attempt that is late: the kernel of this unit's first launch stands still until it has been told to
  * stop. By then both devices have done others, so the unit is soon run a second time.
  */
@@ -134,6 +183,7 @@ int main(int argc, char **argv)
 {
     static const struct test tests[] = {
         TEST(a_cancelled_job_lets_go_of_the_cores),
+        TEST(what_a_call_costs_is_not_paid_for_each_item),
         TEST(an_attempt_that_has_lost_is_told_to_stop),
     };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);

@@ -186,8 +186,9 @@ static void one_source_gives_the_same_bits_as_cuda(void)
     struct dimensions *block_index = symbol_of(&library, "blockIdx"),
                       *thread_index = symbol_of(&library, "threadIdx");
     *(struct dimensions *)symbol_of(&library, "blockDim") = (struct dimensions){ 32, 1, 1 };
-    *(struct dimensions *)symbol_of(&library, "gridDim") = (struct dimensions){ 5, 1, 1 };
-    for (unsigned thread = 0; thread < 5 * 32; thread++) {
+    *(struct dimensions *)symbol_of(&library, "gridDim") = (struct dimensions){ 22, 1, 1 };
+    /* A thread for each item, and four more. */
+    for (unsigned thread = 0; thread < 22 * 32; thread++) {
         block_index->x = thread / 32;
         thread_index->x = thread % 32;
         mixed(100, 700, pair, in, shift, signs, out);

@@ -3,6 +3,7 @@
  * are spelled; for others the portable one is named.
  */
 #include "base/random.h"
+#include "base/text.h"
 #include "kernel/signature.h"
 #include "kernel/suggest.h"
 #include "support.h"
@@ -150,7 +151,7 @@ static void too_many_names_are_refused(void)
 
 static size_t distance(const char *one, const char *other)
 {
-    return suggest_distance(one, strlen(one), other, strlen(other), 4);
+    return text_distance(one, strlen(one), other, strlen(other), 4);
 }
 
 static void names_are_as_far_apart_as_slips_of_a_finger(void)

@@ -74,7 +74,7 @@ static void a_parameter_is_what_it_is_written_as(void)
         { "double x", "double", 8, false, false },
         { "int x", "int", 4, false, false },
         { "unsigned x", "unsigned", 4, false, false },
-        { "unsigned int x", "unsigned int", 0, false, false },
+        { "unsigned int x", "unsigned int", 4, false, false },
         { "long x", "long", 0, false, false },
         { "int long x", "int long", 0, false, false },
         { "struct pair x", "struct pair", 0, false, false },
@@ -148,10 +148,12 @@ static void everything_has_its_limit(void)
                                                "MUSTER_KERNEL void f0(uint64_t i);\n"
                                                "MUSTER_KERNEL void d(uint64_t i) { }\n")));
     CHECK_EQUAL(32, signature.count);
-    /* A parameter's name is cut off where it is longer. */
     CHECK_STATUS(MUSTER_OK,
-                 read_text(repeated("MUSTER_KERNEL void f(uint64_t i, int ", "n", 70, ") { }")));
+                 read_text(repeated("MUSTER_KERNEL void f(uint64_t i, int ", "n", 63, ") { }")));
     CHECK_EQUAL(63, strlen(signature.entries[0].parameters[0].name));
+    CHECK_STATUS(MUSTER_E_PARSE,
+                 read_text(repeated("MUSTER_KERNEL void f(uint64_t i, int ", "n", 64, ") { }")));
+    CHECK_CONTAINS("at most 63 characters", err.text);
 }
 
 /* The place of what is wrong is its own line, whatever stands before it. */

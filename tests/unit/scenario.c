@@ -294,6 +294,7 @@ static void every_key_refuses_what_is_not_its_kind(void)
         { "depth", WHOLE },
         { "tries", WHOLE },
         { "speculate", FLAG },
+        { "opens_when_worth", FLAG },
         { "hints", OBJECT },
         { "hints\":{\"min_free", WHOLE },
         { "hints\":{\"min_compute", PAIR },

@@ -313,6 +313,33 @@ static void a_device_takes_part_from_when_it_opens(void)
     muster_simulation_destroy(result);
 }
 
+/* A GPU ten times as fast that takes 400 ms to open: how many items it does. */
+static uint64_t items_of_late(uint64_t items, uint64_t *makespan_ns)
+{
+    struct muster_simulation *result = NULL;
+    char text[256];
+    snprintf(text, sizeof text,
+             "{\"devices\":[{\"items_per_s\":1e6},{\"items_per_s\":1e7,\"opens_ms\":400}],"
+             "\"job\":{\"items\":%llu,\"opens_when_worth\":true}}",
+             (unsigned long long)items);
+    MUST(muster_simulate(text, strlen(text), NULL, &result, &problem));
+    uint64_t late = result->devices[1]->items;
+    *makespan_ns = result->makespan_ns;
+    muster_simulation_destroy(result);
+    return late;
+}
+
+static void a_device_is_opened_when_it_is_worth_it(void)
+{
+    uint64_t makespan_ns;
+    /* 0.45 s alone: opened at once the device would be ready for the last ninth. */
+    CHECK_EQUAL(0, items_of_late(450000, &makespan_ns));
+    CHECK_EQUAL(450000000, makespan_ns);
+    /* 5 s alone, 0.818 s if it is opened at once: 20 ms later. */
+    CHECK(items_of_late(5000000, &makespan_ns) > 4000000);
+    CHECK(makespan_ns >= 836000000 && makespan_ns < 850000000);
+}
+
 /*
  * The slow device has a unit that the fast one runs too. What has lost is stopped when that is known, or
  * runs to its end where the device cannot be stopped.
@@ -402,6 +429,7 @@ int main(int argc, char **argv)
         TEST(a_device_that_is_lost_ends_its_job),
         TEST(devices_that_share_slow_each_other_down),
         TEST(a_device_takes_part_from_when_it_opens),
+        TEST(a_device_is_opened_when_it_is_worth_it),
         TEST(what_has_lost_is_stopped_where_it_can_be),
         TEST(refused_devices_take_no_part),
         TEST(wrong_arguments_are_refused),

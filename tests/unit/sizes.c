@@ -10,6 +10,8 @@
 #include "base/layout.h"
 #include "base/random.h"
 
+#include <unistd.h>
+
 static struct muster *m;
 static struct muster_kernel *kernel, *portable, *summing;
 static struct muster_job *job, *pipeline_job;
@@ -502,6 +504,34 @@ static muster_status with_counters(void *at, size_t count)
     return muster_counters(m, at, &problem);
 }
 
+/* A look at this process: its runtime has a device and a job. */
+static muster_status look(size_t *runtime, struct muster_live **live)
+{
+    struct muster_live_runtime seen = { .size = sizeof seen };
+    MUST(muster_live_look(live, &problem));
+    for (*runtime = 0; muster_live_runtime(*live, *runtime, &seen, NULL) == MUSTER_OK; (*runtime)++)
+        if (seen.pid == (uint64_t)getpid() && seen.jobs > 0)
+            return MUSTER_OK;
+    return MUSTER_E_NOT_FOUND;
+}
+
+#define WITH_LIVE(name, call)                                                                      \
+    static muster_status name(void *at, size_t count)                                              \
+    {                                                                                              \
+        struct muster_live *live;                                                                  \
+        size_t runtime;                                                                            \
+        (void)count;                                                                               \
+        MUST(look(&runtime, &live));                                                               \
+        muster_status status = call;                                                               \
+        muster_live_destroy(live);                                                                 \
+        return status;                                                                             \
+    }
+WITH_LIVE(with_live_info, muster_live_info(live, at, &problem))
+WITH_LIVE(with_live_runtime, muster_live_runtime(live, runtime, at, &problem))
+WITH_LIVE(with_live_device, muster_live_device(live, runtime, 0, at, &problem))
+WITH_LIVE(with_live_job, muster_live_job(live, runtime, 0, at, &problem))
+WITH_LIVE(with_live_lane, muster_live_lane(live, runtime, 0, 0, at, &problem))
+
 enum role {
     GIVEN = 1, /* by Muster to callbacks, and back by them at most: nobody sets its size */
     READ,      /* by Muster: a field that is not known must not be set */
@@ -557,6 +587,11 @@ static const struct {
     CASE(trace_options, READ, with_trace_options, 0),
     CASE(trace_writer_options, READ, with_writer_options, 0),
     CASE(counters, FILLED, with_counters, 0),
+    CASE(live_info, FILLED, with_live_info, 0),
+    CASE(live_runtime, FILLED, with_live_runtime, 0),
+    CASE(live_device, FILLED, with_live_device, 0),
+    CASE(live_job, FILLED, with_live_job, 0),
+    CASE(live_lane, FILLED, with_live_lane, 0),
 #undef CASE
 };
 

@@ -18,10 +18,11 @@ struct machine {
     double rates[LANES]; /* items per nanosecond, alone */
     double hurts[LANES]; /* the rates of all others are divided by this while it works */
     double heals_ns;     /* from then on it does not; 0: never */
-    double drift;        /* rates grow by this factor over the job, or shrink if below 1 */
-    double unevenness;   /* a unit takes up to so many times as long as the shortest; 0: as long */
-    double unit_ns;      /* without the controller */
-    bool are_fixed;      /* units are as long as that whatever the controller says */
+    double crowd; /* all share one link: what two or more do together, of what one does; 0: none */
+    double drift; /* rates grow by this factor over the job, or shrink if below 1 */
+    double unevenness; /* a unit takes up to so many times as long as the shortest; 0: as long */
+    double unit_ns;    /* without the controller */
+    bool are_fixed;    /* units are as long as that whatever the controller says */
     double left, items, at_ns;
     double next_ns[LANES]; /* when the unit is over; 0: it has none */
     double unit[LANES];    /* its items */
@@ -52,6 +53,11 @@ static double rate_of(const struct machine *m, uint32_t lane)
     for (uint32_t i = 0; i < m->count; i++)
         if (i != lane && is_at_work(m, i) && (m->heals_ns <= 0 || m->at_ns < m->heals_ns))
             rate /= m->hurts[i];
+    uint32_t others = 0;
+    for (uint32_t i = 0; i < m->count; i++)
+        others += i != lane && is_at_work(m, i);
+    if (m->crowd > 0 && others > 0)
+        rate *= m->crowd / (others + 1);
     return rate * (1 + (m->drift - 1) * done);
 }
 
@@ -166,6 +172,27 @@ static void all_but_the_good_ones_are_left_out(void)
     CHECK_EQUAL(1 | 4, left_out(&m));
 }
 
+/* Slices of a GPU, of which one fills the link: without one of them the job is as fast as before. */
+static void those_that_crowd_a_link_are_left_out_together(void)
+{
+    const double rates[] = { 1, 1, 1 };
+    struct machine m = machine_of(3, rates, 20 * S, test_seed());
+    m.crowd = 0.8;
+    run(&m, NULL);
+    uint32_t out = left_out(&m);
+    CHECK(out == 3 || out == 5 || out == 6);
+    CHECK(m.at_ns < 1.03 * 20 * S);
+    /* The next one knows, and one that is not slowed down leaves all in. */
+    struct take_part_lesson lesson;
+    take_part_learn(&m.part, &lesson, true, 0, (uint64_t)m.at_ns);
+    CHECK_EQUAL(out, lesson.left_out);
+    m = machine_of(3, rates, 20 * S, test_seed());
+    m.crowd = 1.0;
+    run(&m, NULL);
+    CHECK_EQUAL(0, left_out(&m));
+    CHECK(m.at_ns < 1.01 * 20 * S);
+}
+
 static void lanes_that_share_nothing_all_take_part(void)
 {
     const double rates[] = { 1, 2, 4, 8 };
@@ -272,7 +299,7 @@ static void short_jobs_learn_together(void)
         m.are_fixed = true;
         m.hurts[1] = 2;
         run(&m, &lesson);
-        take_part_learn(&m.part, &lesson, true, (uint64_t)m.at_ns);
+        take_part_learn(&m.part, &lesson, true, 0, (uint64_t)m.at_ns);
     }
     CHECK(jobs > 1 && jobs < 40);
     CHECK_EQUAL(2, lesson.left_out);
@@ -285,7 +312,7 @@ static void what_was_learned_is_believed(void)
     struct machine first = machine_of(2, rates, 2 * S, test_seed());
     first.hurts[1] = 2;
     run(&first, NULL);
-    take_part_learn(&first.part, &lesson, true, (uint64_t)first.at_ns);
+    take_part_learn(&first.part, &lesson, true, 0, (uint64_t)first.at_ns);
     CHECK_EQUAL(2, lesson.left_out);
     CHECK(lesson.faster_without[1] > 1.5F && lesson.faster_without[0] == 0);
     struct machine second = machine_of(2, rates, 2 * S, test_seed());
@@ -296,7 +323,7 @@ static void what_was_learned_is_believed(void)
     while (step(&second))
         ;
     CHECK(second.at_ns < 1.01 * 2 * S);
-    take_part_learn(&second.part, &lesson, true, (uint64_t)second.at_ns);
+    take_part_learn(&second.part, &lesson, true, 0, (uint64_t)second.at_ns);
     CHECK_EQUAL(2, lesson.left_out);
 }
 
@@ -307,7 +334,7 @@ static void a_lane_that_was_let_in_again_stays_in(void)
     struct take_part_lesson lesson = { .jobs = 1, .whole = { .left_out = 2 } };
     struct machine m = machine_of(2, rates, 0.5 * S, test_seed());
     run(&m, &lesson);
-    take_part_learn(&m.part, &lesson, true, (uint64_t)m.at_ns);
+    take_part_learn(&m.part, &lesson, true, 0, (uint64_t)m.at_ns);
     CHECK_EQUAL(0, lesson.left_out);
     CHECK_EQUAL(0, lesson.whole.left_out);
 }
@@ -320,7 +347,7 @@ static void what_does_not_fit_is_not_believed(void)
     struct machine first = machine_of(2, slow, 2 * S, test_seed());
     first.hurts[1] = 2;
     run(&first, NULL);
-    take_part_learn(&first.part, &lesson, true, (uint64_t)first.at_ns);
+    take_part_learn(&first.part, &lesson, true, 0, (uint64_t)first.at_ns);
     CHECK_EQUAL(2, lesson.left_out);
     lesson.rate /= 5;
     struct machine second = machine_of(2, fast, 20 * S, test_seed());
@@ -411,6 +438,7 @@ int main(int argc, char **argv)
         TEST(the_one_that_does_more_may_be_left_out_too),
         TEST(the_one_that_costs_most_is_left_out),
         TEST(all_but_the_good_ones_are_left_out),
+        TEST(those_that_crowd_a_link_are_left_out_together),
         TEST(lanes_that_share_nothing_all_take_part),
         TEST(what_is_within_the_noise_takes_part),
         TEST(uneven_items_fool_nobody),

@@ -13,6 +13,7 @@
 
 /* A multiprocessor at 1 GHz, where all cores of a NUMA node count as 1. */
 #define WEIGHT_PER_MULTIPROCESSOR_GHZ 0.1
+#define GRID_X_LEAST 65535 /* that every GPU has */
 
 static muster_status cuda_open(void *state, const struct muster_services *services,
                                uint32_t *device_count, struct muster_error *err)
@@ -171,6 +172,7 @@ static void describe(struct cuda_domain *domain)
     info->capabilities = capabilities_of(domain);
     info->kind = MUSTER_KIND_GPU;
     info->forms = MUSTER_KERNEL_CUBIN | MUSTER_KERNEL_PTX;
+    domain->blocks_max = (uint32_t)attribute(domain, CUDA_ATTRIBUTE_GRID_X, GRID_X_LEAST);
     int clock_khz = attribute(domain, CUDA_ATTRIBUTE_CLOCK_KHZ, 0);
     double ghz = clock_khz > 0 ? clock_khz / 1e6 : 1.0;
     info->weight = info->cores * ghz * WEIGHT_PER_MULTIPROCESSOR_GHZ;

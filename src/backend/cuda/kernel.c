@@ -13,8 +13,7 @@
 #include <string.h>
 
 #define THREADS_DEFAULT 256
-#define BLOCKS_MAX INT32_MAX /* of a grid's first side */
-#define ROWS_MAX 65535       /* of its second */
+#define ROWS_MAX 65535 /* of a grid's second side */
 #define RECORD_PARTS 4
 _Static_assert(sizeof((struct cuda_queue *)0)->record_events / sizeof(cuda_event_handle) ==
                    RECORD_PARTS,
@@ -193,8 +192,12 @@ static muster_status check_arguments(const struct cuda_kernel *kernel,
 
 uint32_t cuda_blocks_for(const struct cuda_kernel *kernel, uint64_t items)
 {
-    uint64_t blocks = (items - 1) / kernel->threads + 1;
-    return blocks < BLOCKS_MAX ? (uint32_t)blocks : BLOCKS_MAX;
+    return (uint32_t)((items - 1) / kernel->threads + 1);
+}
+
+uint64_t cuda_items_at_once(const struct cuda_kernel *kernel)
+{
+    return (uint64_t)kernel->device->domain->blocks_max * kernel->threads;
 }
 
 void cuda_parameters_set(struct cuda_parameters *parameters,
@@ -217,10 +220,18 @@ cuda_result cuda_launch_one(struct cuda_queue *queue, const struct cuda_kernel *
                             const struct muster_launch_desc *launch)
 {
     struct cuda_parameters parameters;
+    uint64_t left = launch->items, at_once = cuda_items_at_once(kernel);
+    cuda_result result;
     cuda_parameters_set(&parameters, launch);
-    return queue->device->domain->backend->driver.launch(
-        kernel->function, cuda_blocks_for(kernel, launch->items), 1, 1, kernel->threads, 1, 1, 0,
-        queue->handle, parameters.pointers, NULL);
+    do {
+        parameters.items = left < at_once ? left : at_once;
+        result = queue->device->domain->backend->driver.launch(
+            kernel->function, cuda_blocks_for(kernel, parameters.items), 1, 1, kernel->threads, 1,
+            1, 0, queue->handle, parameters.pointers, NULL);
+        parameters.begin += parameters.items;
+        left -= parameters.items;
+    } while (left > 0 && result == CUDA_SUCCESS_);
+    return result;
 }
 
 /* Bytes of a launch's record; writes it if `to` is given. */
@@ -331,8 +342,11 @@ muster_status cuda_launch(void *state, void *kernel_state,
         return muster_error_fill(err, MUSTER_E_INVALID, 0, "build the kernel for each device",
                                  "a kernel is launched on a stream of another device");
     muster_status status = MUSTER_OK;
-    for (size_t i = 0; i < count && status == MUSTER_OK; i++)
+    bool are_grids = count > 1;
+    for (size_t i = 0; i < count && status == MUSTER_OK; i++) {
         status = check_arguments(kernel, &launches[i], err);
+        are_grids = are_grids && launches[i].items <= cuda_items_at_once(kernel);
+    }
     if (status == MUSTER_OK)
         status = cuda_enter(&scope, queue->device->domain, err);
     if (status != MUSTER_OK)
@@ -340,9 +354,9 @@ muster_status cuda_launch(void *state, void *kernel_state,
     cuda_result result = CUDA_SUCCESS_;
     for (size_t done = 0; done < count && result == CUDA_SUCCESS_;) {
         size_t together = 0;
-        if (kernel->batch && count - done > 1)
+        if (are_grids && kernel->batch && count - done > 1)
             together = launch_batch(queue, kernel, launches + done, count - done, &result);
-        if (together == 0 && count - done > 1)
+        if (are_grids && together == 0 && count - done > 1)
             together = cuda_graph_launch(queue, kernel, launches + done, count - done, &result);
         if (together == 0) {
             result = cuda_launch_one(queue, kernel, &launches[done]);

@@ -79,7 +79,8 @@ struct cuda_domain {
     /* For memory that names no stream. Nothing else is ever given to it, so it is always idle. */
     cuda_stream_handle service; /* owns */
     struct muster_device_info info;
-    uint32_t slot; /* in the table of domains that calls look themselves up in */
+    uint32_t blocks_max; /* of a grid's first side */
+    uint32_t slot;       /* in the table of domains that calls look themselves up in */
     _Atomic uint64_t kernels_made;
 
     _Atomic cuda_result lost; /* 0, or what made the context unusable; set once */
@@ -217,7 +218,10 @@ size_t cuda_pinned_bytes(enum cuda_pinned_kind kind);
 /* kernel.c */
 void cuda_parameters_set(struct cuda_parameters *parameters,
                          const struct muster_launch_desc *launch);
+/* For a launch of at most cuda_items_at_once items, which a grid has a thread for each of. */
 uint32_t cuda_blocks_for(const struct cuda_kernel *kernel, uint64_t items);
+uint64_t cuda_items_at_once(const struct cuda_kernel *kernel);
+/* As several grids if it has more. */
 cuda_result cuda_launch_one(struct cuda_queue *queue, const struct cuda_kernel *kernel,
                             const struct muster_launch_desc *launch);
 

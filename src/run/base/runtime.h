@@ -13,6 +13,7 @@
 
 #include "base/handle.h"
 #include "base/layout.h"
+#include "observe/live.h"
 #include "observe/recording.h"
 #include "platform/fork.h"
 #include "platform/frame.h"
@@ -111,6 +112,7 @@ struct muster {
     struct muster_file *files;         /* list, owns */
     struct lessons *lessons;           /* owns; NULL before the first job of several devices */
     uint32_t file_users;               /* who walk the list without the lock: none is taken out */
+    uint64_t unopened_ns;              /* what jobs took that did without slow backends */
     struct poller *poller;             /* owns */
     struct closing *closing;           /* owns; NULL: nobody closes it */
     struct copiers *copiers;           /* owns; NULL before the first large copy in host memory */
@@ -120,6 +122,7 @@ struct muster {
     struct run_counts counts;
     struct recording recording;
     bool is_trace_taken; /* somebody starts, reads or stops the recording */
+    struct live live;    /* without a page: nobody sees it */
 };
 
 /* Adds to one of the counts; gives what it was. */

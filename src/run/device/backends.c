@@ -4,6 +4,7 @@
  */
 #include "run/device/device.h"
 
+#include "backend/isolated/isolated.h"
 #include "backend/registry.h"
 #include "base/allocator.h"
 #include "platform/exit.h"
@@ -61,14 +62,46 @@ static muster_status load(struct muster *m, const char *path, struct muster_erro
     return status;
 }
 
+/* Whether the option `isolate` names the backend, or all. */
+static bool is_isolated(const struct muster *m, const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *at = m->options.isolate; at && *at;) {
+        size_t entry = strcspn(at, ",");
+        if ((entry == 3 && memcmp(at, "all", 3) == 0) ||
+            (entry == length && memcmp(at, name, length) == 0))
+            return true;
+        at += entry + (at[entry] == ',');
+    }
+    return false;
+}
+
+/* Names that cannot be isolated are mistakes, to be told at once. */
+static muster_status check_isolated(const struct muster *m, struct muster_error *err)
+{
+    for (const char *at = m->options.isolate; at && *at;) {
+        char name[16];
+        size_t entry = strcspn(at, ",");
+        snprintf(name, sizeof name, "%.*s", (int)(entry < 15 ? entry : 15), at);
+        if (entry > 15 || (strcmp(name, "all") != 0 && !isolated_find(name)))
+            return muster_error_fill(
+                err, MUSTER_E_NOT_FOUND, 0, "name cpu, cuda, opencl or sim, or all",
+                "isolate asks for \"%.*s\"", (int)(entry < 64 ? entry : 64), at);
+        at += entry + (at[entry] == ',');
+    }
+    return MUSTER_OK;
+}
+
 muster_status backends_load(struct muster *m, struct muster_error *err)
 {
     const struct platform_library none = { NULL };
     size_t count;
     const struct muster_backend *const *built_in = registry_built_in(&count);
-    muster_status status = MUSTER_OK;
+    muster_status status = check_isolated(m, err);
     for (size_t i = 0; i < count && status == MUSTER_OK; i++) {
-        status = add(m, built_in[i], none, "", err);
+        const struct muster_backend *apart =
+            is_isolated(m, built_in[i]->name) ? isolated_find(built_in[i]->name) : NULL;
+        status = add(m, apart ? apart : built_in[i], none, "", err);
         if (status == MUSTER_OK)
             m->backends[m->backend_count - 1]->is_built_in = true;
     }
@@ -336,38 +369,39 @@ muster_status backends_probe(struct muster *m, struct run_backend *backend,
 static void open_aside(void *argument)
 {
     struct run_backend *backend = argument;
+    uint64_t begin_ns = platform_clock_ns();
     platform_exit_hold();
-    run_probe(backend->m, backend, NULL);
+    run_log(backend->m, MUSTER_LOG_INFO, "backend %s: opening it for jobs that run",
+            backend->table.name);
+    muster_status status = run_probe(backend->m, backend, NULL);
+    run_log(backend->m, MUSTER_LOG_INFO, "backend %s: answered after %.0f ms: %s",
+            backend->table.name, (double)(platform_clock_ns() - begin_ns) / 1e6,
+            muster_status_name(status));
     platform_exit_release();
 }
 
-bool backends_open_aside(struct muster *m, struct run_backend *backend, uint32_t *expected)
+bool backends_is_late(struct muster *m, struct run_backend *backend, uint32_t *expected)
 {
     *expected = 0;
     run_lock(m);
-    bool is_opening = !backend->has_answered && wanted(m, backend->table.name);
+    bool is_late = !backend->has_answered && wanted(m, backend->table.name);
     run_unlock(m);
-    if (!is_opening || !backend->table.is_slow(expected))
+    if (!is_late || !backend->table.is_slow(expected))
         return false;
-    /*
-     * Where no devices are expected, those that others have too will be hidden: a process that has one job
-     * does without them, and the second job opens them.
-     */
-    bool is_worth_it =
-        *expected > 0 || atomic_load_explicit(&m->counts.jobs_started, memory_order_relaxed) > 0;
+    platform_exit_watch();
+    return true;
+}
+
+void backends_open_aside(struct muster *m, struct run_backend *backend)
+{
     run_lock(m);
-    bool is_first = backend->probe == PROBE_NOT_YET && is_worth_it;
+    bool is_first = backend->probe == PROBE_NOT_YET;
     if (is_first)
         backend->probe = PROBE_RUNNING;
-    is_opening = !backend->has_answered;
     run_unlock(m);
-    platform_exit_watch();
     /* Without a thread it is opened here. */
-    if (is_first && crew_run(m, open_aside, backend, "muster-open", NULL, NULL) != MUSTER_OK) {
-        run_probe(m, backend, NULL);
-        is_opening = false;
-    }
-    return is_opening;
+    if (is_first && crew_run(m, open_aside, backend, "muster-open", NULL, NULL) != MUSTER_OK)
+        open_aside(backend);
 }
 
 uint32_t backends_opening_locked(const struct muster *m)

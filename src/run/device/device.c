@@ -5,6 +5,7 @@
 
 #include "base/allocator.h"
 #include "base/invariant.h"
+#include "base/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -198,6 +199,7 @@ void device_view_locked(struct run_device *device)
         .backend = (uint8_t)backend,
         .is_usable = is_usable,
     };
+    live_device_locked(device);
 }
 
 /* In powers of two, so that a pick runs over one array. */
@@ -233,6 +235,7 @@ muster_status devices_add_locked(struct muster *m, struct run_device *const *dev
         m->devices[m->device_count++] = devices[i];
         device_view_locked(devices[i]);
     }
+    live_devices_locked(m);
     return MUSTER_OK;
 }
 
@@ -353,6 +356,49 @@ muster_status device_note(struct run_device *device, muster_status status, struc
 }
 
 /* A device that was asked for by name is not there: because its backend failed, or at all. */
+static void offer(const char *name, size_t length, const char *known, const char **nearest,
+                  size_t *distance)
+{
+    size_t apart = text_distance(name, length, known, strlen(known), *distance);
+    /* "gpu" is no slip for "cpu". */
+    if (apart < *distance && length > 0 && name[0] == known[0]) {
+        *distance = apart;
+        *nearest = known;
+    }
+}
+
+const char *device_fix_locked(const struct muster *m, const char *name, size_t length, char *fix,
+                              size_t bytes)
+{
+    const char *nearest = NULL;
+    size_t distance = 3;
+    for (uint32_t i = 0; i < m->device_count; i++)
+        offer(name, length, m->devices[i]->info.id, &nearest, &distance);
+    for (uint32_t i = 0; i < m->backend_count; i++)
+        if (m->backends[i]->device_count > 0)
+            offer(name, length, m->backends[i]->table.name, &nearest, &distance);
+    if (!nearest)
+        return "look at `muster devices`";
+    snprintf(fix, bytes, "did you mean %s? `muster devices` lists all", nearest);
+    return fix;
+}
+
+muster_status device_check_slices(struct muster *m, struct muster_error *err)
+{
+    muster_status status = MUSTER_OK;
+    run_lock(m);
+    for (uint32_t i = 0; i < m->backend_count && status == MUSTER_OK; i++) {
+        const struct run_backend *backend = m->backends[i];
+        if (backend->error.status != MUSTER_OK && slices_name(m, backend->table.name))
+            status = muster_error_fill(err, backend->error.status, backend->error.driver_code,
+                                       *backend->error.fix ? backend->error.fix : NULL,
+                                       "slices of backend %s: %s", backend->table.name,
+                                       backend->error.text);
+    }
+    run_unlock(m);
+    return status;
+}
+
 static muster_status say_missing_locked(struct muster *m, const char *name, size_t length,
                                         struct muster_error *err)
 {
@@ -363,10 +409,11 @@ static muster_status say_missing_locked(struct muster *m, const char *name, size
                                  *backend->error.fix ? backend->error.fix : NULL,
                                  "devices asks for \"%.*s\": %s", (int)length, name,
                                  backend->error.text);
+    char fix[sizeof err->fix];
     if (status == MUSTER_OK)
-        return muster_error_fill(err, MUSTER_E_NOT_FOUND, 0, "look at `muster devices`",
-                                 "devices asks for \"%.*s\", which this machine does not have",
-                                 (int)length, name);
+        return muster_error_fill(
+            err, MUSTER_E_NOT_FOUND, 0, device_fix_locked(m, name, length, fix, sizeof fix),
+            "devices asks for \"%.*s\", which this machine does not have", (int)length, name);
     if (err)
         *err = backend->error;
     return status;
@@ -377,10 +424,9 @@ muster_status device_probe_quick(struct muster *m, struct device_late *late,
 {
     _Static_assert(BACKENDS_MAX <= 32, "there is a bit for each");
     *late = (struct device_late){ 0, 0, 0 };
-    /* The slow ones first: they open while the others do. */
     for (uint32_t i = 0; i < m->backend_count; i++) {
         uint32_t devices;
-        if (!backends_open_aside(m, m->backends[i], &devices))
+        if (!backends_is_late(m, m->backends[i], &devices))
             continue;
         late->all |= (uint32_t)1 << i;
         late->awaited |= (uint32_t)(devices > 0) << i;

@@ -65,10 +65,14 @@ struct run_device {
     struct built *built_left; /* owns: of destroyed kernels, what it may run as long as it hangs */
     bool reclaiming;          /* somebody looks at its zombies */
     uint64_t dispatched, completed, failed, bytes_in_flight;
+    /* With at least one unit or launch: before, and since when it has been so; 0: it has none. */
+    uint64_t busy_ns, busy_since_ns;
+    bool is_shown_lost;      /* counts among those that the live page calls lost */
     uint64_t queued_items;   /* of units given and not finished */
     uint32_t streams_active; /* streams with flights */
     uint32_t leases;         /* picks that count against it */
     uint32_t lanes;          /* of jobs, that have streams or memory of it */
+    bool had_lanes; /* there was one: what it took is kept, and the next is set up quickly */
     struct throughput items, bytes;
     struct muster_device_sample sample;
     uint64_t sampled_ns;
@@ -87,11 +91,12 @@ bool backends_unload(struct muster *m);
 muster_status backends_probe(struct muster *m, struct run_backend *backend,
                              struct muster_error *err);
 /*
- * The same for those that want its devices, but not at any price: a backend that is slow is opened on a
- * thread of its own, from the second job on if it expects no devices. True if it has not answered yet; then
- * `expected` is how many devices it may have.
+ * For those that want its devices, but not at any price: whether it is slow and has not answered yet. Then
+ * `expected` is how many devices it may have. Opens nothing.
  */
-bool backends_open_aside(struct muster *m, struct run_backend *backend, uint32_t *expected);
+bool backends_is_late(struct muster *m, struct run_backend *backend, uint32_t *expected);
+/* Begins to open such a backend, on a thread of its own, if nobody has. */
+void backends_open_aside(struct muster *m, struct run_backend *backend);
 /* How many are being opened. */
 uint32_t backends_opening_locked(const struct muster *m);
 /* For muster_close: waits for backends that are being opened; false if one has not answered by then. */
@@ -107,6 +112,14 @@ struct run_backend *backends_find(struct muster *m, const char *name, size_t len
 /* device.c */
 /* Fills info.same_as from the devices that are known. */
 void device_find_double(struct run_device *device);
+/* What would help somebody who named a device that is not there: the name that is nearest, if one is near. */
+const char *device_fix_locked(const struct muster *m, const char *name, size_t length, char *fix,
+                              size_t bytes);
+/*
+ * After device_probe_all: whether every backend that the option slices names could be opened and cut. Work
+ * that was to run on slices must not run elsewhere without a word.
+ */
+muster_status device_check_slices(struct muster *m, struct muster_error *err);
 /* Probes all backends, and checks that each name asked for in the options exists now. */
 muster_status device_probe_all(struct muster *m, struct muster_error *err);
 /* Backends that have not answered, a bit for each, and of them those of which devices are expected. */
@@ -114,7 +127,7 @@ struct device_late {
     uint32_t all, awaited;
     uint32_t expected; /* devices */
 };
-/* The same without waiting for backends that are slow. */
+/* The same without backends that are slow: those are not opened. */
 muster_status device_probe_quick(struct muster *m, struct device_late *late,
                                  struct muster_error *err);
 /* Opens a device that nobody knows of until it is added. */
@@ -167,6 +180,12 @@ bool device_allowed(const struct muster *m, const char *id, const char *backend)
 /* Tells a trace what has happened to the device, or on it, just now; `job` is 0 outside of jobs. */
 void trace_device_locked(const struct run_device *device, enum muster_trace_kind kind, uint32_t job,
                          uint64_t bytes);
+
+/* live.c: what the live page is told; nothing where there is none. */
+void live_device_locked(struct run_device *device);
+void live_totals_locked(struct muster *m);
+/* There are more devices. */
+void live_devices_locked(struct muster *m);
 
 /* slices.c */
 #define SLICES_OF_DEVICE_MAX 64

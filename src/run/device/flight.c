@@ -99,7 +99,13 @@ struct throughput_mark unit_begin_locked(struct run_device *device, uint64_t ite
 {
     device->dispatched++;
     device->queued_items += items;
-    return throughput_begin(&device->items, now_ns);
+    struct throughput_mark mark = throughput_begin(&device->items, now_ns);
+    /* The first is shown at once: the next end may be far off. */
+    if (device->items.depth == 1) {
+        device->busy_since_ns = now_ns;
+        live_device_locked(device);
+    }
+    return mark;
 }
 
 void unit_end_locked(struct run_device *device, struct throughput_mark mark, uint64_t items,
@@ -107,6 +113,10 @@ void unit_end_locked(struct run_device *device, struct throughput_mark mark, uin
 {
     bool is_done = how == LOAD_DONE || how == LOAD_UNTIMED;
     throughput_end(&device->items, now_ns, mark, how == LOAD_DONE ? items : 0);
+    if (device->items.depth == 0 && device->busy_since_ns > 0) {
+        device->busy_ns += now_ns > device->busy_since_ns ? now_ns - device->busy_since_ns : 0;
+        device->busy_since_ns = 0;
+    }
     device->queued_items -= items;
     device->completed += is_done;
     device->failed += how == LOAD_FAILED;
@@ -218,9 +228,10 @@ static muster_status say_timed_out(struct run_device *device, struct muster_erro
     return device_note(device, status, err);
 }
 
-/* Polls of a driver that cannot be waited for, rarer the longer it takes. */
-#define POLL_FIRST_NS 20000u
-#define POLL_LAST_NS 2000000u
+/* Polls of a driver that cannot be waited for: after this part of what it has taken so far. */
+#define POLLS_PER_WAIT 32u
+#define POLL_LEAST_NS 20000u
+#define POLL_MOST_NS 2000000u
 
 muster_status stream_drain(struct run_stream *stream, uint64_t deadline_ns,
                            struct muster_error *err)
@@ -228,7 +239,7 @@ muster_status stream_drain(struct run_stream *stream, uint64_t deadline_ns,
     struct run_device *device = stream->device;
     struct muster *m = device->m;
     const struct muster_backend *table = &device->backend->table;
-    uint64_t pause_ns = POLL_FIRST_NS;
+    uint64_t begin_ns = platform_clock_ns();
     struct muster_error problem = { .size = sizeof problem };
     for (;;) {
         /*
@@ -263,12 +274,16 @@ muster_status stream_drain(struct run_stream *stream, uint64_t deadline_ns,
         if (left_ns == 0)
             return say_timed_out(device, err);
         /* Parked, not spun: nothing wakes this but the clock. */
+        now_ns = platform_clock_ns();
+        uint64_t pause_ns = (now_ns - begin_ns) / POLLS_PER_WAIT;
+        pause_ns = pause_ns < POLL_LEAST_NS  ? POLL_LEAST_NS
+                   : pause_ns > POLL_MOST_NS ? POLL_MOST_NS
+                                             : pause_ns;
+        uint64_t until_ns = now_ns + pause_ns;
         run_lock(m);
-        uint64_t until_ns = platform_clock_ns() + pause_ns;
         platform_condition_wait(&m->changed, &m->lock,
                                 until_ns < deadline_ns ? until_ns : deadline_ns);
         run_unlock(m);
-        pause_ns = pause_ns * 2 < POLL_LAST_NS ? pause_ns * 2 : POLL_LAST_NS;
     }
 }
 

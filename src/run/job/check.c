@@ -7,6 +7,7 @@
 
 #define DEPTH_MAX 64
 #define KEPT_MAX (1u << 20)
+#define ADDRESSES_MAX ((uint64_t)1 << 56)
 
 static muster_status check_arg(const struct muster_arg *arg, struct muster_error *err)
 {
@@ -103,6 +104,12 @@ static muster_status check_source(const struct muster_job_desc *desc, struct mus
     return MUSTER_OK;
 }
 
+/* An array in memory is smaller than what any processor addresses; a source may come from anywhere. */
+static uint64_t array_bytes_max(const struct muster_arg *arg)
+{
+    return arg_is_cut(arg) && (arg->in || arg->out) ? ADDRESSES_MAX : UINT64_MAX - 1;
+}
+
 static muster_status check_fields(const struct muster_job_desc *desc, struct muster_error *err)
 {
     const struct muster_run_options *options = desc->options;
@@ -131,7 +138,7 @@ static muster_status check_fields(const struct muster_job_desc *desc, struct mus
     /* Of a source that ends some time only what is there at a time has to fit. */
     uint64_t items = desc->items == MUSTER_ITEMS_UNKNOWN ? 0 : desc->items;
     for (size_t i = 0; i < desc->arg_count; i++) {
-        uint64_t bytes;
+        uint64_t bytes = 0;
         muster_status status = check_arg(&desc->args[i], err);
         if (status != MUSTER_OK)
             return status;
@@ -141,22 +148,13 @@ static muster_status check_fields(const struct muster_job_desc *desc, struct mus
                                      "the values have more than %d bytes", MUSTER_ARG_BYTES_MAX);
         if (desc->args[i].kind != MUSTER_ARG_PARTIAL &&
             __builtin_mul_overflow(items, (uint64_t)desc->args[i].bytes, &bytes))
+            bytes = UINT64_MAX;
+        if (desc->args[i].kind != MUSTER_ARG_PARTIAL && bytes > array_bytes_max(&desc->args[i]))
             return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, NULL,
                                      "argument %zu of %llu items is larger than any memory", i,
                                      (unsigned long long)desc->items);
     }
     return check_source(desc, err);
-}
-
-/* Without a halo the memory around a unit is not its neighbours, or not the job's at all. */
-static muster_status check_reach(const struct muster_job *job, struct muster_error *err)
-{
-    if (!kernel_reads_neighbours(job->desc.kernel) || !job->grid.is_given ||
-        job->grid.first.reach > 0)
-        return MUSTER_OK;
-    return muster_error_fill(
-        err, MUSTER_E_INVALID, 0, "give the array one: MUSTER_IN_HALO, or --halo 1 of muster map",
-        "kernel %s reads neighbours, and no argument has a halo", kernel_name(job->desc.kernel));
 }
 
 /* What the kernel's source says it takes, where there is one. */
@@ -170,13 +168,23 @@ static muster_status check_kernel(const struct muster_job *job, struct muster_er
         given[i] = (struct kernel_argument){ .is_block = bytes == 0,
                                              .bytes = bytes > 0 ? bytes : arg->bytes,
                                              .access = arg_access(arg),
-                                             .element = arg->element };
+                                             .element = arg->element,
+                                             .is_cut = arg_is_cut(arg),
+                                             .halo = arg->halo,
+                                             .cells = job->cells[i] };
     }
     muster_status status = job_reduces(job)
                                ? kernel_check_reduction(desc->kernel, given,
                                                         desc->arg_count - PARTIAL_HIDDEN_ARGS, err)
                                : kernel_check_arguments(desc->kernel, given, desc->arg_count, err);
-    return status == MUSTER_OK ? check_reach(job, err) : status;
+    const struct kernel_items items = { .count = desc->items,
+                                        .together = job->together,
+                                        .is_grid = job->grid.is_given,
+                                        .has_depth = job->grid.first.depth > 0,
+                                        .reach = job->grid.first.reach };
+    size_t count = desc->arg_count - (job_reduces(job) ? PARTIAL_HIDDEN_ARGS : 0);
+    return status == MUSTER_OK ? kernel_check_reach(desc->kernel, given, count, &items, err)
+                               : status;
 }
 
 /* Arguments in device memory are of one device, which alone can run the job. */

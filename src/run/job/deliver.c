@@ -4,6 +4,8 @@
  */
 #include "run/job/pipeline.h"
 
+#include "observe/nvtx.h"
+
 #include <string.h>
 
 /* Writes the items that did not fail. */
@@ -171,10 +173,12 @@ static bool deliver_next_locked(struct muster_job *job)
         source->ring && !job->pipeline ? source->ring + source_offset(source, range.begin) : NULL;
     uint64_t begin_ns = trace_clock(job->m);
     run_unlock(job->m);
+    nvtx_push(NVTX_DELIVERIES, range.end - range.begin, "delivery of job %u", job->work.number);
     /* A unit of which nothing came back is delivered as what it is. */
     for (uint64_t i = 0; has_failed && i < range.end - range.begin; i++)
         job_statuses(job, buffer)[i] = failure;
     muster_status status = deliver(job, buffer, range, supplied);
+    nvtx_pop();
     bool has_failures = status == MUSTER_OK && has_failed_items(job, buffer, range);
     run_lock(job->m);
     /* The job has been concluded without this result. */
@@ -198,6 +202,7 @@ static bool deliver_next_locked(struct muster_job *job)
     if (!job->kept_now && buffer != JOB_NO_BUFFER)
         job->free_buffers[job->free_count++] = buffer;
     job->kept_now = NULL;
+    live_delivered_locked(job);
     job_tell_locked(job);
     platform_condition_wake_all(&job->source.changed);
     return true;
@@ -236,7 +241,11 @@ void job_conduct(void *argument)
         }
         job_look_or_wait_locked(job);
     }
+    /* The job may be gone when the lock is. */
+    struct muster *m = job->m;
+    uint64_t shown = job->range;
     group_leave_locked(&job->work.group, &job->conductor);
-    run_unlock(job->m);
+    run_unlock(m);
+    nvtx_end(shown);
     platform_frame_leave(&frame);
 }

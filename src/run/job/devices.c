@@ -60,10 +60,11 @@ static muster_status check_devices_locked(const struct muster_job *job, struct m
         while (i < m->device_count && (strlen(m->devices[i]->info.id) != length ||
                                        memcmp(m->devices[i]->info.id, at, length) != 0))
             i++;
+        char fix[sizeof err->fix];
         if (i == m->device_count)
-            return muster_error_fill(err, MUSTER_E_NOT_FOUND, 0, "look at `muster devices`",
-                                     "the job asks for \"%.*s\", and there is no such device",
-                                     (int)length, at);
+            return muster_error_fill(
+                err, MUSTER_E_NOT_FOUND, 0, device_fix_locked(m, at, length, fix, sizeof fix),
+                "the job asks for \"%.*s\", and there is no such device", (int)length, at);
         at += length + (at[length] == ',');
     }
     return MUSTER_OK;
@@ -134,6 +135,7 @@ static muster_status open_devices(struct muster_job *job, bool may_start_early,
         bool can_start = find_heaviest_locked(job) != NULL;
         run_unlock(m);
         if (can_start) {
+            joining->late = late.all;
             /* Those that nobody expects are for a later job. */
             joining->opening = late.awaited;
             joining->expected = late.expected;
@@ -141,6 +143,8 @@ static muster_status open_devices(struct muster_job *job, bool may_start_early,
         }
     }
     status = device_probe_all(m, err);
+    if (status == MUSTER_OK)
+        status = device_check_slices(m, err);
     job_find_compilers(job);
     return status;
 }

@@ -75,9 +75,10 @@ static void begin_patience_locked(struct muster_job *job)
         return;
     job->work.must_leave = true;
     job->give_up_ns = platform_deadline_ns(job->m->options.close_ns);
+    joining_end_locked(job);
     job_wake_locked(job);
     /* Threads may be waiting for their turn at the policy, or for devices. */
-    if (job->asker.policy.choose || job->joining.opening != 0)
+    if (job->asker.policy.choose || job->joining.late != 0)
         platform_condition_wake_all(&job->m->changed);
 }
 
@@ -139,8 +140,10 @@ static void give_up_hung_locked(struct muster_job *job)
     for (uint32_t i = 0; i < job->lane_count; i++) {
         struct job_lane_report report;
         job_lane_report(job->core, i, &report);
-        if (report.is_hung)
-            lane_give_up_locked(&job->lanes[i]);
+        if (!report.is_hung)
+            continue;
+        lane_give_up_locked(&job->lanes[i]);
+        live_lane_locked(job, i, 0, job->looked_ns);
     }
 }
 
@@ -167,8 +170,20 @@ static void note_hung_locked(struct muster_job *job)
     job_note_locked(job, &problem);
 }
 
+/* A device in a process of its own is stopped and started again, and its lane goes on. */
+static void stop_overdue_locked(struct muster_job *job, uint64_t now_ns)
+{
+    for (uint32_t i = 0; i < job->lane_count; i++) {
+        struct run_lane *lane = &job->lanes[i];
+        if (lane->device && lane->plan && !lane->is_stopped &&
+            job_overdue_ns(job->core, i) <= now_ns)
+            lane_stop_locked(lane, now_ns);
+    }
+}
+
 void job_look_locked(struct muster_job *job, uint64_t now_ns)
 {
+    stop_overdue_locked(job, now_ns);
     bool was_running = job_state(job->core) == JOB_RUNNING;
     job_look(job->core, now_ns);
     job->looked_ns = platform_clock_ns();
@@ -247,6 +262,7 @@ void job_end_locked(struct muster_job *job)
     job->is_over = true;
     lessons_keep_locked(job);
     job_make_report_locked(job, job->end_ns, &job->report);
+    live_job_end_locked(job);
     job_wake_locked(job);
 }
 
@@ -323,7 +339,16 @@ muster_status muster_job_wait_for(struct muster_job *job, uint64_t timeout_ns,
         job_write_report_locked(job, report);
     if (err && status != MUSTER_OK)
         *err = job->error;
-    run_unlock(job->m);
+    bool is_first = !job->was_told;
+    job->was_told = true;
+    uint64_t took_ns = job->report.makespan_ns, startup_ns = job->report.startup_ns;
+    struct muster *m = job->m;
+    uint32_t number = job->work.number;
+    run_unlock(m);
+    if (is_first)
+        run_log(m, MUSTER_LOG_INFO,
+                "job %u: over after %.3f ms, its first unit begun after %.3f ms", number,
+                (double)took_ns / 1e6, (double)startup_ns / 1e6);
     return status;
 }
 

@@ -344,6 +344,15 @@ muster_status muster_file_finish(struct muster_file *file, struct muster_error *
     return io_finish(file->io, err);
 }
 
+muster_status muster_file_prepare(struct muster_file *file, struct muster_error *err)
+{
+    if (!file)
+        return run_bad_argument(err, "muster_file_prepare", "the file is NULL");
+    if (run_is_forked(file->m))
+        return run_say_forked(err);
+    return io_prepare(file->io, err);
+}
+
 void muster_file_cancel(struct muster_file *file)
 {
     if (file && !run_is_forked(file->m))

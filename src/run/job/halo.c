@@ -65,6 +65,7 @@ static muster_status read_halo(struct muster_job *job, size_t index, struct must
             index);
     if (is_source && arg->border == MUSTER_BORDER_WRAP)
         return say_wrap(err);
+    job->cells[index] = arg->halo;
     muster_status status = grid_add_halo(&job->grid, arg->halo, arg->border, &arg->halo, err);
     if (status == MUSTER_OK && !is_source && (arg->halo > 0 || job->grid.first.reach > 0))
         status = check_overlaps(job, index, err);
@@ -81,8 +82,12 @@ static muster_status set_multiple(struct muster_job *job, struct muster_error *e
     const char *name = !job->grid.first.folds      ? "row"
                        : job->grid.first.depth > 0 ? "plane"
                                                    : "picture";
+    /* Blocks of a reduction are Muster's, and of no meaning to its kernel. */
+    bool is_ours = options->multiple_is_for_speed || job_reduces(job);
+    job->together = multiple > 1 && !is_ours ? multiple : 1;
     if (!job->grid.is_given)
         return MUSTER_OK;
+    job->together = line;
     if (multiple <= 1)
         multiple = line;
     if (multiple % line != 0 || options->unit_items % line != 0 ||

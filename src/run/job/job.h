@@ -78,13 +78,16 @@ struct run_asker {
 };
 
 /*
- * Devices that are not open when the job starts, and the thread that waits for them. The core has a lane
- * for each that is expected; those of the job's own lanes that come are added to them.
+ * Devices that are not open when the job starts, and the thread that has them opened when that is worth it,
+ * and waits for them. The core has a lane for each that is expected; those of the job's own lanes that come
+ * are added to them.
  */
 struct run_joining {
     struct job_thread thread;
-    uint32_t opening;  /* backends that have not answered, bits; 0: nobody is waited for */
+    uint32_t late;     /* backends that had not answered when the job started, bits */
+    uint32_t opening;  /* of these, those whose devices may still join; 0: nobody is waited for */
     uint32_t expected; /* lanes that the core was told to expect */
+    bool has_asked;    /* that they be opened */
 };
 
 struct kernel_plan;
@@ -113,6 +116,16 @@ struct job_kind {
     uint64_t devices; /* a hash of which they are, in their order; 0: the job does not learn */
 };
 
+/* What the live page has of a job. */
+struct job_live {
+    bool has_place;
+    uint32_t place;       /* LIVE_JOBS: there was no room */
+    uint64_t reported_ns; /* when the job's report was brought up to date for it */
+    uint64_t shown_ns;    /* when its record was written last, with so many retries */
+    uint64_t retries;
+    char name[LIVE_NAME_BYTES];
+};
+
 struct muster_job {
     struct lane_work work; /* what its lanes share */
     struct muster *m;
@@ -125,6 +138,8 @@ struct muster_job {
     uint32_t output_count;
     struct grid grid;                        /* what the items are */
     uint64_t seam;                           /* the largest halo of an array, in items */
+    uint64_t cells[MUSTER_ARGS_MAX];         /* the halos of a grid's arrays as they were given */
+    uint64_t together;                       /* items that kernels may rely on to be in one unit */
     struct margins margins[MUSTER_ARGS_MAX]; /* own: of each argument; [0] of a pipeline's input */
     size_t status_offset;                    /* of the items' statuses, likewise */
     enum job_policy policy;
@@ -142,6 +157,8 @@ struct muster_job {
     uint32_t lane_room;     /* lanes of the core: those at the start and those expected */
     /* Devices that take no part from the start, by what was learned; their reports follow the lanes'. */
     uint32_t aside_count;
+    uint64_t aside;       /* the same by bits, of the devices of `kind` */
+    bool leaves_out_more; /* of the others some are lanes that are left out, likewise */
     float aside_faster
         [TAKE_PART_LANES_MAX]; /* by what factor the job is without them; 0: not known */
     struct job_kind kind;
@@ -191,15 +208,19 @@ struct muster_job {
     uint32_t users;                   /* who wait for it without owning it: it is not freed */
     bool is_known;                    /* muster_start has given it out: the sink may cancel it */
     bool is_over;
+    bool was_told;       /* the log has its end */
     bool is_ending;      /* a thread waits for the lanes: the conductor, or muster_job_wait */
     bool is_unwanted;    /* destroyed by its own callback: goes when it is over */
     uint64_t give_up_ns; /* when threads that are away are given up; UINT64_MAX: the job runs */
     struct kernel_hold *kernels; /* owns: those that attempts may run */
     bool has_own_mathematics;    /* one of them does */
     uint64_t start_ns, end_ns;
+    uint64_t start_faults; /* page faults of the process until then */
     muster_status status;
     struct muster_error error;   /* what made the job fail */
-    struct muster_report report; /* as it was when the job was over */
+    struct muster_report report; /* as it was last, and when the job was over */
+    struct job_live live;
+    uint64_t range; /* that a profiler sees; 0: none */
 };
 
 static inline char *job_buffer(const struct muster_job *job, uint32_t buffer)
@@ -242,6 +263,17 @@ static inline size_t *job_result_bytes(const struct muster_job *job, uint32_t bu
 {
     return &job->result_bytes[((size_t)buffer * MUSTER_ARGS_MAX + output) * job->parts_max + part];
 }
+
+/* live.c: what the live page is told; nothing where there is none. */
+void live_job_begin_locked(struct muster_job *job);
+/* What a job is called: its kernel, or its pipeline's stages that are no copies. */
+void job_name(const struct muster_job *job, char *out, size_t bytes);
+/* A lane has taken units, of which so many are about to start, or handed some in. */
+void live_lane_locked(struct muster_job *job, uint32_t lane, uint32_t starting, uint64_t now_ns);
+/* Something was delivered. */
+void live_delivered_locked(const struct muster_job *job);
+/* It is over, and its report is made. */
+void live_job_end_locked(struct muster_job *job);
 
 /* check.c */
 /* Reads and checks what the caller gave: then `desc` points into the job alone. */
@@ -288,6 +320,8 @@ void asker_free(struct muster_job *job);
  */
 bool job_has_gpu(const struct muster_job *job);
 bool job_may_have_gpu(const struct muster_job *job);
+/* What a unit moves in one direction, where a GPU takes part and an item is not larger than that. */
+size_t job_unit_bytes_gpu(const struct muster_job *job);
 /*
  * How many of the caller's units, whose items have so many bytes on the way to the device or back, share
  * copies and launches; 1: each goes alone.
@@ -332,6 +366,17 @@ muster_status job_start_lane(struct run_lane *lane, struct muster_error *err);
 
 /* join.c: devices that come when the job is under way. */
 muster_status joining_start(struct muster_job *job, struct muster_error *err);
+/*
+ * Whether setting up the job's lane on the device takes long and others need not wait for it: the first
+ * lane on a GPU, whose driver has to get to know the job's memory and kernels.
+ */
+bool joining_is_slow(const struct muster_job *job, const struct run_device *device);
+/* The lane, whose plan is made, is set up by its own thread and joins then. Before the first claim. */
+void joining_put_off(struct run_lane *lane);
+/* Starts the threads of those among the job's first `count` lanes that were put off. */
+void joining_start_lanes(struct muster_job *job, uint32_t count);
+/* The job is over: what it took without those that had not answered by now counts for the next one. */
+void joining_end_locked(struct muster_job *job);
 /* Whether some may still come. */
 bool joining_has_hope_locked(const struct muster_job *job);
 /* Whether a thread is still at it, which the job's end does not wait for. */

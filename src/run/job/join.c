@@ -1,19 +1,25 @@
 /*
- * Devices that are not open when a job starts: a thread waits for their backends, and gives each device
- * that can run the job a lane. The lane's own thread takes what it needs (run/lane/join.c). The job's end
- * waits for none of them.
+ * Devices that are not open when a job starts: a thread has their backends opened when the core finds that
+ * worth it, waits for them, and gives each device that can run the job a lane. The lane's own thread takes
+ * what it needs (run/lane/join.c). The job's end waits for none of them.
  */
 #include "run/job/pipeline.h"
 
 #include "base/allocator.h"
+#include "core/opening.h"
 #include "platform/exit.h"
 
-bool joining_has_hope_locked(const struct muster_job *job)
+static bool has_joiner_locked(const struct muster_job *job)
 {
     uint32_t i = 0;
     while (i < job->lane_count && !job->lanes[i].is_joining)
         i++;
-    return job->joining.opening != 0 || i < job->lane_count;
+    return i < job->lane_count;
+}
+
+bool joining_has_hope_locked(const struct muster_job *job)
+{
+    return job->joining.opening != 0 || has_joiner_locked(job);
 }
 
 bool joining_is_inside_locked(const struct muster_job *job)
@@ -25,14 +31,29 @@ bool joining_is_inside_locked(const struct muster_job *job)
     return job->joining.thread.state == THREAD_INSIDE || i < job->lane_count;
 }
 
+/* A thread that only looks whether devices would be worth it leaves at once. */
+static bool is_getting_ready_locked(const struct muster_job *job)
+{
+    return joining_is_inside_locked(job) && (job->joining.has_asked || has_joiner_locked(job));
+}
+
 uint32_t jobs_joining_locked(const struct muster *m)
 {
     uint32_t count = 0;
     for (const struct muster_job *job = m->jobs; job; job = job->next)
-        count += joining_is_inside_locked(job);
+        count += is_getting_ready_locked(job);
     for (const struct muster_job *job = m->jobs_left; job; job = job->next)
-        count += joining_is_inside_locked(job);
+        count += is_getting_ready_locked(job);
     return count;
+}
+
+void joining_end_locked(struct muster_job *job)
+{
+    bool is_late = false;
+    for (uint32_t i = 0; i < job->m->backend_count; i++)
+        is_late |= job->joining.late >> i & 1 && !job->m->backends[i]->has_answered;
+    if (is_late)
+        job->m->unopened_ns += platform_clock_ns() - job->start_ns;
 }
 
 /* The lane will not come. If it was the last hope, that is why the job fails. */
@@ -164,6 +185,31 @@ static void find_compilers(struct muster_job *job)
     thread_is_back(&job->joining.thread);
 }
 
+/*
+ * Has the backends opened if that is worth it by now, without the lock meanwhile; true if so. Else
+ * `*look_ns` is when to ask again, UINT64_MAX if that was done before.
+ */
+static bool ask_locked(struct muster_job *job, uint64_t *look_ns)
+{
+    struct run_joining *joining = &job->joining;
+    struct muster *m = job->m;
+    *look_ns = UINT64_MAX;
+    if (joining->has_asked || !job_should_open(job->core, joining->expected > 0, m->unopened_ns,
+                                               platform_clock_ns(), look_ns))
+        return false;
+    joining->has_asked = true;
+    /* Devices that nobody expects are mostly others' too: one long job is no reason to open those. */
+    uint32_t late = m->unopened_ns >= OPENING_UNKNOWN_NS ? joining->late : joining->opening;
+    run_unlock(m);
+    thread_goes_away(&joining->thread);
+    for (uint32_t i = 0; i < m->backend_count; i++)
+        if (late >> i & 1)
+            backends_open_aside(m, m->backends[i]);
+    thread_is_back(&joining->thread);
+    run_lock(m);
+    return true;
+}
+
 static void join_all(void *argument)
 {
     struct muster_job *job = argument;
@@ -172,12 +218,14 @@ static void join_all(void *argument)
     bool can_admit = true;
     run_lock(m);
     for (;;) {
+        uint64_t look_ns;
         uint32_t opening = find_opening_locked(job);
         bool is_news = opening != job->joining.opening;
         if (work->must_leave || !can_admit || (opening == 0 && !is_news))
             break;
         if (!is_news) {
-            platform_condition_wait(&m->changed, &m->lock, UINT64_MAX);
+            if (!ask_locked(job, &look_ns))
+                platform_condition_wait(&m->changed, &m->lock, look_ns);
             continue;
         }
         run_unlock(m);
@@ -201,9 +249,35 @@ static void join_all(void *argument)
     run_unlock(m);
 }
 
+bool joining_is_slow(const struct muster_job *job, const struct run_device *device)
+{
+    return device->info.kind == MUSTER_KIND_GPU && !device->had_lanes && job->lane_count > 1 &&
+           !job->places && !job->asker.policy.choose;
+}
+
+void joining_put_off(struct run_lane *lane)
+{
+    lane->is_joining = true;
+    job_lane_expect(lane->work->core, lane->index);
+}
+
+void joining_start_lanes(struct muster_job *job, uint32_t count)
+{
+    struct muster_error problem;
+    for (uint32_t i = 0; i < count; i++)
+        if (job->lanes[i].is_joining && job_start_lane(&job->lanes[i], &problem) != MUSTER_OK)
+            leave_out(&job->lanes[i], &problem);
+}
+
 muster_status joining_start(struct muster_job *job, struct muster_error *err)
 {
     struct lane_work *work = &job->work;
+    uint64_t look_ns;
+    if (job->joining.late == 0)
+        return MUSTER_OK;
+    run_lock(job->m);
+    ask_locked(job, &look_ns);
+    run_unlock(job->m);
     if (job->joining.expected == 0)
         return MUSTER_OK;
     /* Counts as a lane's: the workers stay for those that come. */

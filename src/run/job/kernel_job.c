@@ -45,6 +45,16 @@ void kernel_job_free(struct muster_job *job)
         allocator_give(&job->m->allocator, job->kernel_plans[i], 1, sizeof(struct kernel_plan));
 }
 
+/* Blocks may be changed by what is run twice; blocks of a reduction and edges are not items. */
+static bool is_itemwise(const struct muster_job *job)
+{
+    for (size_t i = 0; i < job->desc.arg_count; i++)
+        if (job->args[i].kind == MUSTER_ARG_DEVICE_OUT ||
+            job->args[i].kind == MUSTER_ARG_DEVICE_INOUT)
+            return false;
+    return !job_reduces(job) && job->seam == 0 && !job->grid.is_given;
+}
+
 muster_status kernel_job_compile(struct muster_job *job, const struct run_device *device,
                                  struct lane_plan *plan, struct muster_error *err)
 {
@@ -69,6 +79,7 @@ muster_status kernel_job_compile(struct muster_job *job, const struct run_device
         plan->pieces[i].output = job->outputs[plan->pieces[i].output_at].offset;
     if (job->output == JOB_OUTPUT_CUTS && job_is_direct_on(job, device))
         plan->cut_grain = job->core_options.grain > 0 ? job->core_options.grain : 1;
+    plan->is_itemwise = is_itemwise(job);
     /* On the host units have nothing to do with each other. */
     plan->depth = on_host && job->options.depth == 0 ? JOB_DEPTH_DEFAULT : job->core_options.depth;
     plan->width = on_host ? (uint32_t)least(plan->depth, MUSTER_ROLES_MAX) : 1;

@@ -1,6 +1,7 @@
 /*
- * What jobs have learned of who should take part (core/take_part.h), kept by the runtime for the next job
- * of the same kind: the same kernel or pipeline, about as many items, the same devices.
+ * What jobs have learned, kept by the runtime for the next job of the same kind: the same kernel or
+ * pipeline, about as many items, the same devices. Of several devices it is who should take part
+ * (core/take_part.h), of one how fast it was.
  */
 #ifndef RUN_LESSONS_H
 #define RUN_LESSONS_H
@@ -13,8 +14,9 @@
 /*
  * The job would run on these devices: sets its kind, unless it may not learn. The devices that are set
  * aside, by bits: others were faster without them, or are to be tried without them, and the job is laid
- * out for the others alone. Only where all of those work on host memory: they are not lost half way,
- * and a job that is laid out for a GPU too would be slower on them. With the lock.
+ * out for the others alone. Only where nobody is missed if a device is lost half way: the others work on
+ * host memory, which is not lost, or those set aside are slices of a GPU that others are slices of too.
+ * A job that is laid out for more devices would be slower. With the lock.
  */
 uint64_t lessons_set_kind_locked(struct muster_job *job, struct run_device *const *devices,
                                  uint32_t count);
@@ -22,9 +24,12 @@ uint64_t lessons_set_kind_locked(struct muster_job *job, struct run_device *cons
 void lessons_make_room(const struct muster_job *job);
 /*
  * The lesson for the job, as its core's options want it: NULL if there is none, or if the job's devices
- * are not all known yet, or some are set aside. Stays where it is until lessons_keep_locked. With the lock.
+ * are not all known yet. If some are set aside, that of the others, or NULL if all of these take part.
+ * Stays as it is as long as the lock is held.
  */
 const struct take_part_lesson *lessons_find_locked(const struct muster_job *job);
+/* How many items a nanosecond an earlier job of its kind did, on the one device it has; 0: not known. With the lock. */
+double lessons_rate_locked(const struct muster_job *job);
 /* The job is over: what it has learned is kept, if there is room. With the lock. */
 void lessons_keep_locked(const struct muster_job *job);
 void lessons_destroy(struct muster *m);

@@ -3,6 +3,7 @@
  * stay as long as it.
  */
 #include "base/allocator.h"
+#include "platform/machine.h"
 #include "run/job/lessons.h"
 #include "run/job/pipeline.h"
 #include "run/memory/pages.h"
@@ -55,6 +56,8 @@ void job_describe_lane(struct muster_job *job, uint32_t lane)
     job_lane_describe(job->core, lane, domain_of(job, lane), device->info.weight);
     if (job_is_direct_on(job, device))
         job_lane_set_direct(job->core, lane);
+    if (device->backend->table.device_stop)
+        job_lane_set_restartable(job->core, lane);
 }
 
 muster_status job_make_core(struct muster_job *job, struct muster_error *err)
@@ -68,7 +71,9 @@ muster_status job_make_core(struct muster_job *job, struct muster_error *err)
     lessons_make_room(job);
     run_lock(job->m);
     job->start_ns = job->end_ns = platform_clock_ns();
+    job->start_faults = platform_page_faults();
     job->core_options.lesson = lessons_find_locked(job);
+    job->core_options.known_per_ns = lessons_rate_locked(job);
     job->core = job->work.core = job_init(memory, &job->core_options, job->start_ns);
     job->core_options.lesson = NULL;
     run_unlock(job->m);
@@ -76,6 +81,8 @@ muster_status job_make_core(struct muster_job *job, struct muster_error *err)
         job_describe_lane(job, i);
     for (uint32_t i = job->lane_count; i < job->lane_room; i++)
         job_lane_expect(job->core, i);
+    if (job->lane_count < job->lane_room)
+        job_opens_later(job->core);
     return MUSTER_OK;
 }
 

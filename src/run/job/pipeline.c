@@ -92,14 +92,24 @@ static muster_status check_kernel(const struct muster_pipeline *pipeline,
     for (int is_read = 1; is_read >= 0; is_read--)
         for (uint32_t i = 0; i < pipeline->declaration.buffer_count; i++)
             if (access_of(stage, i) != 0 && (stage->reads >> i & 1) == (uint64_t)is_read)
-                args[count++] =
-                    (struct kernel_argument){ .is_block = true,
-                                              .bytes = pipeline->buffers[i].bytes_per_item,
-                                              .access = access_of(stage, i) };
+                args[count++] = (struct kernel_argument){
+                    .is_block = true,
+                    .bytes = pipeline->buffers[i].bytes_per_item,
+                    .access = access_of(stage, i),
+                    .is_cut = true,
+                    .cells = pipeline->with_halo >> i & 1 ? pipeline->grid.first.reach : 0
+                };
     if (count > MUSTER_ARGS_MAX)
         return muster_error_fill(err, MUSTER_E_INVALID, 0, NULL,
                                  "stage '%s': its kernel has too many buffers", stage->name);
-    return kernel_check_arguments(stage->kernel, args, count, err);
+    /* What lies beside an item in a buffer is the pipeline's own matter, but for cells. */
+    const struct kernel_items items = { .together = UINT64_MAX,
+                                        .is_grid = pipeline_gives_cell(pipeline, stage),
+                                        .has_depth = pipeline->grid.first.depth > 0,
+                                        .reach = pipeline->grid.first.reach };
+    muster_status status = kernel_check_arguments(stage->kernel, args, count, err);
+    return status == MUSTER_OK ? kernel_check_reach(stage->kernel, args, count, &items, err)
+                               : status;
 }
 
 /* Kernels without a callback. */

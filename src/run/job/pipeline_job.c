@@ -9,7 +9,6 @@
 
 /* What a slot of the largest buffer holds, where an item is not larger than that. */
 #define UNIT_BYTES ((size_t)1 << 20)
-#define UNIT_BYTES_GPU ((size_t)4 << 20)
 #define DEPTH_MIN 2u
 /* From this size on a unit more than there are slots keeps the device busy. */
 #define LARGE_UNIT_BYTES ((size_t)16 << 20)
@@ -82,7 +81,7 @@ void pipeline_plan_units(struct muster_job *job)
     const struct muster_run_options *options = &job->options;
     size_t item_bytes = largest_item(job->pipeline);
     /* In several parts each is a whole number of lines too. */
-    size_t usual = (job_has_gpu(job) ? UNIT_BYTES_GPU : UNIT_BYTES) >> job->halvings;
+    size_t usual = (job_has_gpu(job) ? job_unit_bytes_gpu(job) : UNIT_BYTES) >> job->halvings;
     uint64_t every = job->pipeline->every;
     uint64_t part_items = options->unit_items > 0
                               ? options->unit_items

@@ -7,8 +7,15 @@
 #define TRIES_DEFAULT 3
 /* What a buffer holds, if an item is not larger than that. */
 #define BUFFER_BYTES ((size_t)2 << 20)
-/* The same where a GPU takes part: below some megabytes its driver's calls cost more than its copies. */
-#define BUFFER_BYTES_GPU ((size_t)4 << 20)
+/*
+ * The same where a GPU takes part: below some megabytes its driver's calls cost more than its copies. What
+ * a source supplies lies in a ring of many units, and is slower to write and to read the larger that is:
+ * from 64 MiB on an H200's host did three quarters of what it does in 16.
+ */
+#define UNIT_BYTES_GPU ((size_t)4 << 20)
+#define UNIT_BYTES_SUPPLIED ((size_t)2 << 20)
+/* Slices of a GPU share its link: together they have as much under way as the whole has, if that is not too little. */
+#define UNIT_BYTES_SLICE_MIN ((size_t)512 << 10)
 /*
  * Where units need no buffers they may be of any size: each costs waking the device's cores. Only the
  * first is small, and a unit takes no longer than this, since it cannot always be stopped.
@@ -16,11 +23,18 @@
 #define DIRECT_FIRST_BYTES ((size_t)16 << 10)
 #define DIRECT_NS 100000000u
 #define FIRST_PARTS_MIN 64u
-/* What a unit of a reduction reads at most, if that is the caller's memory: hardly anything of it waits. */
+/*
+ * What a unit of a reduction reads at most, if a device is given copies of the items. Large partials
+ * have few lanes (kernel/partial.h), each of them a thread with many items one after the other: with so
+ * much more its kernel takes less time than its copy. 256 bins of bytes take an H200 0.27 ms, whether a
+ * unit has one block or a thousand.
+ */
 #define REDUCED_BYTES ((size_t)16 << 20)
+#define REDUCED_BYTES_FEW_LANES ((size_t)32 << 20)
+/* The first unit where all devices are GPUs, as a part of the largest: others would take as long. */
+#define FIRST_OF_LARGEST 16u
 /* Units smaller than that go together: each costs a device's driver several calls. */
 #define MERGE_BYTES ((size_t)256 << 10)
-#define MERGE_BYTES_GPU ((size_t)4 << 20)
 #define MERGE_MAX 1024u
 /* So many units at least for each lane, so that the last ones do not make others wait. */
 #define UNITS_PER_LANE_MIN 16u
@@ -42,6 +56,27 @@ bool job_has_gpu(const struct muster_job *job)
 bool job_may_have_gpu(const struct muster_job *job)
 {
     return job->joining.expected > 0 || job_has_gpu(job);
+}
+
+/* How many lanes the GPU has that has most. */
+static uint32_t count_slices(const struct muster_job *job)
+{
+    uint32_t most = 1;
+    for (uint32_t i = 0; i < job->lane_count; i++) {
+        const struct muster_device_info *info = &job->lanes[i].device->info;
+        uint32_t same = 0;
+        for (uint32_t k = 0; k < job->lane_count; k++)
+            same += job->lanes[k].device->info.domain == info->domain;
+        if (info->kind == MUSTER_KIND_GPU && same > most)
+            most = same;
+    }
+    return most;
+}
+
+size_t job_unit_bytes_gpu(const struct muster_job *job)
+{
+    size_t bytes = (job->desc.source ? UNIT_BYTES_SUPPLIED : UNIT_BYTES_GPU) / count_slices(job);
+    return bytes > UNIT_BYTES_SLICE_MIN ? bytes : UNIT_BYTES_SLICE_MIN;
 }
 
 static uint64_t find_nodes(const struct muster_job *job)
@@ -91,7 +126,7 @@ static uint64_t at_least_one(uint64_t number)
 uint64_t job_find_merge(const struct muster_job *job, size_t item_bytes)
 {
     const struct muster_run_options *options = &job->options;
-    size_t target = (job_has_gpu(job) ? MERGE_BYTES_GPU : MERGE_BYTES) >> job->halvings;
+    size_t target = (job_has_gpu(job) ? job_unit_bytes_gpu(job) : MERGE_BYTES) >> job->halvings;
     if (options->kept_max > 0 || options->unit_items == 0 ||
         options->unit_items > target / item_bytes)
         return 1;
@@ -115,11 +150,52 @@ void job_set_units(struct muster_job *job, uint64_t part_items, uint64_t parts)
     job->parts_max = (uint32_t)((job->unit_max - 1) / job->part_items + 1);
 }
 
-/* Whether units may be as large as suits their devices: nothing of them waits in memory of Muster's. */
+/* Whether a lane is given copies of the caller's arrays, now or when it joins. */
+static bool copies_items(const struct muster_job *job)
+{
+    bool reads = false, copies = job->joining.expected > 0;
+    for (size_t i = 0; i < job->desc.arg_count; i++)
+        reads = reads || arg_is_read(&job->args[i]);
+    for (uint32_t i = 0; i < job->lane_count; i++)
+        copies = copies || !(job->lanes[i].device->info.capabilities & MUSTER_CAN_USE_HOST_MEMORY);
+    return reads && copies;
+}
+
+/* Whether only partials of a unit, which are small, wait in memory of Muster's. */
+static bool holds_partials_only(const struct muster_job *job)
+{
+    return job_reduces(job) && !job->desc.source;
+}
+
+/*
+ * Whether units may be as large as suits their devices: nothing of them waits in memory of Muster's, or
+ * only partials and no copies of items.
+ */
 static bool has_large_units(const struct muster_job *job)
 {
-    return !job->needs_buffers && !job->desc.source;
+    return !job->desc.source &&
+           (!job->needs_buffers || (holds_partials_only(job) && !copies_items(job)));
 }
+
+static bool are_all_gpus(const struct muster_job *job)
+{
+    uint32_t i = 0;
+    while (i < job->lane_count && job->lanes[i].device->info.kind == MUSTER_KIND_GPU)
+        i++;
+    return i == job->lane_count && job->lane_count == job->lane_room;
+}
+
+/* The largest unit of a reduction. */
+static uint64_t find_reduced(const struct muster_job *job, size_t item_bytes)
+{
+    const struct kernel_partial *partial = job->reduction.with.partial;
+    if (!has_large_units(job))
+        return (partial->lanes < PARTIAL_LANES_MAX ? REDUCED_BYTES_FEW_LANES : REDUCED_BYTES) /
+               item_bytes;
+    uint64_t blocks = BUFFER_BYTES / partial->bytes;
+    return blocks * partial->block_items;
+}
+_Static_assert(BUFFER_BYTES >= PARTIAL_BYTES_MAX, "a buffer holds a partial");
 
 /* Bytes of an item in all that is cut, and in its status. */
 static size_t all_item_bytes(const struct muster_job *job)
@@ -145,11 +221,11 @@ static void plan_units(struct muster_job *job)
     job->parts_max = 1;
     if (all_bytes == 0 || job->desc.items == 0)
         return;
-    uint64_t usual = has_gpu && way_bytes > 0 ? BUFFER_BYTES_GPU / way_bytes
+    uint64_t usual = has_gpu && way_bytes > 0 ? job_unit_bytes_gpu(job) / way_bytes
                      : has_large_units(job)   ? UINT64_MAX
                                               : BUFFER_BYTES / all_bytes;
     if (job_reduces(job) && !job->desc.source)
-        usual = REDUCED_BYTES / (way_bytes > 0 ? way_bytes : all_bytes);
+        usual = find_reduced(job, way_bytes > 0 ? way_bytes : all_bytes);
     usual >>= job->halvings;
     uint64_t asked = job->options.unit_items;
     uint64_t items = job_of_multiples(job, asked > 0 ? asked : at_least_one(usual));
@@ -261,13 +337,20 @@ void job_set_core_options(struct muster_job *job)
     /* Each that is out may be cut in two. */
     if (is_deep && job->output == JOB_OUTPUT_CUTS)
         units += slots;
+    bool do_gpus_reduce = are_all_gpus(job) && holds_partials_only(job);
     uint64_t first = 0, unit_ns = 0;
-    if (has_large_units(job)) {
+    /* Of a device that is alone all units but the first are as large as they can be. */
+    if (has_large_units(job) || (do_gpus_reduce && job->lane_room == 1))
         /* Well below the caller's own limit. */
         unit_ns = options->timeout_ns > 0 ? least(DIRECT_NS, at_least_one(options->timeout_ns / 8))
                                           : DIRECT_NS;
-        first = least(DIRECT_FIRST_BYTES / all_item_bytes(job), job->desc.items / FIRST_PARTS_MIN);
-    }
+    if (unit_ns > 0 || do_gpus_reduce)
+        first = job->desc.items / FIRST_PARTS_MIN;
+    /* A GPU needs as long for a few items as for many thousands. */
+    if (do_gpus_reduce && !has_large_units(job))
+        first = least(first, job->unit_max / FIRST_OF_LARGEST);
+    else if (!job_has_gpu(job) && first > 0)
+        first = least(first, DIRECT_FIRST_BYTES / all_item_bytes(job));
     job->core_options = (struct job_options){
         .items = job->desc.items,
         .unit = is_fixed ? JOB_UNIT_FIXED : JOB_UNIT_ADAPTIVE,
@@ -275,6 +358,7 @@ void job_set_core_options(struct muster_job *job)
         .unit_max = job->unit_max,
         .first_items = first,
         .unit_ns = unit_ns,
+        .first_alone = unit_ns > 0 && job_has_gpu(job),
         .grain = is_merged ? job->part_items : options->unit_multiple,
         .window = is_merged ? job->window - job->window % job->part_items : job->window,
         .lane_count = job->lane_room,
@@ -293,7 +377,7 @@ void job_set_core_options(struct muster_job *job)
         .home = job_home(job),
         .output = job->output,
         .timeout_ns = options->timeout_ns,
-        .leaves_out = !options->everyone && job->aside_count == 0,
+        .leaves_out = !options->everyone && (job->aside_count == 0 || job->leaves_out_more),
     };
     job->nodes = find_nodes(job);
     source_plan(job);

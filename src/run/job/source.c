@@ -15,9 +15,9 @@
 #include <muster/file.h>
 #include <string.h>
 
-/* One thread alone fills the ring in so many parts, so that lanes have work meanwhile. */
+/* One thread alone fills the ring in so many parts at least, so that lanes have work meanwhile. */
 #define RING_PARTS 4u
-/* Several fill pieces of this size at most: large beside a round through the lock, small in the ring. */
+/* A piece has this size at most: large beside a round through the lock, small in the ring. */
 #define PIECE_BYTES ((size_t)1 << 20)
 /* An attempt that has lost holds the ring so long: about what it costs to go on with another one. */
 #define LATE_NS 20000000u
@@ -54,16 +54,27 @@ static uint64_t greatest_divisor(uint64_t a, uint64_t b)
 static uint64_t find_piece(const struct run_source *source, uint64_t items, bool is_given)
 {
     uint32_t calls = source->caller_count;
+    uint32_t parts = calls == 1 ? RING_PARTS : is_given ? 2 * calls : calls;
+    uint64_t piece = least(PIECE_BYTES / source->item_bytes, items / parts);
     if (calls == 1)
-        return items / RING_PARTS > 0 ? items / RING_PARTS : 1;
-    uint64_t piece =
-        least(PIECE_BYTES / source->item_bytes, items / (is_given ? 2 * calls : calls));
+        return piece > 0 ? piece : 1;
     /* Direct requests to files are for whole pages. */
     size_t page = platform_page_bytes();
     uint64_t pages_items = page / greatest_divisor(page, source->item_bytes);
     if (piece > pages_items)
         piece -= piece % pages_items;
     return piece > 0 ? piece : 1;
+}
+
+/* Units that lanes may have, or that may wait for others: of lanes on the host's memory hardly any do. */
+static uint64_t count_units(const struct muster_job *job)
+{
+    const struct job_options *options = &job->core_options;
+    uint64_t units = options->units_max;
+    for (uint32_t i = 0; i < job->lane_count && options->depth > JOB_DEPTH_DEFAULT; i++)
+        if (job->lanes[i].device->info.capabilities & MUSTER_CAN_USE_HOST_MEMORY)
+            units -= options->depth - JOB_DEPTH_DEFAULT;
+    return units;
 }
 
 void source_plan(struct muster_job *job)
@@ -83,7 +94,7 @@ void source_plan(struct muster_job *job)
     source->ends_at = source->leave_ns = UINT64_MAX;
     bool is_given = options->window > 0;
     uint64_t window = options->window, ahead;
-    if (!is_given && __builtin_mul_overflow(job->unit_max, (uint64_t)options->units_max, &window))
+    if (!is_given && __builtin_mul_overflow(job->unit_max, count_units(job), &window))
         window = UINT64_MAX;
     window = least(window, job->desc.items);
     source->caller_count = (uint32_t)least(find_calls(job), window);

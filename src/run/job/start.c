@@ -3,6 +3,7 @@
  * end.
  */
 #include "base/allocator.h"
+#include "observe/nvtx.h"
 #include "run/job/pipeline.h"
 
 #include <muster/reduce.h>
@@ -28,9 +29,11 @@ muster_status job_start_lane(struct run_lane *lane, struct muster_error *err)
 
 static muster_status start_threads(struct muster_job *job, struct muster_error *err)
 {
+    uint32_t count = job->lane_count;
     muster_status status = source_start(job, err);
     for (uint32_t i = 0; i < job->lane_count && status == MUSTER_OK; i++)
-        status = job_start_lane(&job->lanes[i], err);
+        if (!job->lanes[i].is_joining)
+            status = job_start_lane(&job->lanes[i], err);
     if (status == MUSTER_OK)
         status = asker_start(job, err);
     if (status == MUSTER_OK)
@@ -39,6 +42,8 @@ static muster_status start_threads(struct muster_job *job, struct muster_error *
     /* The last: the end of a job that could not be started does not wait for it. */
     if (status == MUSTER_OK)
         status = joining_start(job, err);
+    if (status == MUSTER_OK)
+        joining_start_lanes(job, count);
     return status;
 }
 
@@ -62,30 +67,43 @@ muster_status job_make_plan(struct muster_job *job, const struct run_device *dev
     return status;
 }
 
-/* The plan for the lane's device, and what it takes there. */
-static muster_status set_up_lane(struct muster_job *job, struct run_lane *lane,
+/* The plan for the lane's device, and what it takes there: now, or on the lane's own thread. */
+static muster_status set_up_lane(struct muster_job *job, struct run_lane *lane, bool is_put_off,
                                  struct muster_error *err)
 {
     muster_status status = job_make_plan(job, lane->device, &lane->plan, err);
     if (status != MUSTER_OK)
         return status;
     lane->memory = (struct lane_memory){ .results = job->pages, .ring = job->source.pages[0] };
-    return lane_set_up(lane, err);
+    if (!is_put_off)
+        return lane_set_up(lane, err);
+    if ((status = lane_start_workers(&job->work, err)) == MUSTER_OK)
+        joining_put_off(lane);
+    return status;
 }
 
 /*
  * Sets up those that can be. A device that turns out to be lost is one that was lost a moment later, and
- * one that has no room now may have later: others go on.
+ * one that has no room now may have later: others go on. Those that take long are set up by their own
+ * threads, if there is one that the job can begin with.
  */
 static muster_status set_up_lanes(struct muster_job *job, struct muster_error *err)
 {
     struct muster_error problem, first = { .status = MUSTER_OK };
-    for (uint32_t i = 0; i < job->lane_count; i++) {
-        muster_status status = set_up_lane(job, &job->lanes[i], &problem);
+    bool has_one = false;
+    for (uint32_t i = 0; i < job->lane_count; i++)
+        job->lanes[i].is_slow = joining_is_slow(job, job->lanes[i].device);
+    for (uint32_t turn = 0; turn < 2 * job->lane_count; turn++) {
+        uint32_t i = turn % job->lane_count;
+        struct run_lane *lane = &job->lanes[i];
+        if (lane->is_slow == (turn < job->lane_count))
+            continue;
+        muster_status status = set_up_lane(job, lane, lane->is_slow && has_one, &problem);
         bool is_lost = muster_status_discards(status) == MUSTER_DISCARD_DEVICE;
+        has_one = has_one || status == MUSTER_OK;
         if (status == MUSTER_OK)
             continue;
-        if (!is_lost && (!short_is(status) || !job->lanes[i].plan)) {
+        if (!is_lost && (!short_is(status) || !lane->plan)) {
             if (err)
                 *err = problem;
             return status;
@@ -95,7 +113,7 @@ static muster_status set_up_lanes(struct muster_job *job, struct muster_error *e
         if (is_lost)
             job_lane_lost(job->core, i, job->start_ns);
         else
-            short_begin(&job->lanes[i], &problem);
+            short_begin(lane, &problem);
     }
     run_lock(job->m);
     bool is_refused = first.status != MUSTER_OK && !job_has_hope_locked(job);
@@ -209,14 +227,25 @@ static muster_status start_job(struct muster *m, const struct muster_job_desc *d
     /* Nothing is delivered yet. */
     for (uint64_t i = 0; job->desc.each_status && i < job->desc.items; i++)
         job->desc.each_status[i] = MUSTER_E_CANCELLED;
+    if (nvtx_is_on()) {
+        char name[LIVE_NAME_BYTES];
+        job_name(job, name, sizeof name);
+        job->range = nvtx_begin(NVTX_JOBS, job->desc.items, "job %u %s", job->work.number, name);
+    }
     run_lock(m);
+    /* From here on its own callbacks may destroy it. */
+    uint32_t number = job->work.number, may_join = job->joining.expected;
+    uint32_t lanes = job->core_options.lane_count - may_join;
     job->next = m->jobs;
     m->jobs = job;
     job->is_known = true;
+    live_job_begin_locked(job);
     if (m->is_closing)
         job_cancel_locked(job);
     job_wake_locked(job);
     run_unlock(m);
+    run_log(m, MUSTER_LOG_INFO, "job %u: started; devices: %u, and %u may join", number, lanes,
+            may_join);
     return MUSTER_OK;
 }
 

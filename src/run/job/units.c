@@ -4,6 +4,8 @@
  */
 #include "run/job/pipeline.h"
 
+#include <stdio.h>
+
 static struct muster_job *job_of(struct lane_work *work)
 {
     return (struct muster_job *)(void *)((char *)work - offsetof(struct muster_job, work));
@@ -26,20 +28,46 @@ static void equip_locked(struct muster_job *job, struct lane_unit *unit,
     job->unit_failures[claim->unit] = MUSTER_E_DEVICE_LOST;
 }
 
+/* How the device's process ended, in brackets of a sentence: ": SIGSEGV at 0x0 in scale". */
+static void explain(const struct lane_unit *unit, char *text, size_t bytes)
+{
+    const struct run_device *device = unit->lane->device;
+    char how[160] = "";
+    if (attempt_is_blamed(&unit->attempt))
+        device->backend->table.device_explain(device->state, how, sizeof how);
+    snprintf(text, bytes, "%s%s", *how ? ": " : "", how);
+}
+
+static void fatal_locked(struct lane_unit *unit)
+{
+    char how[160];
+    struct run_lane *lane = unit->lane;
+    lane->device->backend->table.device_explain(lane->device->state, how, sizeof how);
+    snprintf(lane->told, sizeof lane->told, "item %llu on %s: %s",
+             (unsigned long long)(unit->claim.range.begin + unit->fatal), lane->device->info.id,
+             *how ? how : "it ended its device's process");
+}
+
 /* The unit's failure was one too many. */
 static void note_failure_locked(const struct lane_unit *unit, enum job_end end)
 {
     struct muster_error problem;
+    char how[168], what[64];
     muster_status status = attempt_status(&unit->attempt);
+    uint64_t begin = unit->claim.range.begin;
+    explain(unit, how, sizeof how);
+    if (unit->fatal != UINT64_MAX)
+        snprintf(what, sizeof what, "item %llu", (unsigned long long)(begin + unit->fatal));
+    else
+        snprintf(what, sizeof what, "items %llu to %llu", (unsigned long long)begin,
+                 (unsigned long long)unit->claim.range.end);
     bool was_given = unit->attempt.given == MUSTER_OK;
     const char *fix = !was_given            ? unit->problem.fix
                       : end == JOB_END_USER ? "mend the kernel or its input"
                                             : NULL;
     muster_error_fill(&problem, status, was_given ? 0 : unit->problem.driver_code, fix,
-                      "items %llu to %llu failed on %s: %s",
-                      (unsigned long long)unit->claim.range.begin,
-                      (unsigned long long)unit->claim.range.end, unit->lane->device->info.id,
-                      was_given ? muster_status_message(status) : unit->problem.text);
+                      "%s failed on %s: %s%s", what, unit->lane->device->info.id,
+                      was_given ? muster_status_message(status) : unit->problem.text, how);
     run_error_device(&problem, unit->lane->device);
     job_note_locked(job_of(unit->lane->work), &problem);
 }
@@ -91,6 +119,7 @@ static uint32_t step_locked(struct run_lane *lane, const struct lane_ended *ende
     /* The source may go on where nobody reads any more. */
     if (ended_count > 0)
         platform_condition_wake_all(&job->source.changed);
+    live_lane_locked(job, lane->index, count, now_ns);
     return count;
 }
 
@@ -166,6 +195,7 @@ static muster_status hold_kernel(struct lane_work *work, struct muster_kernel *k
 const struct lane_calls job_lane_calls = { .step_locked = step_locked,
                                            .tell_locked = tell_locked,
                                            .look_locked = look_locked,
+                                           .fatal_locked = fatal_locked,
                                            .short_locked = short_locked,
                                            .joined_locked = job_joined_locked,
                                            .hold_kernel = hold_kernel };

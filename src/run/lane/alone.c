@@ -94,9 +94,9 @@ static bool do_steps(struct alone *alone, const struct muster_memory *memory, mu
     return done > 0 || alone->unit.copied_bytes > 0;
 }
 
-muster_status alone_give(struct alone *alone, const struct lane_stream *stream,
-                         const struct kernel_work *work, void *built, muster_status *result,
-                         bool *is_kept)
+static muster_status give(struct alone *alone, const struct lane_stream *stream,
+                          const struct kernel_work *work, void *built, muster_status *result,
+                          bool *is_kept)
 {
     struct muster *m = alone->work.group.m;
     struct lane_unit *unit = &alone->unit;
@@ -121,5 +121,17 @@ muster_status alone_give(struct alone *alone, const struct lane_stream *stream,
     }
     if (block.generation > 0)
         muster_block_free(m, stream->handle, block, NULL);
+    return status;
+}
+
+muster_status alone_give(struct alone *alone, const struct lane_stream *stream,
+                         const struct kernel_work *work, void *built, muster_status *result,
+                         bool *is_kept)
+{
+    muster_status status;
+    /* A device that was started again between two steps has lost the block: as often as that happens. */
+    do
+        status = give(alone, stream, work, built, result, is_kept);
+    while (status == MUSTER_E_STALE && !*is_kept);
     return status;
 }

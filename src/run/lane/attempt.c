@@ -10,6 +10,11 @@ enum job_end attempt_end(const struct attempt *attempt)
     muster_status given = attempt->is_refused ? MUSTER_OK : attempt->given;
     if (is_of_device(given) || is_of_device(attempt->ended))
         return JOB_END_DEVICE;
+    if (attempt_is_blamed(attempt) && !attempt->is_broken_off)
+        return JOB_END_USER;
+    /* Also one that came to its end: what it had on the device may have gone before that. */
+    if (attempt->is_bystander && !attempt->is_broken_off)
+        return JOB_END_AGAIN;
     if (attempt->is_broken_off)
         return JOB_END_DROPPED;
     if (attempt->is_refused && !attempt_is_bad_luck(attempt->given))
@@ -27,6 +32,10 @@ muster_status attempt_status(const struct attempt *attempt)
     /* A lost device is the reason for whatever else is said. */
     if (is_of_device(attempt->ended))
         return attempt->ended;
+    if (attempt_is_blamed(attempt))
+        return attempt->result;
+    if (attempt->is_bystander)
+        return MUSTER_E_STREAM_FAILED;
     return attempt->given != MUSTER_OK    ? attempt->given
            : attempt->result != MUSTER_OK ? attempt->result
                                           : attempt->ended;

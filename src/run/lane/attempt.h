@@ -17,6 +17,7 @@ struct attempt {
     bool is_broken_off;   /* it was stopped, since nobody wants it any more */
     bool is_stopped;      /* not all of it was done: where nothing went wrong it was told to stop */
     bool is_overdue;      /* it was given up, and counts in its lane's watch until it has ended */
+    bool is_bystander;    /* its device was started again, and another attempt is to blame */
     bool is_counted;      /* in the device's figures, with so many items */
     uint64_t items;
     struct throughput_mark mark;
@@ -26,6 +27,17 @@ struct attempt {
 static inline bool attempt_is_bad_luck(muster_status result)
 {
     return result == MUSTER_E_FAILED || result == MUSTER_E_STREAM_FAILED;
+}
+
+/*
+ * A kernel that ended the process it ran in, or was ended with it. Its stream has failed because of that, which says
+ * nothing more.
+ */
+static inline bool attempt_is_blamed(const struct attempt *attempt)
+{
+    return attempt->ended == MUSTER_E_STREAM_FAILED
+               ? attempt->result == MUSTER_E_CRASHED || attempt->result == MUSTER_E_TIMEOUT
+               : attempt->result == MUSTER_E_CRASHED;
 }
 
 /* What the core is told. */

@@ -55,6 +55,8 @@ static void reset(struct lane_unit *unit)
     unit->attempt.given = unit->attempt.ended = unit->attempt.result = MUSTER_OK;
     unit->pieces = (struct muster_pieces){ .grain = plan->cut_grain };
     unit->is_stopping = false;
+    unit->attempt.is_bystander = false;
+    unit->generation = lane_table(unit->lane)->device_generation(unit->lane->device->state);
     unit->attempt.is_refused = unit->attempt.is_broken_off = false;
     unit->marked = 0;
     unit->is_anchor = false;
@@ -69,6 +71,8 @@ void unit_start_locked(struct lane_unit *unit, uint64_t number, uint64_t now_ns)
     unit->kicked_ns = now_ns;
     unit->section = (struct muster_range){ 0, items };
     unit->section_count = 0;
+    unit->is_looked_at = false;
+    unit->fatal = UINT64_MAX;
     unit->copied_bytes = 0;
     unit->is_fresh = true;
     reset(unit);
@@ -88,11 +92,27 @@ static uint64_t items_done(const struct lane_unit *unit)
 
 /* Which items fail. */
 
+/*
+ * Whether a part of the unit can be run alone, to find the item that ends the device's process: not where items depend on
+ * each other, nor where a second run would find what the first has changed.
+ */
+static bool can_look_at(const struct lane_unit *unit)
+{
+    const struct lane_plan *plan = unit->lane->plan;
+    return unit->statuses || plan->is_itemwise;
+}
+
 /* Whether it is to be found out which of the unit's items the kernel refuses, or is being found out. */
 static bool is_isolating_locked(const struct lane_unit *unit)
 {
-    if (!unit->statuses || unit->attempt.given != MUSTER_OK || unit->attempt.ended != MUSTER_OK ||
-        unit->attempt.is_broken_off)
+    if (unit->attempt.given != MUSTER_OK || unit->attempt.is_broken_off)
+        return false;
+    if (attempt_is_blamed(&unit->attempt))
+        return can_look_at(unit);
+    /* A part whose device ended for another reason is run once more, the whole is handed back. */
+    if (unit->attempt.is_bystander)
+        return is_part(unit) || unit->section_count > 0;
+    if (unit->attempt.ended != MUSTER_OK || (!unit->statuses && !unit->is_looked_at))
         return false;
     if (unit->attempt.result == MUSTER_OK)
         return unit->section_count > 0;
@@ -106,13 +126,26 @@ static void note_section(struct lane_unit *unit)
 {
     struct muster_range section = unit->section;
     uint64_t middle = section.begin + section_items(section) / 2;
+    bool is_blamed = attempt_is_blamed(&unit->attempt);
+    if (!is_blamed && unit->attempt.is_bystander) {
+        unit->sections[unit->section_count++] = section;
+        unit->is_looked_at = true;
+        return;
+    }
     if (unit->attempt.result == MUSTER_OK)
         return;
     if (section_items(section) == 1) {
+        if (is_blamed)
+            unit->fatal = section.begin;
+        /* Without a status for each the unit has failed, and nobody asks for the others. */
+        unit->section_count = unit->statuses ? unit->section_count : 0;
+        if (!unit->statuses)
+            return;
         unit->statuses[section.begin] = unit->attempt.result;
-        unit->attempt.result = MUSTER_OK;
+        unit->attempt.result = unit->attempt.ended = MUSTER_OK;
         return;
     }
+    unit->is_looked_at = unit->is_looked_at || is_blamed;
     INVARIANT(unit->section_count + 2 <= UNIT_SECTIONS_MAX);
     unit->sections[unit->section_count++] = (struct muster_range){ middle, section.end };
     unit->sections[unit->section_count++] = (struct muster_range){ section.begin, middle };
@@ -134,6 +167,14 @@ static void note_bytes_locked(struct lane_unit *unit)
     }
 }
 
+static bool has_carried(const struct lane_plan *plan)
+{
+    for (uint32_t i = 0; i < plan->declaration->buffer_count; i++)
+        if (plan->declaration->buffers[i].is_carried)
+            return true;
+    return false;
+}
+
 /* Its device has finished with the unit for this time. */
 static void note_end_locked(struct lane_unit *unit)
 {
@@ -152,6 +193,11 @@ static void note_end_locked(struct lane_unit *unit)
     unit->attempt.is_broken_off = unit->is_void && unit->attempt.given == MUSTER_OK &&
                                   unit->attempt.ended == MUSTER_OK &&
                                   unit->attempt.result == MUSTER_OK;
+    unit->attempt.is_bystander =
+        lane_table(lane)->device_generation(lane->device->state) != unit->generation;
+    /* What units hand on to the next was on the device. */
+    if (unit->attempt.is_bystander && has_carried(lane->plan))
+        unit->attempt.ended = MUSTER_E_DEVICE_LOST;
     count_launches_ended(unit);
     loss_attempt_locked(unit);
 }
@@ -202,6 +248,9 @@ static void rerun_locked(struct lane_unit *unit)
     }
     unit->section = unit->sections[--unit->section_count];
     reset(unit);
+    /* What is to be run alone needs streams that have not failed with the last. */
+    if (unit->is_looked_at)
+        lane->renews_first = true;
     /* Counts of edges go by units. */
     lane->was_refused = true;
 }
@@ -214,8 +263,11 @@ static void see_end_locked(struct lane_unit *unit)
 {
     note_end_locked(unit);
     bool is_isolating = is_isolating_locked(unit);
+    uint64_t fatal = unit->fatal;
     if (is_isolating)
         note_section(unit);
+    if (unit->fatal != fatal)
+        unit->lane->work->calls->fatal_locked(unit);
     unit->must_rerun = is_isolating && unit->section_count > 0;
     if (!unit->must_rerun)
         finish_unit_locked(unit);

@@ -9,11 +9,13 @@
 /* A kernel that the device cannot run leaves it out: units would only fail there. */
 static muster_status build_kernels(struct run_lane *lane, struct muster_error *err)
 {
+    uint64_t begin_ns = platform_clock_ns();
     muster_status status = MUSTER_OK;
     void *built;
     for (uint32_t i = 0; i < lane->plan->declaration->stage_count && status == MUSTER_OK; i++)
         if (lane->plan->steps[i].kernel)
             status = kernel_get_built(lane->plan->steps[i].kernel, lane->device, &built, err);
+    lane_log(lane, "building kernels", begin_ns);
     return status;
 }
 

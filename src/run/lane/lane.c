@@ -5,10 +5,13 @@
  */
 #include "run/lane/lane.h"
 
+#include "observe/nvtx.h"
+
 /* So long a GPU's lane looks without a pause before it sleeps. */
 #define SPIN_NS 30000u
 #define SLEEP_MIN_NS 20000u
 #define SLEEP_MAX_NS 1000000u
+#define STOPPED_NS UINT64_C(10000000000)
 /* Nobody waits for a lane that was given up. */
 #define SLEEP_GIVEN_UP_NS 20000000u
 /* A lane sleeps for this part of what a unit takes. */
@@ -30,6 +33,25 @@ void lane_come_back_lock(struct run_lane *lane)
     thread_is_back(&lane->thread);
     if (lane->watch.stuck > 0)
         watch_end_locked(&lane->watch, lane->watch.stuck, 0);
+}
+
+bool lane_stop_locked(struct run_lane *lane, uint64_t now_ns)
+{
+    const struct muster_backend *table = lane_table(lane);
+    if (!table->device_stop || lane->is_stopped || lane->is_held_up || lane->running == 0)
+        return false;
+    uint64_t generation = table->device_generation(lane->device->state);
+    job_lane_held_up(lane->work->core, lane->index, true, now_ns);
+    /* Only sends a signal: the one call of a backend that is made with the lock. */
+    if (table->device_stop(lane->device->state)) {
+        lane->is_stopped = lane->is_held_up = true;
+        lane->stopped_ns = now_ns;
+        lane->stopped_generation = generation;
+    } else {
+        /* While its process is started units cannot move: their clock begins anew. */
+        job_lane_held_up(lane->work->core, lane->index, false, now_ns);
+    }
+    return true;
 }
 
 void lane_give_up_locked(struct run_lane *lane)
@@ -98,6 +120,8 @@ static bool step_locked(struct run_lane *lane)
     lane->running += count;
     for (uint32_t i = 0; i < count; i++)
         unit_start_locked(places[i], lane->next++, now_ns);
+    if (count > 0)
+        live_device_locked(lane->device);
     return count > 0 || ended_count > 0;
 }
 
@@ -137,6 +161,8 @@ static bool see_ends(struct run_lane *lane)
         }
         unit->is_over = has_ended = true;
         unit->ended_ns = platform_clock_ns();
+        nvtx_end(unit->range);
+        unit->range = 0;
         timing_read(unit);
         account_unit(unit);
     }
@@ -152,9 +178,27 @@ static void renew_streams(struct run_lane *lane)
     lane->must_renew = false;
 }
 
+/* A profiler sees a unit from here until see_ends. */
+static void show_to_profiler(struct run_lane *lane)
+{
+    for (uint32_t i = 0; lane->running > 0 && i < lane->plan->depth; i++) {
+        struct lane_unit *unit = lane_unit_nth(lane, i);
+        if (unit && !unit->is_over && unit->range == 0)
+            unit->range =
+                nvtx_begin(NVTX_UNITS, unit_items(unit), "job %u, items %llu to %llu, %s",
+                           lane->work->number, (unsigned long long)unit->claim.range.begin,
+                           (unsigned long long)unit->claim.range.end, lane->device->info.id);
+    }
+}
+
 /* All that can be done without the lock; true if that was anything. */
 static bool move(struct run_lane *lane, bool *has_ended)
 {
+    if (lane->renews_first)
+        renew_streams(lane);
+    lane->renews_first = false;
+    if (nvtx_is_on())
+        show_to_profiler(lane);
     bool has_moved = lane_move_units(lane);
     *has_ended = see_ends(lane);
     if (lane->must_renew && lane->running == 0) {
@@ -168,7 +212,12 @@ static bool move(struct run_lane *lane, bool *has_ended)
 static void note_host_steps_locked(struct run_lane *lane)
 {
     struct lane_work *work = lane->work;
-    bool is_held_up = lane->host_steps > 0;
+    /* So long a device that was told to stop may take to end what it had. */
+    if (lane->is_stopped &&
+        (platform_clock_ns() - lane->stopped_ns > STOPPED_NS ||
+         lane_table(lane)->device_generation(lane->device->state) != lane->stopped_generation))
+        lane->is_stopped = false;
+    bool is_held_up = lane->host_steps > 0 || lane->is_stopped;
     if (is_held_up == lane->is_held_up)
         return;
     lane->is_held_up = is_held_up;
@@ -220,6 +269,9 @@ static void carry_out(struct run_lane *lane)
         lane->is_over = job_state(work->core) != JOB_RUNNING;
         stop_units_locked(lane);
         lane_go_away_unlock(lane);
+        if (*lane->told)
+            run_log(work->group.m, MUSTER_LOG_WARNING, "%s", lane->told);
+        lane->told[0] = 0;
         bool has_moved = move(lane, &has_ended);
         has_moved = has_stepped || has_moved || spin(lane, seen, &has_ended);
         lane_come_back_lock(lane);
@@ -244,10 +296,12 @@ static void carry_out(struct run_lane *lane)
 
 static bool prepare(struct run_lane *lane)
 {
+    uint64_t begin_ns = platform_clock_ns();
     /* Before any unit's clock runs: a compiler may take longer than all units together. */
     for (uint32_t i = 0; i < lane->plan->declaration->stage_count; i++)
         if (lane->plan->steps[i].kernel)
             kernel_prepare(lane->plan->steps[i].kernel, lane->device);
+    lane_log(lane, "building kernels", begin_ns);
     return lane->has_all || short_wait(lane);
 }
 

@@ -65,6 +65,8 @@ struct lane_calls {
     void (*tell_locked)(struct lane_work *work);
     /* It is time to look for what is overdue. Called with the lock. */
     void (*look_locked)(struct lane_work *work, uint64_t now_ns);
+    /* The item that ends the device's process was found: unit->fatal. With the lock. */
+    void (*fatal_locked)(struct lane_unit *unit);
     /* The lane cannot be set up now: ends the job if none of its lanes ever will be. With the lock. */
     void (*short_locked)(struct run_lane *lane);
     /* The lane that came late has all it needs; or takes no part, as its `shortage` says. With the lock. */
@@ -88,6 +90,8 @@ struct lane_work {
     bool must_leave;         /* the job is over: lanes leave */
     bool is_abandoned;       /* the runtime closes: lanes leave, whatever their devices still do */
 };
+
+#define LANE_TOLD_BYTES 256
 
 /* A range is halved at most so often, and one half is kept each time. */
 #define UNIT_SECTIONS_MAX 65
@@ -135,7 +139,10 @@ struct lane_unit {
     struct muster_range section;
     struct muster_range sections[UNIT_SECTIONS_MAX];
     uint32_t section_count;
-    bool must_rerun; /* the last of the sections is next, when nothing else is in flight */
+    bool is_looked_at;   /* it is being found out which item ends the device's process */
+    uint64_t fatal;      /* that item, counted in the unit; UINT64_MAX: not known */
+    uint64_t generation; /* of its device, when it was given */
+    bool must_rerun;     /* the last of the sections is next, when nothing else is in flight */
     /* Host steps: */
     _Atomic uint32_t host_state;
     struct work work;
@@ -159,6 +166,7 @@ struct lane_unit {
     bool is_anchor;                          /* has a timing event at its end too */
     struct time_span at_kernel;              /* 0: not known */
     uint64_t copied_bytes;                   /* to and from the device */
+    uint64_t range;                          /* that a profiler sees; 0: none. The thread's own */
 };
 
 /* A buffer on the lane's device. */
@@ -190,6 +198,7 @@ struct run_lane {
      * nothing of the caller's, and the job's end does not wait for it.
      */
     bool is_joining;
+    bool is_slow; /* setting it up takes long */
     struct job_thread thread;
     struct platform_condition changed; /* there is something for it to do */
     /* How often that was said. Written with the lock; relaxed: its thread takes that before it acts. */
@@ -206,21 +215,25 @@ struct run_lane {
     void *kernels[MUSTER_STAGES_MAX]; /* what the device has built of each stage's; borrowed */
     uint64_t staged;                  /* pieces, bits: workers move them to pinned slots */
     struct lane_memory memory;        /* the job's */
-    bool has_bell;        /* the end of a unit is told by a call, and need not be asked */
-    bool is_over;         /* the job: units in flight are not wanted any more */
-    bool is_lost;         /* the device: an event has ended with that */
-    bool must_renew;      /* a stream failed: when nothing is in flight they are all left */
-    bool was_refused;     /* a wait or a record, once: counts are not what they should be */
-    bool awaits_device;   /* something was asked of the device and is not there yet */
-    bool is_isolating;    /* a unit is run again in sections: nothing else is begun */
-    uint32_t host_steps;  /* that workers have, or are about to have */
-    bool is_held_up;      /* by them, as the core knows */
-    uint64_t moved_ns;    /* when something last went on */
-    uint64_t ended_ns;    /* when a unit last ended; 0: none has */
-    uint64_t interval_ns; /* between two such ends, on the average */
-    uint64_t unit_ns;     /* how long a unit took, lately */
-    uint64_t terminal;    /* bit for each step whose arrival ends a unit */
-    uint64_t recording;   /* bit for each step that records */
+    bool has_bell;     /* the end of a unit is told by a call, and need not be asked */
+    bool is_over;      /* the job: units in flight are not wanted any more */
+    bool is_lost;      /* the device: an event has ended with that */
+    bool renews_first; /* before the unit that is run alone: nothing else is in flight */
+    bool is_stopped;   /* its device was told to stop, and has not been started again */
+    uint64_t stopped_generation, stopped_ns;
+    char told[LANE_TOLD_BYTES]; /* for the log, when the lock is not held; "": nothing */
+    bool must_renew;            /* a stream failed: when nothing is in flight they are all left */
+    bool was_refused;           /* a wait or a record, once: counts are not what they should be */
+    bool awaits_device;         /* something was asked of the device and is not there yet */
+    bool is_isolating;          /* a unit is run again in sections: nothing else is begun */
+    uint32_t host_steps;        /* that workers have, or are about to have */
+    bool is_held_up;            /* by them, as the core knows */
+    uint64_t moved_ns;          /* when something last went on */
+    uint64_t ended_ns;          /* when a unit last ended; 0: none has */
+    uint64_t interval_ns;       /* between two such ends, on the average */
+    uint64_t unit_ns;           /* how long a unit took, lately */
+    uint64_t terminal;          /* bit for each step whose arrival ends a unit */
+    uint64_t recording;         /* bit for each step that records */
     uint64_t behind[PIPE_STEPS_MAX];       /* of each step: bits of those that are over by then */
     uint32_t segment_last[PIPE_STEPS_MAX]; /* the last device step of each segment; 0: none */
     void *gates[MUSTER_EDGES_MAX];         /* own; of gate edges */
@@ -322,6 +335,9 @@ static inline void lane_wake_locked(struct run_lane *lane)
     platform_condition_wake_all(&lane->changed);
 }
 
+/* Says in the log what took how long, if it was long. No lock is held. */
+void lane_log(const struct run_lane *lane, const char *what, uint64_t begin_ns);
+
 /* join.c: lanes of devices that came late. */
 /* On its thread: takes all it needs and has its kernels built; false if it takes no part. */
 bool lane_join(struct run_lane *lane);
@@ -366,6 +382,11 @@ void lane_go_away_unlock(struct run_lane *lane);
 void lane_come_back_lock(struct run_lane *lane);
 /* Claims, starts, finishes units until the job is over. */
 void lane_run(void *lane);
+/*
+ * An attempt of the lane is overdue: ends what the device does by force, where that can be, and true then. The clock of
+ * its units stands still until the device was started again.
+ */
+bool lane_stop_locked(struct run_lane *lane, uint64_t now_ns);
 /*
  * The lane is given up: its units, if its device has them, are overdue until they end, and a driver call
  * that its thread is in is stuck until it returns. May be called again.

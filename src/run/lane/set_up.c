@@ -11,6 +11,8 @@
 #include <string.h>
 
 #define WORKERS_PER_JOB 4u
+/* What takes less is not worth a line in the log. */
+#define LOGGED_NS 1000000u
 
 static struct muster *runtime_of(const struct run_lane *lane)
 {
@@ -27,9 +29,10 @@ static muster_status make_device_buffer(struct run_lane *lane, struct lane_buffe
 {
     struct muster *m = runtime_of(lane);
     struct muster_block_info info = { .size = sizeof info };
-    muster_status status = spare_take(m, lane->streams[0].handle, bytes, &buffer->block, err);
+    muster_stream stream = lane->streams[0].handle;
+    muster_status status = spare_take(m, stream, bytes, &buffer->block, err);
     if (status == MUSTER_OK && is_carried)
-        status = muster_fill(m, lane->streams[0].handle, buffer->block, 0, 0, bytes, err);
+        status = muster_fill(m, stream, buffer->block, 0, 0, bytes, err);
     if (status == MUSTER_OK)
         status = muster_block_info(m, buffer->block, &info, err);
     buffer->memory = (struct muster_memory){ info.address, info.object, bytes };
@@ -268,14 +271,33 @@ static muster_status take_all(struct run_lane *lane, struct muster_error *err)
     return MUSTER_OK;
 }
 
+void lane_log(const struct run_lane *lane, const char *what, uint64_t begin_ns)
+{
+    uint64_t took_ns = platform_clock_ns() - begin_ns;
+    if (took_ns >= LOGGED_NS)
+        run_log(runtime_of(lane), MUSTER_LOG_INFO, "job %u: %s: %s took %.1f ms", lane->watch.job,
+                lane->device->info.id, what, (double)took_ns / 1e6);
+}
+
 muster_status lane_set_up(struct run_lane *lane, struct muster_error *err)
 {
-    muster_status status = take_all(lane, err);
+    uint64_t begin_ns = platform_clock_ns();
+    muster_status status;
+    uint64_t generation;
+    /* A device that was started again meanwhile is set up anew. */
+    do {
+        generation = memory_generation(lane->device);
+        status = take_all(lane, err);
+        if (status != MUSTER_OK && generation != memory_generation(lane->device))
+            lane_give_back(lane);
+    } while (status != MUSTER_OK && generation != memory_generation(lane->device));
+    lane_log(lane, "taking streams and memory", begin_ns);
     if (status != MUSTER_OK)
         return status;
     run_lock(runtime_of(lane));
     lane->has_all = true;
     lane->device->lanes++;
+    lane->device->had_lanes = true;
     run_unlock(runtime_of(lane));
     return MUSTER_OK;
 }

@@ -18,6 +18,7 @@ muster_status streams_take(struct run_device *device, uint32_t count, struct lan
     if (taken > 0 && status != MUSTER_OK) {
         /* The device was lost meanwhile: the last one was not pinned, and the rest not looked at. */
         streams_give(streams, taken - 1);
+        streams[taken - 1] = (struct lane_stream){ .stream = NULL };
         for (uint32_t i = taken - 1; i < count; i++)
             muster_stream_release(m, handles[i], NULL);
     }

@@ -163,6 +163,7 @@ static muster_status give_launch(struct lane_unit *of, uint32_t step, struct run
                                              .arg_count = launch->arg_count,
                                              .result = of->result_at ? of->result_at
                                                                      : &of->results_of[step],
+                                             .flags = of->is_looked_at ? MUSTER_LAUNCH_SUSPECT : 0,
                                              .pieces = unit_can_stop(of) ? &of->pieces : NULL };
     if (launch->items == 0)
         return MUSTER_OK;

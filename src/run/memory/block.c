@@ -134,7 +134,7 @@ static muster_status allocate_reserved(struct run_stream *stream, uint64_t bytes
 {
     struct run_device *device = stream->device;
     struct muster *m = device->m;
-    struct run_block block = { .device = device };
+    struct run_block block = { .device = device, .generation = memory_generation(device) };
     muster_status status = device->backend->table.memory_allocate(device->state, stream->state,
                                                                   bytes, &block.memory, err);
     /* Others may have taken memory of the device's that is within the budget. */
@@ -155,6 +155,17 @@ static muster_status allocate_reserved(struct run_stream *stream, uint64_t bytes
     return MUSTER_OK;
 }
 
+static void renew_blocks(struct muster *m, const muster_block *blocks, size_t count)
+{
+    run_lock(m);
+    for (size_t i = 0; i < count; i++) {
+        struct run_block *block = NULL;
+        if (block_resolve_locked(m, blocks[i], &block, NULL) == MUSTER_OK)
+            block->generation = memory_generation(block->device);
+    }
+    run_unlock(m);
+}
+
 /*
  * Marks new blocks as written on their stream, so that other streams wait for the allocation
  * itself.
@@ -170,7 +181,11 @@ static muster_status mark_allocated(struct muster *m, muster_stream stream,
         for (size_t i = 0; i < some; i++)
             uses[i] = (struct muster_use)MUSTER_USE(blocks[done + i], MUSTER_WRITES);
         struct operation_run run;
-        status = operation_begin(m, stream, uses, some, HOLDER_OPERATION, &run, err);
+        /* Nobody relies on what new blocks hold: that their device was started again does not matter. */
+        do {
+            renew_blocks(m, blocks + done, some);
+            status = operation_begin(m, stream, uses, some, HOLDER_OPERATION, &run, err);
+        } while (status == MUSTER_E_STALE);
         if (status == MUSTER_OK)
             status = operation_end(&run, false, 0, err);
         done += some;
@@ -296,7 +311,10 @@ muster_status block_declare(struct muster *m, struct run_device *device,
                             struct muster_memory memory, muster_block *out,
                             struct muster_error *err)
 {
-    const struct run_block block = { .device = device, .memory = memory, .is_declared = true };
+    const struct run_block block = { .device = device,
+                                     .memory = memory,
+                                     .generation = memory_generation(device),
+                                     .is_declared = true };
     return add_block(m, &block, out, err);
 }
 
@@ -434,6 +452,8 @@ static muster_status check_free(struct muster *m, muster_stream stream, muster_b
                                    "muster_data_invalidate or muster_data_destroy",
                                    "a resident copy belongs to its data");
     if (status == MUSTER_OK) {
+        /* Nobody asks any more what it holds. */
+        block->generation = memory_generation(block->device);
         *in_order = device_check_locked(block->device, NULL) == MUSTER_OK;
         if (*in_order && (status = stream_pin_locked(m, stream, &run, err)) == MUSTER_OK)
             stream_unpin_locked(run);

@@ -127,6 +127,8 @@ static bool has_failed_locked(struct muster *m, struct run_copy *copy)
     struct run_block *block = block_of_locked(m, copy);
     struct run_event *event = block->tracker.writer.event;
     muster_status status = MUSTER_OK;
+    if (block->generation != memory_generation(copy->device))
+        return block->holder == HOLDER_NONE;
     if (copy->is_loaded)
         return false;
     if (event) {
@@ -283,7 +285,8 @@ static bool find_loaded(struct muster *m, muster_data handle, muster_stream stre
         /* Nobody saw the pin, so nobody waits for it to go. */
         pinned->pins--;
     }
-    bool is_found = copy && copy->is_loaded && !copy->is_loading;
+    bool is_found = copy && copy->is_loaded && !copy->is_loading &&
+                    block_of_locked(m, copy)->generation == memory_generation(copy->device);
     if (is_found) {
         ask_locked(m, copy, stream);
         *out = copy->block;

@@ -381,7 +381,7 @@ void kernel_find_compilers(const struct muster_kernel *kernel)
             all.forms |= m->devices[i]->info.forms;
     run_unlock(m);
     /* Each kind of device by itself: what serves one would end the search for another. */
-    static const uint32_t kinds[] = { MUSTER_KERNEL_FUNCTION,
+    static const uint32_t kinds[] = { MUSTER_KERNEL_FUNCTION | MUSTER_KERNEL_SHARED_OBJECT,
                                       MUSTER_KERNEL_CUBIN | MUSTER_KERNEL_PTX };
     for (size_t i = 0; i < kernel->form_count; i++)
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
@@ -398,8 +398,14 @@ muster_status kernel_explain_no_form(const struct muster_kernel *kernel,
     struct muster_error why = { .text = "" };
     struct kernel_image image;
     for (size_t i = 0; i < kernel->form_count && !why.text[0]; i++) {
-        if (kernel->forms[i].kind == MUSTER_KERNEL_FUNCTION)
+        if (kernel->forms[i].kind == MUSTER_KERNEL_FUNCTION) {
+            if (device->backend->table.device_stop)
+                muster_error_fill(
+                    &why, MUSTER_E_NOT_SUPPORTED, 0,
+                    "add its source or a shared object, or leave the device out of isolate",
+                    "a C function of the program cannot run in a helper");
             continue;
+        }
         if (kernel_build(&kernel->forms[i], &target, &kernel->m->allocator, &image, &why) ==
             MUSTER_OK)
             kernel_image_release(&image, &kernel->m->allocator);
@@ -563,11 +569,6 @@ muster_status muster_kernel_parameter(const struct muster_kernel *kernel, size_t
 _Static_assert(sizeof((struct muster_kernel_parameter *)0)->name == KERNEL_NAME_BYTES &&
                    sizeof((struct muster_kernel_parameter *)0)->type == KERNEL_TYPE_BYTES,
                "what is known of a parameter fits");
-
-bool kernel_reads_neighbours(const struct muster_kernel *kernel)
-{
-    return kernel->entry && kernel->entry->reads_neighbours;
-}
 
 bool kernel_knows_arguments(const struct muster_kernel *kernel)
 {

@@ -29,8 +29,6 @@ muster_status kernel_explain_no_form(const struct muster_kernel *kernel,
 void kernel_prepare(struct muster_kernel *kernel, struct run_device *device);
 /* Whether a form takes the device's own mathematics: MUSTER_FAST_MATH. */
 bool kernel_has_own_mathematics(const struct muster_kernel *kernel);
-/* Whether its portable source reads neighbours of cells: such a job needs a halo. */
-bool kernel_reads_neighbours(const struct muster_kernel *kernel);
 /* Whether it is known what the kernel takes. */
 bool kernel_knows_arguments(const struct muster_kernel *kernel);
 /* One argument as the caller gives it, as far as that is known: zeros are compared with nothing. */
@@ -39,11 +37,30 @@ struct kernel_argument {
     size_t bytes;    /* of the value, or of an item in the block */
     uint32_t access; /* enum muster_access: what the caller says is done with the block */
     enum muster_element element; /* of the value, or in the block */
+    /* For kernel_check_reach: */
+    bool is_cut;    /* a unit has its own items of it, and not all there are */
+    uint64_t halo;  /* items in memory before and after them */
+    uint64_t cells; /* of a grid: the halo in cells */
+};
+/* What a kernel's items are, for kernel_check_reach. */
+struct kernel_items {
+    uint64_t count; /* or MUSTER_ITEMS_UNKNOWN */
+    uint64_t
+        together; /* that many are always in one unit, from a multiple of it on; 1: each alone */
+    bool is_grid, has_depth;
+    uint32_t reach; /* of a grid: the largest halo in cells */
 };
 /* MUSTER_E_INVALID if the kernel's source is known and takes something else. */
 muster_status kernel_check_arguments(const struct muster_kernel *kernel,
                                      const struct kernel_argument *args, size_t count,
                                      struct muster_error *err);
+/*
+ * Whether each item stays within what the arguments give it, as far as the kernel's source shows
+ * (kernel/reach.h). MUSTER_E_INVALID with the line, and with the halo that it would take.
+ */
+muster_status kernel_check_reach(const struct muster_kernel *kernel,
+                                 const struct kernel_argument *args, size_t count,
+                                 const struct kernel_items *items, struct muster_error *err);
 /* What the kernel's source says it takes; NULL if no form of it is portable source. */
 struct kernel_entry;
 const struct kernel_entry *kernel_entry(const struct muster_kernel *kernel);

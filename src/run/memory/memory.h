@@ -13,10 +13,11 @@ struct run_block {
     struct run_device *device;
     uint32_t index; /* in the table */
     struct muster_memory memory;
-    bool is_declared; /* not ours to free */
-    bool is_copy;     /* a resident copy of data: only for reading, freed through the data */
-    bool is_going;    /* being freed: no new use */
-    uint64_t used_ns; /* a copy: when it was last asked for */
+    uint64_t generation; /* of its device: what it held is gone when that is another */
+    bool is_declared;    /* not ours to free */
+    bool is_copy;        /* a resident copy of data: only for reading, freed through the data */
+    bool is_going;       /* being freed: no new use */
+    uint64_t used_ns;    /* a copy: when it was last asked for */
     /* A copy: streams, a bit each by slot, for which it was asked for and that did not use it since. */
     uint64_t asked[SLOTS_PER_DEVICE / 64];
     uint64_t asked_at;     /* `releases` of the device when it last was */
@@ -47,6 +48,12 @@ struct run_data {
     bool is_going;
     struct run_copy *copies; /* owns */
 };
+
+/* What the device counts its starts with; 1 for ever unless it is in a process of its own. Any thread. */
+static inline uint64_t memory_generation(const struct run_device *device)
+{
+    return device->backend->table.device_generation(device->state);
+}
 
 /* operation.c: one operation on tracked blocks, between begin and end. */
 struct operation_run {

@@ -59,6 +59,10 @@ static muster_status check_block(const struct run_block *block, const struct run
     if (block->is_going)
         return muster_error_fill(err, MUSTER_E_STALE, 0, "do not use a block after it was freed",
                                  "the block is being freed");
+    if (block->generation != memory_generation(block->device))
+        return muster_error_fill(err, MUSTER_E_STALE, 0, "free the block and allocate another",
+                                 "what the block held went with the helper of %s, which ended",
+                                 block->device->info.id);
     if (block->is_copy && (access & MUSTER_WRITES))
         return muster_error_fill(err, MUSTER_E_INVALID, 0, "copy it into a block of your own first",
                                  "a resident copy of data is only for reading");

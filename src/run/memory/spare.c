@@ -26,6 +26,8 @@ static struct spare *take_locked(struct run_device *device, uint64_t bytes)
     struct spare *spare = best ? *best : NULL;
     if (spare) {
         *best = spare->next;
+        /* Nobody relies on what it holds. */
+        spare->block->generation = memory_generation(device);
         budget_reused(&device->budget, spare->block->memory.bytes);
         device_view_locked(device);
     }

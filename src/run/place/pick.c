@@ -62,7 +62,7 @@ muster_status muster_size_parse(const char *text, uint64_t *bytes, struct muster
 {
     if (text && bytes && text_parse_size(text, bytes))
         return MUSTER_OK;
-    return muster_error_fill(err, MUSTER_E_PARSE, 0, "write 4096, 512MiB, 1.5GiB, 80GB",
+    return muster_error_fill(err, MUSTER_E_PARSE, 0, "write 4096, 64K, 512MiB, 1.5GiB, 80GB",
                              "\"%.32s\" is not a number of bytes", text ? text : "");
 }
 
@@ -93,11 +93,11 @@ static const char *find_unknown_locked(struct muster *m, const char *list, bool 
 {
     for (const char *at = list; *at;) {
         *length = strcspn(at, ",");
-        bool found = *length == 0;
+        bool found = *length == 0 || backends_find(m, at, *length);
         for (uint32_t i = 0; !is_backend && i < m->device_count && !found; i++)
             found = strlen(m->devices[i]->info.id) == *length &&
                     memcmp(m->devices[i]->info.id, at, *length) == 0;
-        if (!found && !(is_backend && backends_find(m, at, *length)))
+        if (!found)
             return at;
         at += *length + (at[*length] == ',');
     }
@@ -114,17 +114,19 @@ static muster_status read_lists_locked(struct picking *picking, struct muster_er
         unknown = find_unknown_locked(m, given->backends, true, &length);
     if (!unknown && given->devices)
         unknown = find_unknown_locked(m, given->devices, false, &length);
+    char fix[sizeof err->fix];
     if (unknown)
-        return muster_error_fill(err, MUSTER_E_NOT_FOUND, 0, "look at `muster devices`",
-                                 "the hints name \"%.*s\", which does not exist", (int)length,
-                                 unknown);
+        return muster_error_fill(
+            err, MUSTER_E_NOT_FOUND, 0, device_fix_locked(m, unknown, length, fix, sizeof fix),
+            "the hints name \"%.*s\", which does not exist", (int)length, unknown);
     if (given->backends)
         picking->hints.backends = 0;
     for (uint32_t i = 0; given->backends && i < m->backend_count; i++)
         if (run_list_names(given->backends, m->backends[i]->table.name))
             picking->hints.backends |= 1u << i;
     for (uint32_t i = 0; given->devices && i < m->device_count && i / 64 < picking->words; i++)
-        if (run_list_names(given->devices, m->devices[i]->info.id))
+        if (run_list_names(given->devices, m->devices[i]->info.id) ||
+            run_list_names(given->devices, m->devices[i]->info.backend))
             picking->devices[i / 64] |= (uint64_t)1 << (i % 64);
     return MUSTER_OK;
 }
@@ -150,6 +152,8 @@ struct decision {
 static muster_status make_ready(struct muster *m, struct muster_error *err)
 {
     muster_status status = device_probe_all(m, err);
+    if (status == MUSTER_OK)
+        status = device_check_slices(m, err);
     if (status != MUSTER_OK)
         return status;
     struct decision *ring = allocator_take(&m->allocator, DECISIONS_KEPT, sizeof *ring);

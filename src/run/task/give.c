@@ -163,9 +163,12 @@ static void hand_back(struct group *group, enum kernel_outcome outcome, muster_s
 /* With the lane's lock: the tasks are not touched any more while the driver is called. */
 static uint32_t fill_launches(struct group *group, struct muster_launch_desc *launches)
 {
+    const struct run_device *device = group->device;
+    uint64_t generation = device->backend->table.device_generation(device->state);
     for (uint32_t i = 0; i < group->count; i++) {
         struct kernel_task *task = group->tasks[i];
         task->attempt.result = MUSTER_OK;
+        task->generation = generation;
         launches[i] = (struct muster_launch_desc){ .items = task->items,
                                                    .args = task->args,
                                                    .arg_count = task->arg_count,
@@ -367,6 +370,7 @@ static void give_with_copies(struct task_lane *lane, struct visit *visit, struct
                                       .unit_items = task->items,
                                       .part_items = task->items };
     task->attempt.result = MUSTER_OK;
+    task->generation = memory_generation(task->device);
     alone_set_given_up(visit->stream->alone, false);
     platform_mutex_unlock(&lane->lock);
     muster_status status = check_fits(lane->pool->m, task);

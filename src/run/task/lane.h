@@ -75,6 +75,7 @@ struct task_lane {
     struct task_pool *pool;
     struct run_device *device;
     struct task_lane *next;
+    uint64_t stopped_generation, stopped_ns; /* the start of its device that was stopped last */
     _Atomic uint32_t outstanding; /* posted, in hand or on streams; written with the lock */
     _Atomic bool has_inbox;       /* written with the lock */
     _Atomic bool has_given_up;    /* tasks that may still run; written with the lock */

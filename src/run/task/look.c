@@ -7,6 +7,8 @@
 #include "base/invariant.h"
 
 /* A visit that lasts so long is inside a call, and not only short of a core. */
+/* So long a device that was told to stop may take to end what it had. */
+#define STOPPED_NS UINT64_C(10000000000)
 #define STUCK_NS 100000000u
 /* The same for one that builds a kernel. */
 #define STUCK_BUILDING_NS UINT64_C(60000000000)
@@ -138,11 +140,19 @@ static struct kernel_task *take_oldest(struct task_lane *lane, struct task_strea
 /* One try is over. Bad luck is tried again, unless what it read has been written over. */
 static void judge(struct kernel_task *task, muster_status ended)
 {
+    const struct run_device *device = task->device;
     task->attempt.ended = ended;
+    task->attempt.is_bystander =
+        device->backend->table.device_generation(device->state) != task->generation;
     enum job_end how = attempt_end(&task->attempt);
     bool is_luck = how == JOB_END_DEVICE || how == JOB_END_UNIT;
     task->status = attempt_status(&task->attempt);
     task->outcome = KERNEL_ENDS;
+    /* Its device was started again because of another: as often as that happens. */
+    if (how == JOB_END_AGAIN && !task->has_update) {
+        task->outcome = KERNEL_AGAIN;
+        return;
+    }
     if (++task->tries < KERNEL_TRIES && is_luck && !task->has_update) {
         task->outcome = KERNEL_AGAIN;
         kernel_task_mark(task, &task->avoided, task->device->index);
@@ -404,9 +414,31 @@ static bool has_stuck_call(struct task_lane *lane, uint64_t now_ns)
     return is_stuck;
 }
 
+/*
+ * A device in a process of its own is stopped instead, once for each start of it: what it had ends, and it goes on. True
+ * while that is under way. With the lane's lock: it only sends a signal.
+ */
+static bool stop_device(struct task_lane *lane, uint64_t now_ns)
+{
+    const struct run_device *device = lane->device;
+    const struct muster_backend *table = &device->backend->table;
+    if (!table->device_stop)
+        return false;
+    uint64_t generation = table->device_generation(device->state);
+    if (lane->stopped_generation == generation)
+        return now_ns - lane->stopped_ns < STOPPED_NS;
+    if (table->device_stop(device->state)) {
+        lane->stopped_generation = generation;
+        lane->stopped_ns = now_ns;
+    }
+    return true;
+}
+
 bool task_lane_give_up(struct task_lane *lane, bool is_all, uint64_t now_ns,
                        struct kernel_task ***tail)
 {
+    if (!is_all && stop_device(lane, now_ns))
+        return false;
     struct muster *m = lane->pool->m;
     struct giving_up up = { .lane = lane,
                             .now_ns = now_ns,

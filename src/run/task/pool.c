@@ -95,6 +95,7 @@ static muster_status make_pool(struct muster *m, struct task_pool **out, struct 
     if (!pool)
         return run_no_memory(err, "tasks");
     pool->m = m;
+    pool->shown = m->live.page ? &m->live.page->tasks : &pool->unseen;
     pool->worker_count = count_workers(m);
     pool->workers = allocator_take(&m->allocator, pool->worker_count, sizeof *pool->workers);
     pool->memory = allocator_take(&m->allocator, tasks_bytes(MUSTER_TASKS_MAX, EDGES_AT_FIRST), 1);

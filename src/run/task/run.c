@@ -8,6 +8,8 @@
  */
 #include "run/task/task_pool.h"
 
+#include "observe/nvtx.h"
+
 #include <string.h>
 
 /* How long an idle thread looks around before it parks: a wake costs about as much. */
@@ -48,10 +50,14 @@ void pool_load(const struct tasks *tasks, uint32_t index, struct running *out)
 }
 
 /* Runs a task that was taken. No lock is held. */
-static void run_task(struct muster *m, struct running *task)
+static void run_task(struct muster *m, struct running *task, bool is_profiled)
 {
     uint64_t begin_ns = trace_clock(m);
+    if (is_profiled)
+        nvtx_push(NVTX_TASKS, 1, "task");
     task->status = task->is_doomed ? MUSTER_E_CANCELLED : task->fn(task->user);
+    if (is_profiled)
+        nvtx_pop();
     if (begin_ns > 0)
         trace_task(m, begin_ns, task->status);
     if (task->done)
@@ -83,6 +89,7 @@ void pool_wake_locked(struct task_pool *pool)
 
 void pool_tell_locked(struct task_pool *pool)
 {
+    pool_show_ended_locked(pool);
     if (pool->waiters > 0)
         platform_condition_wake_all(&pool->ended);
     pool_wake_locked(pool);
@@ -112,7 +119,7 @@ void pool_run_aside_locked(struct task_pool *pool, struct running *task)
     struct task_frame frame;
     platform_mutex_unlock(&pool->lock);
     pool_enter(&frame, pool, task->handle);
-    run_task(pool->m, task);
+    run_task(pool->m, task, nvtx_is_on());
     platform_frame_leave(&frame.head);
     platform_mutex_lock(&pool->lock);
     end_locked(pool, task);
@@ -266,7 +273,7 @@ static void run_batch_locked(struct worker *worker)
 {
     struct task_pool *pool = worker->pool;
     uint32_t limit = worker->count, at;
-    bool is_wanted, has_followers = false;
+    bool is_wanted, has_followers = false, is_profiled = nvtx_is_on();
     platform_mutex_unlock(&pool->lock);
     while (go_on(worker, limit, &at, &is_wanted)) {
         if (is_wanted || has_followers) {
@@ -276,7 +283,7 @@ static void run_batch_locked(struct worker *worker)
             platform_mutex_unlock(&pool->lock);
         }
         worker->frame.task = worker->batch[at].handle;
-        run_task(pool->m, &worker->batch[at]);
+        run_task(pool->m, &worker->batch[at], is_profiled);
         has_followers = worker->batch[at].has_followers;
     }
     platform_mutex_lock(&pool->lock);

@@ -369,6 +369,7 @@ static bool submit_at_once(struct task_pool *pool, const struct muster_task_desc
     pool->kernels_open++;
     pool->kernels_timed += desc->timeout_ns > 0;
     pool->submitted++;
+    pool_show_submitted_locked(pool);
     platform_mutex_unlock(&pool->lock);
     if (out)
         *out = handle;
@@ -395,6 +396,7 @@ submit_and_unlock(struct task_pool *pool, const struct muster_task_desc *descs, 
     if (status != MUSTER_OK)
         give_back_kernels_locked(pool, kernels);
     pool->submitted += status == MUSTER_OK ? count : 0;
+    pool_show_submitted_locked(pool);
     /* Somebody else who waits, for all there are, must not wait for a promise. */
     bool can_wait = pool->waiters == 0 && are_awaited(descs, count);
     bool must_wake = !can_wait && pool_ask_for_wake_locked(pool);

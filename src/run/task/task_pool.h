@@ -91,6 +91,7 @@ struct kernel_task {
     muster_status status; /* how it ends, or why it was refused last */
     enum kernel_outcome outcome;
     uint32_t tries;
+    uint64_t generation;   /* of its device, when it was given */
     const void *submitter; /* names the thread that submitted it */
     uint32_t arg_count;
     bool has_data; /* arguments that are resident data, or in blocks that the caller has already */
@@ -186,6 +187,7 @@ struct task_pool {
     struct muster *m;
     struct tasks tasks;
     uint64_t submitted;        /* tasks, so far */
+    struct live_tasks *shown;  /* borrows: of the live page; where there is none, `unseen` */
     struct kernel_task *spare; /* of the records of kernel tasks */
     uint32_t spare_count;
     uint32_t kernels_open;       /* submitted and not ended */
@@ -219,10 +221,21 @@ struct task_pool {
     struct platform_condition guard_wake;
     uint64_t drain_ns; /* since when closing waits for all tasks; 0: it does not */
 
+    struct live_tasks unseen;
     struct platform_mutex opening; /* held by who opens a lane; no other lock is held then */
     uint32_t lanes_asleep;         /* lanes' threads that nap or are parked */
     _Atomic(struct task_lane *) lanes[DEVICES_MAX]; /* own, by device; as lane_list */
 };
+
+/* With the lock, when tasks were submitted and when some have ended: a store, whether anybody looks or not. */
+static inline void pool_show_submitted_locked(struct task_pool *pool)
+{
+    live_set(&pool->shown->submitted, pool->submitted);
+}
+static inline void pool_show_ended_locked(struct task_pool *pool)
+{
+    live_set(&pool->shown->ended, pool->submitted - pool->tasks.open_count);
+}
 
 /* run.c. With the lock, unless they say otherwise. */
 /* Whether others may wait for what this thread is in, so that it must not wait for them. No lock. */

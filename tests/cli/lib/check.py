@@ -5,6 +5,7 @@
     check.equal("one unit", run.out, "...")
     check.finish()
 """
+import json
 import os
 import subprocess
 import sys
@@ -66,9 +67,14 @@ class Check:
         return self.true(what, part in text, f"{part!r} is not in {text[:400]!r}")
 
     def refused(self, what, run, code, *parts):
-        """Exit code, nothing on stdout, a message of the usual form that has all the parts."""
+        """Exit code, a message of the usual form that has all the parts, and on stdout nothing, or with --json the failure."""
         self.equal(f"{what}: exit code", run.code, code)
-        self.equal(f"{what}: stdout", run.out, "")
+        if run.out.startswith('{"status":'):
+            failure = json.loads(run.out)
+            self.equal(f"{what}: the failure as JSON", list(failure), ["status", "text", "fix"])
+            self.contains(f"{what}: its text", run.err, failure["text"][:200])
+        else:
+            self.equal(f"{what}: stdout", run.out, "")
         self.true(f"{what}: form of the message", run.err.startswith("muster: ") and run.err.endswith("\n"), run.err)
         for part in parts:
             self.contains(f"{what}: message", run.err, part)

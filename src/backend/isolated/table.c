@@ -1,0 +1,103 @@
+/*
+ * The tables: one for each built-in backend that can be isolated.
+ */
+#include "backend/isolated/state.h"
+
+#include <string.h>
+
+static muster_status open_named(struct isolated *backend, const char *name,
+                                const struct muster_services *services, uint32_t *device_count,
+                                struct muster_error *err)
+{
+    struct link *link;
+    *backend = (struct isolated){ .services = services, .name = name };
+    muster_status status = link_create(backend, 0, &link, err);
+    if (status != MUSTER_OK)
+        return status;
+    backend->first = link;
+    *device_count = link->device_count;
+    return MUSTER_OK;
+}
+
+static void isolated_close(void *state)
+{
+    struct isolated *backend = state;
+    if (backend->first)
+        link_destroy(backend->first);
+    backend->first = NULL;
+}
+
+/* Where host memory is shared with the helper, copies need no help; plain memory is better staged by many threads. */
+static int isolated_host_is_fast(void *device, const void *memory, size_t bytes)
+{
+    (void)device, (void)memory, (void)bytes;
+    return 1;
+}
+
+#define TABLE(name_)                                                                               \
+    static muster_status open_##name_(void *backend, const struct muster_services *services,       \
+                                      uint32_t *device_count, struct muster_error *err)            \
+    {                                                                                              \
+        return open_named(backend, #name_, services, device_count, err);                           \
+    }                                                                                              \
+    static const struct muster_backend table_##name_ = {                                           \
+        .size = sizeof(struct muster_backend),                                                     \
+        .abi = MUSTER_BACKEND_ABI,                                                                 \
+        .name = #name_,                                                                            \
+        .backend_bytes = sizeof(struct isolated),                                                  \
+        .device_bytes = sizeof(struct isolated_device),                                            \
+        .stream_bytes = sizeof(struct isolated_stream_state),                                      \
+        .event_bytes = sizeof(struct isolated_event),                                              \
+        .gate_bytes = sizeof(struct isolated_gate),                                                \
+        .kernel_bytes = sizeof(struct isolated_kernel_state),                                      \
+        .open = open_##name_,                                                                      \
+        .close = isolated_close,                                                                   \
+        .device_open = isolated_device_open,                                                       \
+        .device_close = isolated_device_close,                                                     \
+        .device_sample = isolated_device_sample,                                                   \
+        .slice_plan = isolated_slice_plan,                                                         \
+        .slice_open = isolated_slice_open,                                                         \
+        .slice_unplan = isolated_slice_unplan,                                                     \
+        .memory_allocate = isolated_memory_allocate,                                               \
+        .memory_free = isolated_memory_free,                                                       \
+        .stream_open = isolated_stream_open,                                                       \
+        .stream_close = isolated_stream_close,                                                     \
+        .stream_native = isolated_stream_native,                                                   \
+        .stream_wait = isolated_stream_wait,                                                       \
+        .stream_query = isolated_stream_query,                                                     \
+        .event_init = isolated_event_init,                                                         \
+        .event_deinit = isolated_event_deinit,                                                     \
+        .event_record = isolated_event_record,                                                     \
+        .event_query = isolated_event_query,                                                       \
+        .event_wait = isolated_event_wait,                                                         \
+        .event_elapsed = isolated_event_elapsed,                                                   \
+        .gate_init = isolated_gate_init,                                                           \
+        .gate_deinit = isolated_gate_deinit,                                                       \
+        .gate_publish = isolated_gate_publish,                                                     \
+        .gate_wait = isolated_gate_wait,                                                           \
+        .copy = isolated_copy,                                                                     \
+        .fill = isolated_fill,                                                                     \
+        .host_call = isolated_host_call,                                                           \
+        .kernel_init = isolated_kernel_init,                                                       \
+        .kernel_deinit = isolated_kernel_deinit,                                                   \
+        .launch = isolated_launch,                                                                 \
+        .host_is_fast = isolated_host_is_fast,                                                     \
+        .device_generation = isolated_device_generation,                                           \
+        .device_stop = isolated_device_stop,                                                       \
+        .device_explain = isolated_device_explain,                                                 \
+    }
+
+TABLE(cpu);
+TABLE(cuda);
+TABLE(opencl);
+TABLE(sim);
+
+const struct muster_backend *isolated_find(const char *name)
+{
+    static const struct muster_backend *const tables[] = { &table_cpu, &table_cuda, &table_opencl,
+                                                           &table_sim };
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+        if (strcmp(tables[i]->name, name) == 0)
+            return tables[i];
+    return NULL;
+}
