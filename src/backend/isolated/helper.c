@@ -102,7 +102,8 @@ static muster_status open_there(struct link *link, struct muster_error *err)
     muster_status status = link_ask_starting(link, &question, err);
     if (status == MUSTER_OK && count == 0)
         status = muster_error_fill(err, MUSTER_E_NOT_FOUND, 0, NULL, "the helper has no devices");
-    if (status == MUSTER_OK)
+    /* Later helpers start while another thread may read the count, without the lock. */
+    if (status == MUSTER_OK && link->generation == 0)
         link->device_count = count < ISOLATED_DEVICES_MAX ? count : ISOLATED_DEVICES_MAX;
     return status;
 }
