@@ -156,11 +156,11 @@ static muster_status skip_bytes(struct map *map, uint64_t bytes, struct muster_e
     for (uint64_t left = bytes; left > 0 && status == MUSTER_OK;) {
         size_t wanted = left < sizeof dropped ? (size_t)left : sizeof dropped, got;
         status = muster_file_read(map->in, dropped, wanted, &got, err);
+        uint64_t had = bytes - left + got;
         if (status == MUSTER_OK && got < wanted)
             status = muster_error_fill(err, MUSTER_E_INVALID, 0, "give a smaller --skip",
                                        "the input has %llu bytes, and %llu are to be skipped",
-                                       (unsigned long long)(bytes - left + got),
-                                       (unsigned long long)bytes);
+                                       (unsigned long long)had, (unsigned long long)bytes);
         left -= got;
     }
     return status;

@@ -267,7 +267,9 @@ size_t npy_write(const struct npy *npy, char out[NPY_HEADER_MAX])
     used += (size_t)snprintf(text + used, sizeof text - used, "%s), }",
                              npy->dimensions == 1 ? "," : "");
     size_t length = (10 + used + 1 + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    memcpy(out, NPY_MAGIC "\x01\x00", 8);
+    memcpy(out, NPY_MAGIC, NPY_MAGIC_BYTES);
+    out[6] = 1;
+    out[7] = 0;
     out[8] = (char)((length - 10) & 0xff);
     out[9] = (char)((length - 10) >> 8);
     memcpy(out + 10, text, used);

@@ -68,11 +68,13 @@ MUSTER_KERNEL void mandelbrot(uint64_t i, uint64_t first, uint32_t width, uint32
                               MUSTER_GLOBAL uint8_t *pixels)
 {
     float step = 3.6f / (float)width;
-    float right = (float)((first + i) % width), down = (float)((first + i) / width);
+    uint64_t row = (first + i) / width;
+    float right = (float)((first + i) % width), down = (float)row;
     float red = 0.0f, green = 0.0f, blue = 0.0f;
     for (int32_t sample = 0; sample < 4; sample++) {
+        int32_t lower = sample / 2;
         float across = right + 0.25f + 0.5f * (float)(sample % 2);
-        float below = down + 0.25f + 0.5f * (float)(sample / 2);
+        float below = down + 0.25f + 0.5f * (float)lower;
         float place = escape(-2.45f + across * step, ((float)height * 0.5f - below) * step);
         if (place >= 0.0f) {
             red += colour(place, 0);

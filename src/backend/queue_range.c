@@ -136,7 +136,8 @@ struct pace {
 static uint64_t next_step(const struct pace *pace, uint64_t launch_items, uint64_t left)
 {
     const struct queue_pace *known = &pace->known;
-    double items = (double)(launch_items / FIRST_STEPS), step_ns = STEP_CALLS * known->call_ns;
+    uint64_t first = launch_items / FIRST_STEPS;
+    double items = (double)first, step_ns = STEP_CALLS * known->call_ns;
     if (known->item_ns > 0)
         items = ((step_ns > STEP_NS ? step_ns : STEP_NS) - known->call_ns) / known->item_ns;
     if (known->call_ns > 0 && pace->items > 0 && items > STEP_GROWTH * (double)pace->items)

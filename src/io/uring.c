@@ -311,6 +311,7 @@ void uring_reap_locked(struct io_file *file, bool may_wait)
     file->is_reaping = true;
     platform_mutex_unlock(&file->lock);
     /* A signal that interrupts it is the caller's next round. */
+    /* NOLINTNEXTLINE(misc-redundant-expression): each look waits for half of the time. */
     bool is_late = poll(&ready, 1, STUCK_MS / 2) == 0 && poll(&ready, 1, STUCK_MS / 2) == 0;
     platform_mutex_lock(&file->lock);
     file->is_reaping = false;

@@ -11,7 +11,7 @@
 
 bool words_are_same(const struct word *a, const struct word *b)
 {
-    return a->bytes == b->bytes && memcmp(a->text, b->text, a->bytes) == 0;
+    return a->bytes == b->bytes && (a->bytes == 0 || memcmp(a->text, b->text, a->bytes) == 0);
 }
 
 bool word_is_name(const struct word *word)

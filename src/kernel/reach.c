@@ -234,6 +234,17 @@ static void take_neighbour(const struct walk *walk, uint32_t at)
     note_near(walk, reach_of(walk, &pointer), begins + first, ends + first, wanted - first, line);
 }
 
+static bool calls_are_same(const struct reach_call *a, const struct reach_call *b)
+{
+    bool is_same = a->function == b->function && a->count == b->count;
+    for (uint32_t i = 0; i < a->count && is_same; i++) {
+        const struct amount *one = &a->arguments[i], *other = &b->arguments[i];
+        is_same = one->is_known == other->is_known && one->array == other->array &&
+                  one->step == other->step && one->low == other->low && one->high == other->high;
+    }
+    return is_same;
+}
+
 /* A function of the file: to be walked over with these arguments, once. */
 static void take_call(const struct walk *walk, uint32_t at)
 {
@@ -249,17 +260,10 @@ static void take_call(const struct walk *walk, uint32_t at)
     call.function = function;
     call.count = split(walk, at + 1, begins, ends, REACH_PARAMETERS_MAX);
     bool is_followed = call.count <= REACH_PARAMETERS_MAX;
-    for (uint32_t i = 0; i < call.count && is_followed; i++) {
-        const struct amount given = amount_at(walk, begins[i], ends[i]);
-        /* Field by field, so that equal ones have equal bytes. */
-        call.arguments[i].is_known = given.is_known;
-        call.arguments[i].array = given.array;
-        call.arguments[i].step = given.step;
-        call.arguments[i].low = given.low;
-        call.arguments[i].high = given.high;
-    }
+    for (uint32_t i = 0; i < call.count && is_followed; i++)
+        call.arguments[i] = amount_at(walk, begins[i], ends[i]);
     for (uint32_t i = 0; i < room->call_count && is_followed; i++)
-        if (memcmp(&room->calls[i], &call, sizeof call) == 0)
+        if (calls_are_same(&room->calls[i], &call))
             return;
     if (!is_followed || room->call_count == REACH_CALLS_MAX) {
         /* What it does is not seen. */

@@ -27,9 +27,11 @@ static void wait_until_released(void)
 }
 
 /* The C library's, as C++ compilers use it for thread_local; not in every one. */
+/* NOLINTBEGIN(bugprone-reserved-identifier) */
 extern int __cxa_thread_atexit_impl(void (*function)(void *), void *argument, void *object)
     __attribute__((weak));
 extern void *__dso_handle;
+/* NOLINTEND(bugprone-reserved-identifier) */
 
 static void wait_first(void *argument)
 {

@@ -15,7 +15,7 @@ cp -r "$root/include" "$root/src" "$root/cmake" "$root/cli" "$root/jobs" "$root/
     "$root/muster.pc.in" "$work/grown"
 mkdir "$work/grown/examples"
 echo >"$work/grown/examples/CMakeLists.txt"
-for struct in $(sed -n 's/^    X(\([a-z_]*\), .*/\1/p' "$root/src/base/layout.h"); do
+sed -n 's/^    X(\([a-z_]*\), .*/\1/p' "$root/src/base/layout.h" | while read -r struct; do
     sed -i "/^struct $struct {\$/,/^};\$/s/^};\$/    uint64_t later[2];\n};/" "$work"/grown/include/muster/*.h
     grep -q "^struct $struct {" "$work"/grown/include/muster/*.h
 done

@@ -42,10 +42,10 @@ static void fatal_locked(struct lane_unit *unit)
 {
     char how[160];
     struct run_lane *lane = unit->lane;
+    uint64_t item = unit->claim.range.begin + unit->fatal;
     lane->device->backend->table.device_explain(lane->device->state, how, sizeof how);
-    snprintf(lane->told, sizeof lane->told, "item %llu on %s: %s",
-             (unsigned long long)(unit->claim.range.begin + unit->fatal), lane->device->info.id,
-             *how ? how : "it ended its device's process");
+    snprintf(lane->told, sizeof lane->told, "item %llu on %s: %s", (unsigned long long)item,
+             lane->device->info.id, *how ? how : "it ended its device's process");
 }
 
 /* The unit's failure was one too many. */
@@ -54,10 +54,10 @@ static void note_failure_locked(const struct lane_unit *unit, enum job_end end)
     struct muster_error problem;
     char how[168], what[64];
     muster_status status = attempt_status(&unit->attempt);
-    uint64_t begin = unit->claim.range.begin;
+    uint64_t begin = unit->claim.range.begin, fatal = begin + unit->fatal;
     explain(unit, how, sizeof how);
     if (unit->fatal != UINT64_MAX)
-        snprintf(what, sizeof what, "item %llu", (unsigned long long)(begin + unit->fatal));
+        snprintf(what, sizeof what, "item %llu", (unsigned long long)fatal);
     else
         snprintf(what, sizeof what, "items %llu to %llu", (unsigned long long)begin,
                  (unsigned long long)unit->claim.range.end);

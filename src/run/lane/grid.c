@@ -75,9 +75,8 @@ muster_status grid_add_halo(struct grid *grid, uint64_t halo, enum muster_border
     if ((uint32_t)border > MUSTER_BORDER_WRAP)
         return muster_error_fill(err, MUSTER_E_INVALID, 0, "use one of MUSTER_BORDER_*",
                                  "a border of kind %d", (int)border);
-    if (halo > INT32_MAX && grid->is_given)
-        needed = UINT64_MAX;
-    else if (__builtin_mul_overflow(halo, has_lines ? grid->line : 0, &needed))
+    bool is_wide = halo > INT32_MAX && grid->is_given;
+    if (__builtin_mul_overflow(halo, has_lines ? grid->line : 0, &needed) || is_wide)
         needed = UINT64_MAX;
     if (needed > HALO_MAX)
         return muster_error_fill(err, MUSTER_E_INVALID, 0, "use a smaller halo",
