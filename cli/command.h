@@ -48,7 +48,8 @@ struct command {
 
 extern const struct command command_devices, command_pick, command_explain, command_partition,
     command_exec, command_sim, command_kernel, command_map, command_reduce, command_scan,
-    command_bench, command_top, command_serve, command_version, command_help;
+    command_worker, command_jobs, command_cluster, command_bench, command_top, command_serve,
+    command_version, command_help;
 
 /* All of them, in the order help shows them. Defined in main.c. */
 extern const struct command *const commands[];
@@ -61,6 +62,9 @@ extern void (*sigpipe_before)(int);
 const struct command *command_find(const char *name);
 /* The subcommand "build" of "kernel"; NULL if there is none of that name. */
 const struct command *command_part(const struct command *command, const char *name);
+/* Reads the words that follow the command's name, and runs it or prints its help. */
+enum exit_code command_run(const struct command *command, char *const *words, size_t count,
+                           struct output *out);
 /* Says so, and which may have been meant. */
 void command_tell_unknown(const char *name);
 

@@ -188,6 +188,8 @@ enum exit_code complete_words(char *const *words, size_t count, struct output *o
         offer_commands(&completion);
         offer(&completion, "--help", "list the subcommands");
         offer(&completion, "--version", "print the version");
+        offer(&completion, "--isolate", "run devices of these backends in processes of their own");
+        offer(&completion, "--untrusted", "compile and run kernels in sandboxes");
         return EXIT_DONE;
     }
     const struct command *command = command_find(words[0]);

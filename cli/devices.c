@@ -32,10 +32,15 @@ static const struct capability {
     uint32_t bit;
     const char *name;
 } capabilities[] = {
-    { MUSTER_CAN_WAIT_VALUE, "wait_value" }, { MUSTER_CAN_STREAM_MEMORY, "stream_memory" },
-    { MUSTER_CAN_GRAPHS, "graphs" },         { MUSTER_CAN_SLICE, "slice" },
-    { MUSTER_CAN_PRIORITIES, "priorities" }, { MUSTER_CAN_USE_HOST_MEMORY, "host_memory" },
-    { MUSTER_CAN_RUN_IN_PIECES, "pieces" },  { MUSTER_CAN_DOUBLE, "double" },
+    { MUSTER_CAN_WAIT_VALUE, "wait_value" },
+    { MUSTER_CAN_STREAM_MEMORY, "stream_memory" },
+    { MUSTER_CAN_GRAPHS, "graphs" },
+    { MUSTER_CAN_SLICE, "slice" },
+    { MUSTER_CAN_PRIORITIES, "priorities" },
+    { MUSTER_CAN_USE_HOST_MEMORY, "host_memory" },
+    { MUSTER_CAN_RUN_IN_PIECES, "pieces" },
+    { MUSTER_CAN_DOUBLE, "double" },
+    { MUSTER_CAN_USE_SHARED_MEMORY, "shared_memory" },
 };
 
 static void text_or_null(struct json *json, const char *key, const char *text)

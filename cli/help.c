@@ -38,6 +38,10 @@ void help_print_all(struct output *out)
                 "all) in processes of\n"
                 "                  their own: a kernel or driver that crashes or hangs there costs "
                 "a restart\n"
+                "  --untrusted     nobody vouches for the kernels: they are compiled and run in "
+                "sandboxes, where they\n"
+                "                  can compute and nothing else; on cpu and sim, which are "
+                "isolated then\n"
                 "\n"
                 "Exit status: 0 done, 1 failed, 2 wrong usage or bad input, 3 no eligible device.\n"
                 "'muster SUBCOMMAND --help' tells more about each.\n");

@@ -410,20 +410,9 @@ static enum exit_code dispatch(char *const *words, size_t count, struct output *
         return EXIT_DONE;
     }
     const struct command *part = command_part(&command_kernel, word);
-    struct option_value values[OPTIONS_MAX];
-    const char *argument;
     if (!part)
         return tell_unknown(word);
-    switch (option_parse(part, words + 1, count - 1, values, &argument)) {
-    case OPTION_HELP:
-        help_print(part, out);
-        return EXIT_DONE;
-    case OPTION_WRONG:
-        return EXIT_USAGE;
-    case OPTION_RUN:
-        break;
-    }
-    return part->run(values, argument, out);
+    return command_run(part, words + 1, count - 1, out);
 }
 
 const struct command command_kernel = {

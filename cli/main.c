@@ -5,6 +5,7 @@
 #include "command.h"
 #include "message.h"
 #include "runtime.h"
+#include "scan.h"
 #include "suggest.h"
 
 #include <fcntl.h>
@@ -20,7 +21,8 @@
 const struct command *const commands[] = { &command_devices, &command_pick,      &command_explain,
                                            &command_exec,    &command_partition, &command_sim,
                                            &command_kernel,  &command_map,       &command_reduce,
-                                           &command_scan,    &command_bench,     &command_top,
+                                           &command_scan,    &command_worker,    &command_jobs,
+                                           &command_cluster, &command_bench,     &command_top,
                                            &command_serve,   &command_version,   &command_help };
 const size_t command_count = sizeof commands / sizeof *commands;
 
@@ -46,16 +48,38 @@ static int isolate_at(int argc, char **argv, int at, const char **value)
     return is_apart && at + 1 < argc ? 2 : 1;
 }
 
+static bool is_untrusted_given;
+
+/* Whether what the command does with kernels can be closed in; if not, says so. */
+static bool is_untrusted_possible(const char *name, const char *part)
+{
+    const char *why = NULL;
+    /* With the variable alone a program that uses Muster takes it from there. */
+    if (strcmp(name, "exec") == 0 && is_untrusted_given)
+        why = "exec runs programs with your rights, which --untrusted does not take from them";
+    else if (strcmp(name, "reduce") == 0)
+        why =
+            "the partial results of a reduction are joined by its own code in the command itself, "
+            "which is no sandbox";
+    else if (strcmp(name, "kernel") == 0 && part && strcmp(part, "check") == 0)
+        why = "kernel check looks at each access of a kernel in a process that is no sandbox";
+    if (why)
+        message_usage(NULL, "%s", why);
+    return !why;
+}
+
 /*
- * Takes --isolate out of the words: it is for every command, and stands before the command or among its options. Words
- * of exec and scan may be anything, so there only the place before the command counts.
+ * Takes --isolate and --untrusted out of the words: they are for every command, and stand before the command or among
+ * its options. Words of exec and scan may be anything, so there only the place before the command counts.
  */
 static bool take_isolate(int *argc, char **argv)
 {
     bool is_free = false;
     for (int at = 1; at < *argc && strcmp(argv[at], "--") != 0;) {
-        const char *value;
-        int words = isolate_at(*argc, argv, at, &value);
+        const char *value = "";
+        bool is_untrusted = strcmp(argv[at], "--untrusted") == 0;
+        is_untrusted_given = is_untrusted_given || is_untrusted;
+        int words = is_untrusted ? 1 : isolate_at(*argc, argv, at, &value);
         if (words == 0 && !is_free &&
             (strcmp(argv[at], "exec") == 0 || strcmp(argv[at], "scan") == 0))
             return true;
@@ -64,7 +88,8 @@ static bool take_isolate(int *argc, char **argv)
             at++;
             continue;
         }
-        if (!*value || setenv("MUSTER_ISOLATE", value, 1) != 0) {
+        if (is_untrusted ? setenv("MUSTER_UNTRUSTED", "1", 1) != 0
+                         : !*value || setenv("MUSTER_ISOLATE", value, 1) != 0) {
             message_usage(NULL, "--isolate wants backends: cpu, cuda, opencl, sim, or all");
             return false;
         }
@@ -80,6 +105,23 @@ const struct command *command_part(const struct command *command, const char *na
         if (strcmp(strchr(command->parts[i]->name, ' ') + 1, name) == 0)
             return command->parts[i];
     return NULL;
+}
+
+enum exit_code command_run(const struct command *command, char *const *words, size_t count,
+                           struct output *out)
+{
+    struct option_value values[OPTIONS_MAX];
+    const char *argument;
+    switch (option_parse(command, words, count, values, &argument)) {
+    case OPTION_HELP:
+        help_print(command, out);
+        return EXIT_DONE;
+    case OPTION_WRONG:
+        return EXIT_USAGE;
+    case OPTION_RUN:
+        break;
+    }
+    return command->run(values, argument, out);
 }
 
 void command_tell_unknown(const char *name)
@@ -101,7 +143,10 @@ static enum exit_code run(int argc, char **argv, struct output *out)
         message_usage(NULL, "a subcommand is missing");
         return EXIT_USAGE;
     }
-    const char *name = argv[1];
+    const char *name = argv[1], *untrusted = getenv("MUSTER_UNTRUSTED");
+    if (untrusted && strcmp(untrusted, "1") == 0 &&
+        !is_untrusted_possible(name, argc > 2 ? argv[2] : NULL))
+        return EXIT_USAGE;
     for (int i = 2; i < argc && !command_find(name); i++)
         if (strcmp(argv[i], "--json") == 0)
             message_want_json(false);
@@ -119,18 +164,7 @@ static enum exit_code run(int argc, char **argv, struct output *out)
     }
     if (command->dispatch)
         return command->dispatch(argv + 2, (size_t)argc - 2, out);
-    struct option_value values[OPTIONS_MAX];
-    const char *argument;
-    switch (option_parse(command, argv + 2, (size_t)argc - 2, values, &argument)) {
-    case OPTION_HELP:
-        help_print(command, out);
-        return EXIT_DONE;
-    case OPTION_WRONG:
-        return EXIT_USAGE;
-    case OPTION_RUN:
-        break;
-    }
-    return command->run(values, argument, out);
+    return command_run(command, argv + 2, (size_t)argc - 2, out);
 }
 
 /*
@@ -225,6 +259,7 @@ int main(int argc, char **argv)
 {
     struct invocation invocation = { .argc = argc, .argv = argv };
     /* The command is its own helper. */
+    scan_share();
     int served = muster_helper_main(argc, argv);
     if (served >= 0)
         return served;

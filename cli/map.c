@@ -5,6 +5,7 @@
 #include "map.h"
 
 #include "command.h"
+#include "fleet.h"
 #include "grid.h"
 #include "interrupt.h"
 #include "log.h"
@@ -35,7 +36,12 @@ enum {
     REST,
     ARG,
     UNORDERED,
-    RUNNING,
+    DETACH,
+    THROUGH,
+    GRAIN,
+    NAME,
+    CLUSTER,
+    RUNNING = CLUSTER + FLEET_OPTIONS,
     SHOW = RUNNING + RUNNING_OPTIONS,
     LOG = SHOW + SHOW_OPTIONS,
     OPTION_COUNT = LOG + LOG_OPTIONS
@@ -108,6 +114,21 @@ static const struct option options[] = {
     [UNORDERED] = { .name = "unordered",
                     .kind = OPTION_FLAG,
                     .help = "results may be written in any order" },
+    [DETACH] = { .name = "detach",
+                 .kind = OPTION_FLAG,
+                 .help = "with --cluster: print the job's name and go on without a terminal" },
+    [THROUGH] = { .name = "through",
+                  .kind = OPTION_FLAG,
+                  .help = "with --cluster: no other machine reads or writes the files" },
+    [GRAIN] = { .name = "grain",
+                .kind = OPTION_NUMBER,
+                .value = "N",
+                .help = "with --cluster: records whose results are stored as one (chosen)" },
+    [NAME] = { .name = "name",
+               .kind = OPTION_TEXT,
+               .value = "JOB",
+               .help = "with --cluster: what the job is called (chosen)" },
+    FLEET_OPTION_ROWS,
     [RUNNING] = RUNNING_OPTION_ROWS(OPTION_NUMBER, "U",
                                     "records, or frames, in a unit (by each device's speed)"),
     SHOW_OPTION_ROWS,
@@ -343,8 +364,99 @@ static bool read_neighbours(const struct option_value *values, struct map_option
     return false;
 }
 
+/* On many machines. */
+
+static enum exit_code submit(struct map *map, const struct map_options *asked,
+                             const struct option_value *values, struct interrupt *interrupt)
+{
+    static struct map_cluster described;
+    struct muster_cluster *cluster = NULL;
+    struct muster_cluster_job *job = NULL;
+    struct muster_error error;
+    enum exit_code code;
+    char title[TITLE_BYTES], log[4096];
+    muster_status status = map_describe(map, asked, &described, &error);
+    if (status != MUSTER_OK)
+        return refuse(MAP_INPUT, &error);
+    snprintf(title, sizeof title, "%s over %s", base_name(asked->kernels[0]), base_name(asked->in));
+    snprintf(log, sizeof log, "%s.log", described.desc.out);
+    described.desc.title = title;
+    described.desc.name = values[NAME].text;
+    described.desc.grain = values[GRAIN].number;
+    described.desc.through = values[THROUGH].given;
+    if (!fleet_open(values + CLUSTER, "map", false, &cluster, &code))
+        return code;
+    if (muster_cluster_submit(cluster, &described.desc, &job, &error) == MUSTER_OK) {
+        if (values[DETACH].given)
+            fleet_detached(muster_cluster_job_name(job), log);
+        code = fleet_follow(cluster, job, interrupt, values[SHOW + SHOW_OPTION_QUIET].given,
+                            values[SHOW + SHOW_OPTION_REPORT].given || values[DETACH].given);
+    } else {
+        code = fleet_refuse(&error);
+    }
+    muster_cluster_job_destroy(job);
+    muster_cluster_close(cluster);
+    return code;
+}
+
+/* Of this machine nothing is used but what reads the kernel and the input. */
+static enum exit_code run_on_cluster(struct map_options *asked, const struct option_value *values,
+                                     struct output *out)
+{
+    static const struct option_value here = { .given = true, .text = "cpu" };
+    struct interrupt interrupt;
+    struct muster *m = NULL;
+    struct map *map = NULL;
+    struct muster_error error;
+    enum map_part part = MAP_DEVICES;
+    enum exit_code code;
+    if (values[DETACH].given && fleet_detach(&code, out) != 0)
+        return code;
+    if (!interrupt_begin(&interrupt))
+        return EXIT_FAILED;
+    asked->is_for_cluster = true;
+    muster_status status = running_open(&here, &m, &error);
+    if (status == MUSTER_OK)
+        status = map_create(m, asked, &map, &part, &error);
+    code = status == MUSTER_OK ? submit(map, asked, values, &interrupt) : refuse(part, &error);
+    map_destroy(map);
+    if (m)
+        runtime_close(m);
+    interrupt_end(&interrupt);
+    return code;
+}
+
+static bool check_cluster(const struct option_value *values)
+{
+    static const int alone[] = { DETACH, THROUGH, GRAIN, NAME };
+    static const int here[] = { RUNNING + RUNNING_DEVICES,  RUNNING + RUNNING_POLICY,
+                                RUNNING + RUNNING_AFFINITY, RUNNING + RUNNING_UNIT,
+                                RUNNING + RUNNING_WINDOW,   RUNNING + RUNNING_NO_SPECULATION,
+                                RUNNING + RUNNING_EVERYONE, SHOW + SHOW_OPTION_JSON,
+                                SHOW + SHOW_OPTION_TRACE,   SHOW + SHOW_OPTION_TIMELINE };
+    bool is_far = values[CLUSTER + FLEET_URL].given;
+    for (size_t i = 0; i < sizeof alone / sizeof *alone; i++)
+        if (!is_far && values[alone[i]].given) {
+            message_usage("map", "--%s goes with --cluster", options[alone[i]].name);
+            return false;
+        }
+    for (size_t i = 0; i < sizeof here / sizeof *here; i++)
+        if (is_far && values[here[i]].given) {
+            message_usage("map", "--%s is for one machine, not for --cluster",
+                          options[here[i]].name);
+            return false;
+        }
+    if (values[GRAIN].given && values[GRAIN].number == 0) {
+        message_usage("map", "--grain cannot be 0");
+        return false;
+    }
+    return true;
+}
+
 static bool check(const struct option_value *values)
 {
+    if (!check_cluster(values))
+        return false;
     if (values[Y4M].given && (values[ITEM].given || values[OUT_ITEM].given))
         message_usage("map", "--y4m does not go with --item and --out-item");
     else if ((values[ITEM].given && values[ITEM].number == 0) ||
@@ -388,6 +500,8 @@ static enum exit_code run(const struct option_value *values, const char *argumen
     if (!check(values) || !read_neighbours(values, &asked) ||
         !running_read(values + RUNNING, "map", &asked.run) || !log_begin(values + LOG, "map"))
         return EXIT_USAGE;
+    if (values[CLUSTER + FLEET_URL].given)
+        return run_on_cluster(&asked, values, out);
     if (!interrupt_begin(&interrupt))
         return EXIT_FAILED;
     enum exit_code code = run_on_devices(&asked, values, &interrupt, out);

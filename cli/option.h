@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define OPTIONS_MAX 48
+#define OPTIONS_MAX 56
 
 enum option_kind {
     OPTION_FLAG,

@@ -161,7 +161,8 @@ static void check_device(struct probe *probe, struct muster *m, struct muster_ke
     } else {
         snprintf(told->why, sizeof told->why, "%s", error.text);
         if (status != MUSTER_E_NOT_SUPPORTED)
-            probe_find(report, PROBE_REFUSED, "", -1, -1, error.fix, "%s: %s", id, error.text);
+            probe_find(report, status == MUSTER_E_CRASHED ? PROBE_CRASH : PROBE_REFUSED, "", -1, -1,
+                       error.fix, "%s: %s", id, error.text);
     }
     for (size_t i = 0; i < probe->count && has_stream; i++)
         if (resident.blocks[i].generation != 0)

@@ -222,8 +222,12 @@ static void print_left_out(const struct show_sum *sum, struct output *out)
         char words[96];
         if (device->faster_without <= 0)
             continue;
-        snprintf(words, sizeof words, "%s left out: the job is %.1f times faster without it\n",
-                 device->id, device->faster_without);
+        /* One that was left out since it brings next to nothing has 1.001: nobody has measured that. */
+        if (device->faster_without < 1.005)
+            snprintf(words, sizeof words, "%s left out: it brings next to nothing\n", device->id);
+        else
+            snprintf(words, sizeof words, "%s left out: the job is %.1f times faster without it\n",
+                     device->id, device->faster_without);
         output_text(out, words);
     }
 }

@@ -20,6 +20,12 @@ install(DIRECTORY python/muster DESTINATION ${MUSTER_PYTHON_DIR} FILES_MATCHING 
 if(TARGET muster_command)
     install(TARGETS muster_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
+if(TARGET muster_cluster_library)
+    # Where the library and the command look for it: beside libmuster.so.
+    install(TARGETS muster_cluster_library LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    configure_file(packaging/muster-worker.service.in ${PROJECT_BINARY_DIR}/muster-worker.service @ONLY)
+    install(FILES ${PROJECT_BINARY_DIR}/muster-worker.service DESTINATION lib/systemd/system)
+endif()
 file(GLOB pages CONFIGURE_DEPENDS docs/man/*.1)
 install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 # Where bash, zsh and fish look for completions of what is installed under a prefix.

@@ -6,7 +6,7 @@
 
 # What tests and benches link: the insides, folder by folder.
 add_library(muster_internal INTERFACE)
-target_link_libraries(muster_internal INTERFACE muster_run muster_simulate muster_observe muster_backend muster_kernel muster_io muster_platform muster_model muster_core
+target_link_libraries(muster_internal INTERFACE muster_cluster muster_run muster_simulate muster_observe muster_backend muster_kernel muster_io muster_platform muster_model muster_core
                                                 muster_base)
 
 get_property(folders GLOBAL PROPERTY MUSTER_FOLDERS)

@@ -1,11 +1,6 @@
-#include "map.h"
-
-#include "binding.h"
-#include "mapped.h"
-#include "video.h"
+#include "map_state.h"
 
 #include <muster/backend.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,37 +9,6 @@
 /* What direct requests begin and end on, and how large a unit may be made for their sake. */
 #define PAGE_BYTES 4096
 #define PAGES_BYTES_MAX ((size_t)1 << 20)
-
-struct map {
-    struct muster *m;             /* borrowed */
-    struct muster_kernel *kernel; /* owns, as all that follows */
-    struct muster_file *in, *out; /* the first of each */
-    struct muster_file *more_outs[MUSTER_ARGS_MAX];
-    size_t out_count;                      /* of all */
-    struct mapped mapped[MUSTER_ARGS_MAX]; /* the other inputs, then tables */
-    muster_data tables[MUSTER_ARGS_MAX];
-    size_t input_count, table_count; /* of all inputs */
-    struct binding_file inputs[MUSTER_ARGS_MAX], outputs[MUSTER_ARGS_MAX],
-        named_tables[MUSTER_ARGS_MAX];
-    _Atomic(struct muster_job *) job; /* set by map_start, which map_cancel may come before */
-    atomic_bool is_cancelled;
-    struct binding binding;
-    uint64_t items;    /* as the job counts them */
-    uint64_t in_bytes; /* of the input; MUSTER_ITEMS_UNKNOWN */
-    bool is_video, has_video;
-    struct video video;
-    bool is_npy, is_npy_pipe; /* the input; through a pipe */
-    struct npy npy;
-    const char *input_is; /* for messages; NULL: nothing special */
-    enum map_rest rest;
-    bool reads_in_order; /* the last record may be short */
-    char *tail;          /* bytes of it that are kept */
-    size_t tail_bytes;
-    /* What was read of the input to see what it is, and stands before the rest. */
-    char begin[sizeof Y4M_MAGIC - 1];
-    size_t begin_bytes;
-    struct muster_error problem; /* with records; its status is 0 if there was none */
-};
 
 /* The input. */
 
@@ -70,8 +34,8 @@ static bool begins_like_video(const struct map *map)
 }
 
 /* Which pointer of the kernel's the file is for, by the name before its path, and that path. */
-static const char *split_name(const struct muster_kernel *kernel, const char *text,
-                              struct binding_file *file)
+const char *map_split_name(const struct muster_kernel *kernel, const char *text,
+                           struct binding_file *file)
 {
     struct muster_kernel_parameter parameter = { .size = sizeof parameter };
     const char *equals = strchr(text, '=');
@@ -227,7 +191,7 @@ static muster_status open_input(struct map *map, const struct map_options *optio
     const struct muster_file_options opening = { .size = sizeof opening,
                                                  .item_bytes =
                                                      find_item_bytes(map, options->item_bytes) };
-    const char *path = split_name(map->kernel, options->in, &map->inputs[0]);
+    const char *path = map_split_name(map->kernel, options->in, &map->inputs[0]);
     muster_status status = muster_file_read_open(map->m, path, &opening, &map->in, err);
     if (status == MUSTER_OK)
         status = skip_bytes(map, options->skip, err);
@@ -285,7 +249,7 @@ static muster_status open_more(struct map *map, const struct map_options *option
     muster_status status = MUSTER_OK;
     for (size_t i = 0; i < options->more_in_count && status == MUSTER_OK; i++) {
         struct mapped *mapped = &map->mapped[i];
-        const char *path = split_name(map->kernel, options->more_ins[i], &map->inputs[i + 1]);
+        const char *path = map_split_name(map->kernel, options->more_ins[i], &map->inputs[i + 1]);
         status = mapped_open(mapped, path, err);
         map->inputs[i + 1].memory = mapped->bytes;
         map->inputs[i + 1].bytes = mapped->count;
@@ -320,12 +284,12 @@ static muster_status name_files(struct map *map, const struct map_options *optio
     map->input_count = 1 + options->more_in_count;
     map->out_count = 1 + options->more_out_count;
     map->table_count = options->table_count;
-    split_name(map->kernel, options->in, &map->inputs[0]);
+    map_split_name(map->kernel, options->in, &map->inputs[0]);
     for (size_t i = 0; i < options->more_in_count; i++)
-        split_name(map->kernel, options->more_ins[i], &map->inputs[i + 1]);
-    split_name(map->kernel, options->out, &map->outputs[0]);
+        map_split_name(map->kernel, options->more_ins[i], &map->inputs[i + 1]);
+    map_split_name(map->kernel, options->out, &map->outputs[0]);
     for (size_t i = 0; i < options->more_out_count; i++)
-        split_name(map->kernel, options->more_outs[i], &map->outputs[i + 1]);
+        map_split_name(map->kernel, options->more_outs[i], &map->outputs[i + 1]);
     for (size_t i = 0; i < options->table_count; i++) {
         map->named_tables[i].name = options->tables[i];
         map->named_tables[i].name_bytes = strcspn(options->tables[i], "=");
@@ -471,15 +435,15 @@ static muster_status take_frames(void *user, const struct muster_result *result)
     return status;
 }
 
-static bool ends_in_npy(const char *path)
+bool map_ends_in_npy(const char *path)
 {
     size_t bytes = strlen(path);
     return bytes > 4 && strcmp(path + bytes - 4, ".npy") == 0;
 }
 
 /* What a .npy file is to hold: items of the output's elements, in the shape of the input. */
-static muster_status describe_output(const struct map *map, size_t index, struct npy *npy,
-                                     struct muster_error *err)
+muster_status map_describe_output(const struct map *map, size_t index, struct npy *npy,
+                                  struct muster_error *err)
 {
     size_t at = map->binding.outputs[index], bytes = map->binding.args[at].bytes;
     if (map->items == MUSTER_ITEMS_UNKNOWN || map->is_video)
@@ -505,7 +469,7 @@ static muster_status open_output(struct map *map, const char *text, size_t index
                                  struct muster_error *err)
 {
     static char header[NPY_HEADER_MAX];
-    const char *path = split_name(map->kernel, text, &map->outputs[index]);
+    const char *path = map_split_name(map->kernel, text, &map->outputs[index]);
     size_t bytes = map->binding.args[map->binding.outputs[index]].bytes, header_bytes = 0;
     struct muster_file_options opening = { .size = sizeof opening, .item_bytes = bytes };
     struct muster_file **file = index == 0 ? &map->out : &map->more_outs[index - 1];
@@ -516,8 +480,8 @@ static muster_status open_output(struct map *map, const char *text, size_t index
                                  "%llu items of %zu bytes are more than any file has",
                                  (unsigned long long)map->items, bytes);
     muster_status status = MUSTER_OK;
-    if (ends_in_npy(path)) {
-        status = describe_output(map, index, &npy, err);
+    if (map_ends_in_npy(path)) {
+        status = map_describe_output(map, index, &npy, err);
         header_bytes = status == MUSTER_OK ? npy_write(&npy, header) : 0;
         opening.bytes += header_bytes;
     }
@@ -739,7 +703,7 @@ static muster_status too_many(const char *what, uint64_t count, struct muster_er
                              (unsigned long long)count);
 }
 
-static bool takes_cells(const struct map *map)
+bool map_takes_cells(const struct map *map)
 {
     size_t i = 0;
     while (i < map->binding.count && map->binding.args[i].kind != MUSTER_ARG_GRID &&
@@ -757,7 +721,7 @@ static muster_status scale(const struct map *map, struct muster_run_options *run
     if (__builtin_mul_overflow(unit, frame, &run->unit_items))
         return too_many("a unit", unit, err);
     /* Of cells it is one already. */
-    if (!takes_cells(map) && __builtin_mul_overflow(*halo, frame, halo))
+    if (!map_takes_cells(map) && __builtin_mul_overflow(*halo, frame, halo))
         return too_many("a halo", *halo, err);
     frame = map->video.y4m.frame_bytes;
     if (run->window_bytes > 0 && run->window_bytes / 2 < frame)
@@ -778,7 +742,7 @@ muster_status map_start(struct map *map, const struct map_options *options,
     run.size = sizeof run;
     if (map->is_video)
         status = scale(map, &run, &halo, err);
-    else if (run.unit_items == 0 && map->items != MUSTER_ITEMS_UNKNOWN && !takes_cells(map))
+    else if (run.unit_items == 0 && map->items != MUSTER_ITEMS_UNKNOWN && !map_takes_cells(map))
         /* What comes from a pipe must not wait for more. */
         run.unit_multiple = page_items(&map->binding);
     run.multiple_is_for_speed = !map->is_video;
@@ -839,7 +803,7 @@ static muster_status open_all(struct map *map, const struct map_options *options
     if (status != MUSTER_OK)
         return status;
     *part = MAP_OUTPUT;
-    return open_outputs(map, options, err);
+    return options->is_for_cluster ? MUSTER_OK : open_outputs(map, options, err);
 }
 
 muster_status map_create(struct muster *m, const struct map_options *options, struct map **out,

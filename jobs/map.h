@@ -48,6 +48,7 @@ struct map_options {
     const char *const *arguments;      /* "name=value" */
     size_t argument_count;
     struct muster_run_options run; /* units and window in records, or in frames */
+    bool is_for_cluster; /* no output is opened: map_describe follows, and not map_start */
 };
 
 /* What a failure is about. */
@@ -71,6 +72,17 @@ muster_status map_create(struct muster *m, const struct map_options *options, st
 /* With the same options. Does not wait for the job. A failure is about MAP_DEVICES. */
 muster_status map_start(struct map *map, const struct map_options *options,
                         struct muster_error *err);
+
+/* What a cluster must know. Borrows from the map and the options; `kernels` and more is the caller's. */
+struct map_cluster {
+    struct muster_cluster_desc desc;
+    struct muster_arg args[MUSTER_ARGS_MAX];
+    char head[65536]; /* of an output that is a .npy file */
+};
+
+/* MUSTER_E_NOT_SUPPORTED: only one machine does this. */
+muster_status map_describe(struct map *map, const struct map_options *options,
+                           struct map_cluster *out, struct muster_error *err);
 
 void map_facts(const struct map *map, struct map_facts *out);
 /* For progress and reports, after map_start; both stay until the map is destroyed. */

@@ -166,6 +166,11 @@ static muster_status set_up(struct scan *scan, const struct words *words, struct
     return status == MUSTER_OK ? start_job(scan, err) : status;
 }
 
+void scan_share(void)
+{
+    muster_helper_function("muster.scan", scan_function);
+}
+
 muster_status scan_start(struct muster *m, struct words *words, const struct scan_options *options,
                          struct scan **out, struct muster_error *err)
 {

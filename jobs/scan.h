@@ -14,6 +14,9 @@
 
 struct scan;
 
+/* Gives the helpers of this program the function that searches: before muster_helper_main. */
+void scan_share(void);
+
 struct scan_options {
     enum finder_want want;
     bool is_numbered; /* hits have line numbers */

@@ -70,6 +70,16 @@ struct muster_services {
                 const char *text);
     const char *sim;      /* the description of simulated devices, NULL if none */
     uint32_t cpu_workers; /* as in muster_options */
+    /*
+     * Where host memory that the runtime allocates lies in a file, so that other processes can map it; NULL: it lies in none.
+     * Answers how many of the `bytes` from `memory` on lie together there, from *offset on: fewer where a ring begins
+     * again, 0 if they are not there. Any thread.
+     */
+    uint64_t (*host_file_find)(const struct muster_services *services, const void *memory,
+                               uint64_t bytes, uint64_t *offset);
+    int host_file; /* its descriptor, borrowed until close; only meant if there is such a file */
+    uint64_t
+        host_file_bytes; /* to map it as a whole; what the runtime has not allocated is holes */
 };
 
 /* Device memory: filled by memory_allocate, or declared by the user. */
@@ -312,6 +322,14 @@ struct muster_backend {
     int (*device_stop)(void *device);
     /* Optional: how the device's last process ended, "" if none has: "SIGSEGV at 0x0 in scale". Any thread. */
     void (*device_explain)(void *device, char *text, size_t bytes);
+
+    /*
+     * Optional: as stream_open, for work that stays: it runs on a part of the device's cores, of at least
+     * `*cores` (0: the smallest), and leaves the others to other work. Sets how many there are.
+     * MUSTER_E_NOT_SUPPORTED: the device cannot be cut, or not any more.
+     */
+    muster_status (*stream_open_apart)(void *device, uint32_t *cores, void *stream,
+                                       struct muster_error *err);
 };
 
 /*

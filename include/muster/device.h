@@ -24,7 +24,9 @@ enum muster_capability {
     MUSTER_CAN_PRIORITIES = 1 << 5,      /* streams can have priorities other than 0 */
     MUSTER_CAN_USE_HOST_MEMORY = 1 << 6, /* kernels can be given plain host pointers */
     MUSTER_CAN_RUN_IN_PIECES = 1 << 7,   /* kernels can change arrays piece by piece, in order */
-    MUSTER_CAN_DOUBLE = 1 << 8           /* kernels can compute in double */
+    MUSTER_CAN_DOUBLE = 1 << 8,          /* kernels can compute in double */
+    /* Kernels can be given pointers into what muster_host_allocate gives, though to no other host memory. */
+    MUSTER_CAN_USE_SHARED_MEMORY = 1 << 9
 };
 
 enum muster_health {

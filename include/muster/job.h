@@ -80,6 +80,12 @@ enum muster_arg_kind {
      * and units are whole pictures. The number of items may be unknown.
      */
     MUSTER_ARG_PICTURES = 12,
+    /*
+     * Of tasks with accesses (data.h), not of jobs: what access number `offset` of the task names, whole;
+     * and the bytes from one of its rows to the next where the task runs, a uint64_t.
+     */
+    MUSTER_ARG_ACCESS = 13,
+    MUSTER_ARG_PITCH = 14,
     /* Muster's own, of a reduction: where the partials of blocks go, and how many items a unit has. */
     MUSTER_ARG_PARTIAL = 20,
     MUSTER_ARG_ITEMS = 21
@@ -227,6 +233,12 @@ inline struct muster_arg muster_arg_data(muster_data data)
     arg.data = data;
     return arg;
 }
+inline struct muster_arg muster_arg_access(enum muster_arg_kind kind, uint64_t index)
+{
+    struct muster_arg arg = muster_arg_of(kind);
+    arg.offset = index;
+    return arg;
+}
 inline struct muster_arg muster_arg_block(enum muster_arg_kind kind, muster_block block,
                                           size_t bytes, enum muster_element element)
 {
@@ -251,6 +263,8 @@ inline struct muster_arg muster_arg_cells(enum muster_arg_kind kind, uint32_t wi
 #define MUSTER_INOUT(array) muster_arg_array(MUSTER_ARG_INOUT, (array), (array), sizeof *(array), MUSTER_ELEMENT_OF(array))
 #define MUSTER_VALUE(variable) muster_arg_array(MUSTER_ARG_VALUE, &(variable), nullptr, sizeof(variable), MUSTER_ELEMENT_OF(&(variable)))
 #define MUSTER_ALL(data_) muster_arg_data(data_)
+#define MUSTER_ACCESSED(index_) muster_arg_access(MUSTER_ARG_ACCESS, index_)
+#define MUSTER_PITCH(index_) muster_arg_access(MUSTER_ARG_PITCH, index_)
 #define MUSTER_FIRST muster_arg_of(MUSTER_ARG_FIRST)
 #define MUSTER_SOURCE(type) muster_arg_array(MUSTER_ARG_SOURCE, nullptr, nullptr, sizeof(type), MUSTER_ELEMENT_OF_TYPE(type))
 #define MUSTER_SOURCE_HALO(type, items) MUSTER_SOURCE_BORDER(type, items, MUSTER_BORDER_ZERO)
@@ -274,6 +288,8 @@ extern "C" {
 #define MUSTER_INOUT(array) { MUSTER_ARG_OF(MUSTER_ARG_INOUT), .in = (array), .out = (array), .bytes = sizeof *(array), .element = MUSTER_ELEMENT_OF(array) }
 #define MUSTER_VALUE(variable) { MUSTER_ARG_OF(MUSTER_ARG_VALUE), .in = &(variable), .bytes = sizeof(variable), .element = MUSTER_ELEMENT_OF(&(variable)) }
 #define MUSTER_ALL(data_) { MUSTER_ARG_OF(MUSTER_ARG_ALL), .data = (data_) }
+#define MUSTER_ACCESSED(index_) { MUSTER_ARG_OF(MUSTER_ARG_ACCESS), .offset = (index_) }
+#define MUSTER_PITCH(index_) { MUSTER_ARG_OF(MUSTER_ARG_PITCH), .offset = (index_) }
 #define MUSTER_FIRST { MUSTER_ARG_OF(MUSTER_ARG_FIRST) }
 #define MUSTER_SOURCE(type) { MUSTER_ARG_OF(MUSTER_ARG_SOURCE), .bytes = sizeof(type), .element = MUSTER_ELEMENT_OF_TYPE(type) }
 #define MUSTER_SOURCE_HALO(type, items) { MUSTER_ARG_OF(MUSTER_ARG_SOURCE), .bytes = sizeof(type), .halo = (items), .element = MUSTER_ELEMENT_OF_TYPE(type) }
@@ -483,7 +499,10 @@ struct muster_job_device {
      * job that was under way; "" if there was nothing.
      */
     char shortage[128];
-    /* Above 0: it is left out, since the job is so many times faster without it. */
+    /*
+     * Above 0: it is left out, since the job is so many times faster without it; 1.001 if it brings next to
+     * nothing, which needs no trial.
+     */
     double faster_without;
 };
 

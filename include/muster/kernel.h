@@ -44,6 +44,14 @@ enum muster_kernel_kind {
 typedef muster_status (*muster_kernel_function)(uint64_t begin, uint64_t end, void *const *args);
 
 /*
+ * For a program that is its own helper (muster_helper_main): names a function that helpers are to have, too, so that
+ * kernels that are this function run on isolated devices. It uses nothing of the program but its arguments. Called
+ * before muster_helper_main, with the same functions whatever the command line; at most 64, with names of at most 63
+ * characters. Both stay.
+ */
+MUSTER_API void muster_helper_function(const char *name, muster_kernel_function function);
+
+/*
  * One form of a kernel. Forms for OpenCL and CUDA are functions that are started with at least one
  * thread for each item, or with fewer that stride:
  *

@@ -165,7 +165,9 @@ MUSTER_API muster_status muster_host_free(struct muster *m, void *memory, struct
 
 /*
  * Registers `bytes` at `host` as data. The memory stays the caller's and must stay as it is until
- * muster_data_destroy or muster_data_invalidate. `flags` must be 0. Nothing is copied yet.
+ * muster_data_destroy or muster_data_invalidate; data that tasks write (data.h) is memory that can be
+ * written, which they alone use meanwhile. `host` NULL: a size alone, whose memory is made where and when a task
+ * writes it; 0 bytes are a token. `flags` must be 0. Nothing is copied yet.
  */
 MUSTER_API muster_status muster_data_create(struct muster *m, const void *host, uint64_t bytes,
                                             uint32_t flags, muster_data *out,
@@ -173,7 +175,8 @@ MUSTER_API muster_status muster_data_create(struct muster *m, const void *host, 
 
 /*
  * Makes the data resident on the stream's device, if it is not, and gives the block that holds it
- * there. Only for reading, and valid until the data is invalidated or destroyed. The copy stays
+ * there; tasks that were submitted before and write it are waited for. MUSTER_E_INVALID: it has no host memory in
+ * one piece. Only for reading, and valid until the data is invalidated or destroyed. The copy stays
  * until the stream has used it or was released. After that Muster may drop it while nothing uses
  * it, so call again before each use; while the copy is still there the call costs nothing.
  */
@@ -182,14 +185,17 @@ MUSTER_API muster_status muster_data_resident(struct muster *m, muster_data data
                                               struct muster_error *err);
 
 /*
- * Drops the resident copies, for the host memory is going to change: blocks until everything that
- * reads it or them has finished, at most the runtime's close_ns, then MUSTER_E_TIMEOUT.
+ * Drops the replicas, for the host memory is going to change: blocks until everything that accesses it or
+ * them has finished, at most the runtime's close_ns, then MUSTER_E_TIMEOUT. What tasks have written is
+ * brought home before.
  */
 MUSTER_API muster_status muster_data_invalidate(struct muster *m, muster_data data,
                                                 struct muster_error *err);
 
 /*
- * As muster_data_invalidate, and the handle is stale: the host memory is the caller's alone again.
+ * As muster_data_invalidate, and the handle is stale: the host memory is the caller's alone again. With
+ * another status than MUSTER_E_TIMEOUT, MUSTER_E_BUSY and MUSTER_E_ORDER the handle is stale too, and the
+ * host memory is not what tasks should have written.
  */
 MUSTER_API muster_status muster_data_destroy(struct muster *m, muster_data data,
                                              struct muster_error *err);

@@ -7,8 +7,11 @@
 #define MUSTER_MUSTER_H
 
 #include <muster/bundle.h>
+#include <muster/cluster.h>
+#include <muster/data.h>
 #include <muster/device.h>
 #include <muster/file.h>
+#include <muster/graph.h>
 #include <muster/job.h>
 #include <muster/kernel.h>
 #include <muster/live.h>
@@ -16,6 +19,7 @@
 #include <muster/pipeline.h>
 #include <muster/policy.h>
 #include <muster/reduce.h>
+#include <muster/resident.h>
 #include <muster/runtime.h>
 #include <muster/simulate.h>
 #include <muster/status.h>

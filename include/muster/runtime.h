@@ -94,6 +94,13 @@ struct muster_options {
      * stopped there costs a restart. C functions of the program cannot run there.
      */
     const char *isolate;
+    /*
+     * Not 0: nobody vouches for the kernels; so does MUSTER_UNTRUSTED=1. All devices live in processes of their own,
+     * kernels run only where such a process is a sandbox (docs/isolation.md: cpu and sim), and their source is compiled
+     * in one. muster_open fails with MUSTER_E_NOT_SUPPORTED where the system has no Landlock or seccomp. Reductions are
+     * refused, since partial results are joined in this process.
+     */
+    uint32_t untrusted;
 };
 /*
  * C++17 has no designated initializers, so in C++ this and the macros of the other headers make the

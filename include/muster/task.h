@@ -5,6 +5,7 @@
 #ifndef MUSTER_TASK_H
 #define MUSTER_TASK_H
 
+#include <muster/data.h>
 #include <muster/job.h>
 #include <muster/policy.h>
 #include <muster/runtime.h>
@@ -32,10 +33,13 @@ typedef struct {
 /* Most tasks in one call. */
 #define MUSTER_SUBMIT_MAX 1024u
 
+struct muster_resident;
+struct muster_resident_step;
+
 /* The caller sets `size`, the same in all of one call. */
 struct muster_task_desc {
     size_t size;
-    /* Either a function, run by a thread of Muster's or by one in muster_wait, or `kernel`. */
+    /* Either a function, run by a thread of Muster's or by one in muster_wait, or `kernel`, or `steps`. */
     muster_status (*fn)(void *user);
     void *user;
     /*
@@ -79,6 +83,30 @@ struct muster_task_desc {
      * for, or when the runtime is closed.
      */
     int is_awaited;
+    const char *name; /* copied, 47 characters at most: errors and traces have it. NULL: none */
+    /*
+     * What it accesses (data.h): it is after those before it that access the same otherwise than to
+     * read it. A piece of data is named once; parts of one may overlap if all are only read. Arguments
+     * of its kernel name them: MUSTER_ACCESSED(i). Copied.
+     */
+    const struct muster_task_access *accesses;
+    size_t access_count; /* at most MUSTER_ACCESSES_MAX */
+    /*
+     * Forms of its body for devices, each for another backend, beside or instead of `fn`, which is the
+     * form for the host; not with a kernel. Copied.
+     */
+    const struct muster_body *bodies;
+    size_t body_count;
+    /* Of tasks that are ready at the same time those with the highest begin first; -16 to 15. */
+    int32_t priority;
+    /*
+     * Not NULL: the task is given to this lane (resident.h), with `kernel`, one of the lane's, or with
+     * `steps`. Its arguments are values, arrays in host memory of few bytes, and blocks that are attached to
+     * the lane. `hints`, `timeout_ns`, `accesses` and `bodies` are not for such a task: the lane's hang_ns is.
+     */
+    struct muster_resident *resident;
+    const struct muster_resident_step *steps; /* copied; instead of `kernel` */
+    size_t step_count;
 };
 
 /*

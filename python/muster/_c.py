@@ -49,7 +49,7 @@ class muster_options(Sized):
                 ("log_level", c_int), ("devices", c_char_p), ("sim", c_char_p), ("backend_paths", c_char_p),
                 ("backends", c_void_p), ("backend_count", c_size_t), ("streams_max", c_uint32), ("cpu_workers", c_uint32),
                 ("memory_limit", c_uint64), ("poll_ns", c_uint64), ("close_ns", c_uint64), ("slices", c_char_p),
-                ("kept_bytes", c_uint64), ("no_live", c_uint32), ("isolate", c_char_p)]
+                ("kept_bytes", c_uint64), ("no_live", c_uint32), ("isolate", c_char_p), ("untrusted", c_uint32)]
 
 
 class muster_device_info(Sized):
@@ -178,11 +178,42 @@ task_function = CFUNCTYPE(c_int, c_void_p)
 done_function = CFUNCTYPE(None, c_void_p, muster_task, c_int)
 
 
+class muster_task_access(Sized):
+    _fields_ = [("size", c_size_t), ("data", muster_data), ("mode", c_uint32)]
+
+
+class muster_native(ctypes.Structure):
+    _fields_ = [("size", c_size_t), ("device", muster_device), ("backend", c_char_p), ("stream", c_void_p), ("count", c_size_t),
+                ("pointers", POINTER(c_void_p)), ("bytes", POINTER(c_uint64)), ("pitches", POINTER(c_uint64)),
+                ("rows", POINTER(c_uint64))]
+
+
+enqueue_function = CFUNCTYPE(c_int, c_void_p, POINTER(muster_native))
+
+
+class muster_body(Sized):
+    _fields_ = [("size", c_size_t), ("backend", c_char_p), ("enqueue", enqueue_function)]
+
+
+begin_function = CFUNCTYPE(None, c_void_p, c_void_p, c_uint64)
+combine_function = CFUNCTYPE(None, c_void_p, c_void_p, c_void_p, c_uint64)
+
+
+class muster_reduction(Sized):
+    _fields_ = [("size", c_size_t), ("user", c_void_p), ("begin", begin_function), ("combine", combine_function)]
+
+
+class muster_graph_change(Sized):
+    _fields_ = [("size", c_size_t), ("from_", muster_data), ("to", muster_data)]
+
+
 class muster_task_desc(Sized):
     _fields_ = [("size", c_size_t), ("fn", task_function), ("user", c_void_p), ("after", POINTER(muster_task)),
                 ("after_count", c_size_t), ("done", done_function), ("kernel", c_void_p), ("args", POINTER(muster_arg)),
                 ("arg_count", c_size_t), ("items", c_uint64), ("hints", POINTER(muster_hints)), ("timeout_ns", c_uint64),
-                ("is_awaited", c_int)]
+                ("is_awaited", c_int), ("name", c_char_p), ("accesses", POINTER(muster_task_access)),
+                ("access_count", c_size_t), ("bodies", POINTER(muster_body)), ("body_count", c_size_t),
+                ("priority", c_int32), ("resident", c_void_p), ("steps", c_void_p), ("step_count", c_size_t)]
 
 
 class muster_trace_event(Sized):
@@ -217,6 +248,11 @@ class muster_simulation_device(Sized):
                 ("health", c_char_p), ("faster_without", c_double)]
 
 
+class muster_simulation_job(Sized):
+    _fields_ = [("size", c_size_t), ("weight", c_double), ("status", c_int), ("items", c_uint64), ("items_delivered", c_uint64),
+                ("end_ns", c_uint64), ("busy_ns", c_uint64)]
+
+
 MUSTER_SIMULATION_FAILED_MAX = 64
 
 
@@ -226,7 +262,24 @@ class muster_simulation(Sized):
                 ("lost", c_uint64), ("duplicated", c_uint64), ("out_of_order", c_uint64), ("retries", c_uint64),
                 ("window_max", c_uint64), ("failed", muster_range * MUSTER_SIMULATION_FAILED_MAX),
                 ("failed_count", c_size_t), ("devices", POINTER(POINTER(muster_simulation_device))),
-                ("device_count", c_size_t), ("broken", c_char_p)]
+                ("device_count", c_size_t), ("broken", c_char_p), ("jobs", POINTER(POINTER(muster_simulation_job))),
+                ("job_count", c_size_t), ("claims", c_uint64), ("adopted", c_uint64), ("missing", c_uint64),
+                ("workers_lost", c_uint64), ("resumes", c_uint64)]
+
+
+class muster_graph_simulation_device(Sized):
+    _fields_ = [("size", c_size_t), ("id", c_char * 24), ("name", c_char * 64), ("tasks", c_uint64),
+                ("busy_ns", c_uint64), ("bytes_in", c_uint64), ("bytes_out", c_uint64), ("health", c_char_p)]
+
+
+class muster_graph_simulation(Sized):
+    _fields_ = [("size", c_size_t), ("seed", c_uint64), ("status", c_int), ("makespan_ns", c_uint64),
+                ("critical_path_ns", c_uint64), ("area_ns", c_uint64), ("bound_ns", c_uint64), ("ratio", c_double),
+                ("tasks", c_uint64), ("ended", c_uint64), ("failed", c_uint64), ("cancelled", c_uint64),
+                ("moved", c_uint64), ("copies", c_uint64), ("copied_bytes", c_uint64), ("evictions", c_uint64),
+                ("written_back_bytes", c_uint64), ("wrong", c_uint64),
+                ("devices", POINTER(POINTER(muster_graph_simulation_device))), ("device_count", c_size_t),
+                ("broken", c_char_p)]
 
 
 MUSTER_ARGS_MAX = 16
@@ -243,6 +296,7 @@ MUSTER_TRACE_DEVICE_LOST, MUSTER_TRACE_DEVICE_HUNG = 7, 8
 MUSTER_TRACE_DONE, MUSTER_TRACE_LATE, MUSTER_TRACE_FAILED, MUSTER_TRACE_LOST = range(4)
 MUSTER_CAN_WAIT_VALUE, MUSTER_CAN_STREAM_MEMORY, MUSTER_CAN_GRAPHS, MUSTER_CAN_SLICE = 1, 2, 4, 8
 MUSTER_CAN_PRIORITIES, MUSTER_CAN_USE_HOST_MEMORY, MUSTER_CAN_RUN_IN_PIECES, MUSTER_CAN_DOUBLE = 32, 64, 128, 256
+MUSTER_CAN_USE_SHARED_MEMORY = 512
 
 # Each function: what it returns and takes. Pointers to the runtime, kernels and jobs are opaque; the comment-like names
 # beside c_void_p would only repeat the headers.

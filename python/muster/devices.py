@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 CAPABILITIES = {_c.MUSTER_CAN_WAIT_VALUE: "wait_value", _c.MUSTER_CAN_STREAM_MEMORY: "stream_memory",
                 _c.MUSTER_CAN_GRAPHS: "graphs", _c.MUSTER_CAN_SLICE: "slice", _c.MUSTER_CAN_PRIORITIES: "priorities",
                 _c.MUSTER_CAN_USE_HOST_MEMORY: "use_host_memory", _c.MUSTER_CAN_RUN_IN_PIECES: "run_in_pieces",
-                _c.MUSTER_CAN_DOUBLE: "double"}
+                _c.MUSTER_CAN_DOUBLE: "double", _c.MUSTER_CAN_USE_SHARED_MEMORY: "use_shared_memory"}
 
 
 class Load(NamedTuple):

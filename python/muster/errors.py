@@ -26,6 +26,7 @@ class Status(enum.IntEnum):
     VERSION = -18
     ORDER = -19
     CRASHED = -20
+    DATA_LOST = -21
     STREAM_FAILED = -100
     DEVICE_LOST = -200
     DEVICE_HUNG = -201

@@ -33,12 +33,13 @@ class Runtime:
 
     devices: ids and backends that may be used, comma separated ("cpu", "cuda:0"); sim: simulated devices, as JSON or a file of it;
     slices: devices to cut, "cuda:0=16,32,84"; isolate: backends whose devices live in processes of their own, "cpu,cuda";
+    untrusted: nobody vouches for the kernels, which are compiled and run in sandboxes alone (docs/isolation.md);
     live: whether `muster top` and `muster serve` see it; log: called as log(level, text) from any thread, and must not call Muster."""
 
     def __init__(self, devices: Optional[str] = None, sim: Optional[str] = None, slices: Optional[str] = None,
                  streams_max: int = 0, cpu_workers: int = 0, memory_limit: int = 0, kept_bytes: int = 0,
                  close_s: float = 0, live: bool = True, log: Optional[Callable[[str, str], None]] = None, log_level: str = "warning",
-                 isolate: Optional[str] = None) -> None:
+                 isolate: Optional[str] = None, untrusted: bool = False) -> None:
         self._handle = ctypes.c_void_p()
         self.pid: int = _pid
         self.kernels: Kernels = Kernels(self)
@@ -48,7 +49,7 @@ class Runtime:
         self.finished: List[Any] = []  # of tasks that have ended: blocks and data to give back
         self.hung: List[Any] = []  # what a hung device may still use stays until the runtime is closed
         how = _c.muster_options(streams_max=streams_max, cpu_workers=cpu_workers, memory_limit=memory_limit,
-                                kept_bytes=kept_bytes, close_ns=int(close_s * 1e9), no_live=not live)
+                                kept_bytes=kept_bytes, close_ns=int(close_s * 1e9), no_live=not live, untrusted=untrusted)
         for name, text in (("devices", devices), ("sim", sim), ("slices", slices), ("isolate", isolate)):
             setattr(how, name, text.encode() if text is not None else None)
         self._log: Any = None

@@ -25,10 +25,10 @@ def command(*words):
 
 
 def script_of(mutation):
-    """The script of tests/cli, for a test of the command; else None."""
+    """The script of tests/cli or tests/cluster, for a test of the command; else None."""
     kind, _, name = mutation["test"].partition("_")
-    path = ROOT / "tests" / "cli" / f"{name}.py"
-    return path if kind == "cli" and path.is_file() else None
+    path = ROOT / "tests" / kind / f"{name}.py"
+    return path if kind in ("cli", "cluster") and path.is_file() else None
 
 
 @functools.lru_cache(maxsize=None)
@@ -106,7 +106,8 @@ class Build:
         joined = made.with_suffix(".joined.o")
         if not joined.is_file():
             others = [words[words.index("-o") + 1] for words in self.compiling.values()]
-            others = [other for other in others if other.startswith("src/") and other != replaced]
+            others = [other for other in others if other.startswith("src/") and other != replaced
+                      and not other.startswith("src/nats/")]  # a library of its own
             for words in (["cc", "-r", "-nostdlib", "-o", str(joined), str(made), *others],
                           ["objcopy", "--localize-hidden", str(joined)]):
                 subprocess.run(words, cwd=self.folder, check=True)

@@ -145,6 +145,13 @@ static void no_device_explain(void *device, char *text, size_t bytes)
         *text = 0;
 }
 
+static muster_status no_stream_open_apart(void *device, uint32_t *cores, void *stream,
+                                          struct muster_error *err)
+{
+    (void)device, (void)cores, (void)stream;
+    return refuse(err, "streams on cores of their own");
+}
+
 static bool good_name(const char *name)
 {
     size_t length = name ? strnlen(name, NAME_MAX_LENGTH + 1) : 0;
@@ -220,6 +227,7 @@ muster_status registry_complete(const struct muster_backend *given, struct muste
     DEFAULT(is_slow);
     DEFAULT(device_generation);
     DEFAULT(device_explain);
+    DEFAULT(stream_open_apart);
 #undef DEFAULT
     *out = filled;
     return MUSTER_OK;

@@ -48,11 +48,19 @@
     X(muster_job_device, health)                                                                   \
     X(muster_report, own_mathematics)                                                              \
     X(muster_task_desc, is_awaited)                                                                \
+    X(muster_task_access, mode)                                                                    \
+    X(muster_body, enqueue)                                                                        \
+    X(muster_reduction, combine)                                                                   \
+    X(muster_native, rows)                                                                         \
+    X(muster_graph_change, to)                                                                     \
     X(muster_file_options, no_sync)                                                                \
     X(muster_file_report, memory_fixed)                                                            \
     X(muster_simulation_options, runs)                                                             \
     X(muster_simulation_device, health)                                                            \
+    X(muster_simulation_job, busy_ns)                                                              \
     X(muster_simulation, broken)                                                                   \
+    X(muster_graph_simulation_device, health)                                                      \
+    X(muster_graph_simulation, broken)                                                             \
     X(muster_trace_event, name)                                                                    \
     X(muster_trace_options, capacity)                                                              \
     X(muster_trace_writer_options, allocator)                                                      \
@@ -61,7 +69,17 @@
     X(muster_live_runtime, kept_bytes)                                                             \
     X(muster_live_device, temperature_c)                                                           \
     X(muster_live_job, tail_ns)                                                                    \
-    X(muster_live_lane, faster_without)
+    X(muster_live_lane, faster_without)                                                            \
+    X(muster_cluster_options, waits)                                                               \
+    X(muster_cluster_desc, tries)                                                                  \
+    X(muster_cluster_progress, is_over)                                                            \
+    X(muster_cluster_share, silent_ns)                                                             \
+    X(muster_cluster_entry, is_cancelled)                                                          \
+    X(muster_cluster_machine, jobs)                                                                \
+    X(muster_cluster_worker_options, log_user)                                                     \
+    X(muster_resident_options, hang_ns)                                                            \
+    X(muster_resident_step, until_offset)                                                          \
+    X(muster_resident_report, leave_ns)
 
 struct layout {
     const char *name;

@@ -14,6 +14,17 @@ static bool is_of_grains(const struct job_options *options, uint64_t items)
     return options->grain <= 1 || items % options->grain == 0 || items >= options->items;
 }
 
+/* What jobs on many machines ask for, if this is one. */
+static bool can_have_parts(const struct job_options *options)
+{
+    bool is_one = options->narrows || options->stored || options->begin > 0;
+    return !is_one ||
+           (options->unit == JOB_UNIT_ADAPTIVE && options->grain <= 1 && !options->supplied &&
+            !options->place && options->output == JOB_OUTPUT_SLOTS && options->window > 0 &&
+            options->window <= options->units_max && options->begin <= options->items &&
+            (!options->stored || options->stored->count >= options->items));
+}
+
 size_t job_bytes(const struct job_options *options)
 {
     uint64_t attempts = (uint64_t)options->lane_count * options->depth;
@@ -24,7 +35,8 @@ size_t job_bytes(const struct job_options *options)
         (options->output == JOB_OUTPUT_CUTS && options->units_max <= 2 * attempts) ||
         (options->unit == JOB_UNIT_FIXED &&
          (options->unit_items == 0 || !is_of_grains(options, options->unit_items))) ||
-        !is_of_grains(options, options->unit_max) || !is_of_grains(options, options->window))
+        !is_of_grains(options, options->unit_max) || !is_of_grains(options, options->window) ||
+        !can_have_parts(options))
         return 0;
     return aligned(sizeof(struct job)) + aligned(options->units_max * sizeof(struct unit)) +
            aligned((size_t)attempts * sizeof(struct attempt)) +
@@ -53,7 +65,9 @@ struct job *job_init(void *memory, const struct job_options *options, uint64_t n
     job->begun_ns = OPENING_NEVER;
     job->usable = options->lane_count;
     job->free_count = options->units_max;
-    job->state = options->items == 0 ? JOB_DONE : JOB_RUNNING;
+    job->next_claim = job->delivered_items = options->begin;
+    job->stored_next = options->items;
+    job->state = options->items == options->begin ? JOB_DONE : JOB_RUNNING;
     job->supply = options->supplied ? 0 : options->items;
     for (uint32_t i = 0; i < options->units_max; i++)
         job->units[i].next = i + 1 < options->units_max ? i + 1 : JOB_NONE;
@@ -66,6 +80,8 @@ struct job *job_init(void *memory, const struct job_options *options, uint64_t n
     for (uint32_t i = 0; i < attempts; i++)
         job->attempts[i].next_free = (i + 1) % options->depth > 0 ? i + 1 : JOB_NONE;
     job_part_init(job, at, now_ns);
+    if (options->stored)
+        job_count_stored(job);
     return job;
 }
 
@@ -155,6 +171,7 @@ void job_delivered(struct job *job, uint32_t unit)
     job->delivered_items += items;
     job->changes++;
     job_unit_free(job, unit);
+    job_pass_stored(job);
     job_stop_if_over(job);
 }
 

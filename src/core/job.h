@@ -11,6 +11,7 @@
 #ifndef CORE_JOB_H
 #define CORE_JOB_H
 
+#include "core/grains.h"
 #include "core/rate.h"
 #include "core/take_part.h"
 
@@ -94,6 +95,23 @@ struct job_options {
     bool leaves_out;
     const struct take_part_lesson
         *lesson; /* of earlier jobs of its kind; borrowed for job_init; NULL */
+    /*
+     * The rest is for jobs on many machines (core/fleet), of adaptive units, with `grain` up to 1, a window
+     * and no fewer units than that has items: then there always is a unit for a part of another.
+     */
+    uint64_t begin; /* items below it were delivered before, and are nothing to this job */
+    /*
+     * Items whose results are there though this job has not run them: they are delivered in their turn, and
+     * never claimed. Borrowed for the job's life, and changed by job_note_stored alone; NULL: none.
+     */
+    struct grain_set *stored;
+    /*
+     * A unit of several items that fails, or that its device dies of while it runs alone, is run again in
+     * parts, until what failed is one item: only that has tries, and is named when it has none left.
+     */
+    bool narrows;
+    bool waits_for_lanes;      /* without a lane the job does not fail: one may come */
+    uint64_t overdue_least_ns; /* no attempt is overdue before, but by `timeout_ns` */
 };
 
 enum job_state { JOB_RUNNING, JOB_DONE, JOB_FAILED, JOB_CANCELLED };
@@ -144,7 +162,10 @@ enum job_verdict {
 struct job_ended {
     struct job_ticket ticket;
     enum job_end end;
-    /* JOB_OUTPUT_CUTS, direct, not OK: items done from its start, whole grains; or JOB_DONE_UNKNOWN. */
+    /*
+     * JOB_OUTPUT_CUTS, direct, not OK: items done from its start, whole grains; or JOB_DONE_UNKNOWN. With
+     * `narrows`, not OK: which item failed, counted from its start; or JOB_DONE_UNKNOWN.
+     */
     uint64_t done;
     enum job_verdict verdict; /* out */
 };
@@ -234,6 +255,12 @@ bool job_should_open(struct job *job, bool has_devices, uint64_t before_ns, uint
                      uint64_t *look_ns);
 void job_lane_join(struct job *job, uint32_t lane, uint64_t now_ns);
 void job_lane_give_up(struct job *job, uint32_t lane);
+/*
+ * The lane is given up and expected anew, for another device that takes its place and is not known: what
+ * it held is anybody's, and tickets of it are stale from now on. `is_loss`: as job_lane_lost, else nothing
+ * of it is suspect. For JOB_OUTPUT_SLOTS, without `place` and `leaves_out`.
+ */
+void job_lane_leave(struct job *job, uint32_t lane, bool is_loss, uint64_t now_ns);
 
 /*
  * The call for lanes: hands in what ended, starts earlier claims, takes out new ones; in this order,
@@ -280,6 +307,19 @@ bool job_commit(struct job *job, uint32_t lane, uint64_t now_ns);
  * something was finished, delivered, lost or taken back, and after a look.
  */
 bool job_claim(struct job *job, uint32_t lane, uint64_t now_ns, struct job_claim *out);
+
+/*
+ * With `stored`: results of these items have turned up. It counts for those that nobody is at: they are
+ * delivered in their turn.
+ */
+void job_note_stored(struct job *job, struct muster_range range);
+/*
+ * The lane is at these items already, though this job has not given them to it: an earlier one has. Makes
+ * the first run of them that is neither done nor anybody's the lane's, and started; false if there is
+ * none, or the lane cannot be given anything. For jobs with `narrows`.
+ */
+bool job_adopt(struct job *job, uint32_t lane, struct muster_range range, uint64_t now_ns,
+               struct job_claim *out);
 
 /*
  * Where items are supplied: those before `until` have arrived, or there are no more than have. The
@@ -361,6 +401,13 @@ bool job_has_failed(const struct job *job, uint32_t unit);
 bool job_is_direct(const struct job *job, uint32_t unit);
 /* Its result has left: the window moves. */
 void job_delivered(struct job *job, uint32_t unit);
+/* Its first items have left, fewer than all: the window moves, and the unit is what is left of it. */
+void job_delivered_part(struct job *job, uint32_t unit, uint64_t items);
+/*
+ * The results of its first items, or of all, have vanished: these are run again, and what follows them
+ * is to leave later. For jobs with `narrows`.
+ */
+void job_result_missing(struct job *job, uint32_t unit, uint64_t items, uint64_t now_ns);
 /* The sink refused it: the job fails. */
 void job_sink_failed(struct job *job, uint32_t unit);
 

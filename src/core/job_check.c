@@ -53,7 +53,7 @@ static const char *check_unit(const struct job *job, uint32_t index)
          (unit->state != UNIT_DONE && unit->state != UNIT_LEAVING && unit->state != UNIT_FAILED)))
         return "a unit has failed and is neither done nor tolerated";
     if (unit->state != UNIT_FAILED && !unit->has_failed &&
-        (unit->tries >= options->tries || unit->domains_taken >= DOMAINS_TAKEN_MAX))
+        (unit->tries >= options->tries || unit->domains_taken >= job_domains_taken_max(job)))
         return "a unit is out of tries and has not failed";
     if (unit->state == UNIT_FAILED && job->state == JOB_RUNNING)
         return "the job runs with a failed unit";
@@ -255,7 +255,8 @@ const char *job_check(const struct job *job)
         return "suspects that run are miscounted";
     if (usable != job->usable || idle != job->idle || out != job->out || out != in_domains)
         return "usable or idle lanes, or attempts, are miscounted";
-    if (job->state == JOB_RUNNING && job->usable == 0 && job->expected == 0 && has_work(job))
+    if (job->state == JOB_RUNNING && job->usable == 0 && job->expected == 0 && has_work(job) &&
+        !job->options.waits_for_lanes)
         return "the job runs without a lane";
     if ((job->delivered_items == job->options.items) != (job->state == JOB_DONE) &&
         job->state != JOB_CANCELLED)

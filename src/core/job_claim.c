@@ -174,8 +174,7 @@ static void look_when_fastest_is_late(struct job *job, const struct lane *lane, 
 {
     if (job->options.place || job->options.unit != JOB_UNIT_ADAPTIVE)
         return;
-    double wait_ns =
-        job_size_left_to_fastest_ns(job, lane, job->options.items - job->next_claim, now_ns);
+    double wait_ns = job_size_left_to_fastest_ns(job, lane, items_ahead(job), now_ns);
     if (wait_ns > 0 && job->lanes[job->fastest].held > 0)
         look_by(job, after_ns(now_ns, wait_ns));
 }
@@ -244,6 +243,7 @@ static bool take(struct job *job, uint32_t lane, struct job_choice *choice)
         if (choice->is_trial)
             rate_doubt(&job->lanes[lane].rate);
         choice->unit = job_unit_make(job, choice->size);
+        job_pass_stored(job);
         return false;
     }
 }

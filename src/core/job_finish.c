@@ -115,9 +115,23 @@ static enum job_verdict accept(struct job *job, uint32_t unit_index, struct lane
     return JOB_ACCEPTED;
 }
 
+/* The attempt failed, and one of its items is to blame: that is found, unless another run does it well. */
+static enum job_verdict narrow(struct job *job, uint32_t unit_index, uint32_t lane,
+                               enum job_end end, uint64_t at, uint64_t now_ns)
+{
+    struct unit *unit = &job->units[unit_index];
+    unit->last_lane = lane;
+    unit->is_suspect = unit->is_doubted = false;
+    if (has_runs(unit))
+        return JOB_AGAIN;
+    job_unit_narrow(job, unit_index, at, end == JOB_END_USER, now_ns);
+    job->retries++;
+    return job->state == JOB_FAILED ? JOB_REFUSED : JOB_AGAIN;
+}
+
 /* The attempt failed, and its unit with it unless it still runs elsewhere. */
 static enum job_verdict retry(struct job *job, uint32_t unit_index, uint32_t lane, enum job_end end,
-                              uint64_t now_ns)
+                              uint64_t at, uint64_t now_ns)
 {
     struct unit *unit = &job->units[unit_index];
     if (end == JOB_END_MEMORY || end == JOB_END_AGAIN) {
@@ -127,15 +141,17 @@ static enum job_verdict retry(struct job *job, uint32_t unit_index, uint32_t lan
     }
     job->lanes[lane].report.retries++;
     /* A device that fails everything costs no unit its tries. */
-    if (end != JOB_END_UNIT || !quarantine(job, &job->lanes[lane], now_ns))
-        unit->tries++;
+    bool is_charged = end != JOB_END_UNIT || !quarantine(job, &job->lanes[lane], now_ns);
+    if (is_charged && job_unit_is_narrowed(job, unit))
+        return narrow(job, unit_index, lane, end, at, now_ns);
+    unit->tries += is_charged;
     if (end == JOB_END_USER || unit->tries >= job->options.tries) {
         job_unit_end_runs(job, unit);
         job_unit_give_up(job, unit_index);
         return job->options.tolerant ? JOB_GIVEN_UP : JOB_REFUSED;
     }
     unit->last_lane = lane;
-    unit->is_suspect = false;
+    unit->is_suspect = unit->is_doubted = false;
     if (!has_runs(unit))
         job_unit_retry(job, unit_index, now_ns);
     return JOB_AGAIN;
@@ -160,7 +176,12 @@ static void suspect(struct job *job, uint32_t unit_index, uint32_t lane, bool is
     struct unit *unit = &job->units[unit_index];
     unit->is_suspect = true;
     unit->last_lane = lane;
-    if (is_blamed && ++unit->domains_taken >= DOMAINS_TAKEN_MAX)
+    if (is_blamed && job_unit_is_narrowed(job, unit)) {
+        job_unit_narrow(job, unit_index, JOB_DONE_UNKNOWN, false, now_ns);
+        job->retries++;
+        return;
+    }
+    if (is_blamed && ++unit->domains_taken >= job_domains_taken_max(job))
         job_unit_give_up(job, unit_index);
     else
         job_unit_retry(job, unit_index, now_ns);
@@ -195,7 +216,7 @@ static enum job_verdict cut(struct job *job, const struct attempt *attempt, enum
         return JOB_AGAIN;
     }
     if (end != JOB_END_DEVICE)
-        return retry(job, rest, attempt->lane, end, now_ns);
+        return retry(job, rest, attempt->lane, end, done, now_ns);
     suspect(job, rest, attempt->lane, attempt->is_blamed, now_ns);
     return job->units[rest].state == UNIT_FAILED ? JOB_REFUSED : JOB_AGAIN;
 }
@@ -240,6 +261,8 @@ enum job_verdict job_finish_at(struct job *job, struct job_ticket ticket, enum j
     job_look_soon(job, now_ns);
     if (!attempt->is_active) {
         learn_late(job, attempt, end, now_ns);
+        if (end == JOB_END_OK)
+            job_part_late(job, lane_index, now_ns);
         job_attempt_end(job, attempt);
         lane->last_finish_ns = now_ns;
         lane->report.copies_lost++;
@@ -268,7 +291,7 @@ enum job_verdict job_finish_at(struct job *job, struct job_ticket ticket, enum j
     if (end == JOB_END_OK)
         return accept(job, unit, lane, is_direct);
     return is_cutting(job, attempt) ? cut(job, attempt, end, done, now_ns)
-                                    : retry(job, unit, lane_index, end, now_ns);
+                                    : retry(job, unit, lane_index, end, done, now_ns);
 }
 
 enum job_verdict job_finish(struct job *job, struct job_ticket ticket, enum job_end end,
@@ -308,6 +331,11 @@ static void drop_attempts(struct job *job, uint32_t lane_index, bool is_loss, bo
         if (is_cutting(job, attempt))
             continue;
         job_attempt_deactivate(job, attempt);
+        /*
+         * Where it takes long until a loss is noticed, there always is another copy: one after the other
+         * would be lost, and none of them alone.
+         */
+        unit->is_doubted = unit->is_doubted || (is_loss && job->options.narrows);
         if (has_runs(unit))
             continue;
         if (is_loss) {
@@ -331,7 +359,7 @@ void job_lane_doubt_ends(struct job *job, uint32_t lane)
 
 void job_fail_without_lanes(struct job *job)
 {
-    if (job->usable == 0 && job->expected == 0)
+    if (job->usable == 0 && job->expected == 0 && !job->options.waits_for_lanes)
         job_fail(job);
 }
 

@@ -127,7 +127,7 @@ static bool may_help(const struct job *job, uint32_t lane_index, uint32_t unit_i
     bool may = cuts                 ? attempt->is_direct && !attempt->is_unloved
                : attempt->is_kicked ? job->options.speculate
                                     : other->held > 1;
-    return may && attempt->lane != lane_index && !unit->is_suspect && !other->is_held_up &&
+    return may && attempt->lane != lane_index && may_have_copies(unit) && !other->is_held_up &&
            is_usable(other) && job_unit_may_run(job, lane_index, unit, 0) &&
            (cuts || has_units(job, &job->lanes[lane_index], 0, unit_index == job->oldest));
 }

@@ -140,7 +140,7 @@ struct job_ticket job_attempt_begin(struct job *job, uint32_t lane_index, uint32
     lane->held++;
     lane->held_items += attempt->items;
     if (job->has_part)
-        take_part_begun(&job->part, lane_index);
+        take_part_begun(&job->part, lane_index, attempt->items);
     job->domains[lane->domain].held++;
     job->domains[lane->domain].is_alone = unit->is_suspect;
     job->suspects += unit->is_suspect;
@@ -183,7 +183,7 @@ void job_attempt_end(struct job *job, struct attempt *attempt)
     lane->free_slot = (uint32_t)(attempt - job->attempts);
     lane->held--;
     if (job->has_part)
-        take_part_ended(&job->part, attempt->lane);
+        take_part_ended(&job->part, attempt->lane, attempt->items);
     job->direct_out -= attempt->is_direct;
     if (attempt->is_direct)
         job_unit_let_go(job, attempt->unit);

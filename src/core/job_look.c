@@ -18,10 +18,16 @@
 #define RERUN_LEAST_NS 1000000000.0
 #define RERUN_FACTOR 3.0
 
+static double at_least(const struct job *job, double ns)
+{
+    return (double)job->options.overdue_least_ns > ns ? (double)job->options.overdue_least_ns : ns;
+}
+
 /* How long a measured lane may be silent at least. */
 static double patience_ns(const struct job *job)
 {
-    return job->options.timeout_ns > 0 ? (double)job->options.timeout_ns : OVERDUE_LEAST_NS;
+    return job->options.timeout_ns > 0 ? (double)job->options.timeout_ns
+                                       : at_least(job, OVERDUE_LEAST_NS);
 }
 
 void job_look_soon(struct job *job, uint64_t now_ns)
@@ -77,7 +83,7 @@ double job_lane_rest_ns(const struct job *job, uint32_t lane_index, uint64_t now
 static bool may_copy(const struct job *job, const struct attempt *attempt)
 {
     return job->options.speculate && !job->options.place && attempt->is_active &&
-           !job->units[attempt->unit].is_suspect;
+           may_have_copies(&job->units[attempt->unit]);
 }
 
 /*
@@ -87,7 +93,7 @@ static bool may_copy(const struct job *job, const struct attempt *attempt)
 static double blind_ns(const struct job *job, const struct attempt *attempt)
 {
     bool is_waited_for = job->state == JOB_RUNNING && (job->idle == 0 || may_copy(job, attempt));
-    double ns = is_waited_for ? OVERDUE_BLIND_NS : OVERDUE_UNKNOWN_NS;
+    double ns = is_waited_for ? OVERDUE_BLIND_NS : at_least(job, OVERDUE_UNKNOWN_NS);
     return job_rerun_ns(job) > ns ? job_rerun_ns(job) : ns;
 }
 
@@ -102,7 +108,9 @@ static double usual_ns(const struct job *job, const struct lane *lane,
     double expected = lane->held * rate->overhead_ns +
                       rate_predict_ns(rate, (double)lane->held_items + (double)attempt->items);
     bool is_last = job->usable == 1 && job->state == JOB_RUNNING && !lane->is_restartable;
-    double least = is_last ? OVERDUE_LAST_NS : is_measured ? patience_ns(job) : OVERDUE_UNKNOWN_NS;
+    double least = is_last       ? OVERDUE_LAST_NS
+                   : is_measured ? patience_ns(job)
+                                 : at_least(job, OVERDUE_UNKNOWN_NS);
     return OVERDUE_FACTOR * expected > least ? OVERDUE_FACTOR * expected : least;
 }
 

@@ -53,6 +53,14 @@ void job_part_finished(struct job *job, uint32_t lane, uint64_t items, uint64_t 
     follow(job);
 }
 
+void job_part_late(struct job *job, uint32_t lane, uint64_t now_ns)
+{
+    if (!job->has_part)
+        return;
+    take_part_late(&job->part, lane, now_ns);
+    follow(job);
+}
+
 void job_part_check_lane(struct job *job, uint32_t index)
 {
     const struct lane *lane = &job->lanes[index];

@@ -15,7 +15,7 @@
 double job_end_after_ns(const struct job *job, const struct lane *lane)
 {
     double rate = rate_per_ns(&lane->rate), sum = job->rate_sum > rate ? job->rate_sum : rate;
-    return ((double)(job->options.items - job->next_claim) + (double)job->unfinished) / sum;
+    return ((double)items_ahead(job) + (double)job->unfinished) / sum;
 }
 
 /* The least that is worth a measured lane's fixed cost, at most what there is. */
@@ -111,6 +111,8 @@ static uint64_t size_within(const struct job *job, uint64_t size)
 uint64_t job_size_claimable(const struct job *job)
 {
     uint64_t left = job->supply - job->next_claim;
+    if (job->options.stored)
+        return job->stored_next - job->next_claim;
     return job->supply == job->options.items ? left : whole_grains(job, left);
 }
 
@@ -179,7 +181,7 @@ uint64_t job_size_next(const struct job *job, const struct lane *lane, uint64_t 
         if (options->first_alone && options->known_per_ns <= 0 && lane->rate.samples == 0 &&
             lane->held > 0)
             return 0;
-        ahead = options->items - job->next_claim;
+        ahead = items_ahead(job);
         if (job_size_left_to_fastest_ns(job, lane, ahead, now_ns) > 0)
             return 0;
         size = size_within(job, job_size_up_to_grains(job, size_while_measuring(job, lane, ahead)));

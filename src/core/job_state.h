@@ -38,6 +38,7 @@ struct unit {
     uint64_t waiting_ns; /* while waiting: since when */
     double patience;     /* how many times as long as others it may take */
     bool is_suspect;     /* its device died under it: runs alone */
+    bool is_doubted;     /* the device of one of its runs did: no further copies. With `narrows` */
     bool has_failed;     /* where that is tolerated: it is done, without a result */
 };
 
@@ -129,6 +130,8 @@ struct job {
     bool sink_failed;
     uint64_t supply;     /* the first item that has not arrived */
     uint64_t next_claim; /* the first item never claimed */
+    uint64_t stored_ahead,
+        stored_next; /* items from there on that are stored; the first, or beyond all */
     uint64_t delivered_items;
     uint64_t undelivered; /* items claimed and not delivered */
     uint64_t unfinished;  /* of these, items of units that are not done */
@@ -189,6 +192,16 @@ static inline bool is_usable(const struct lane *lane)
     return !lane->is_lost && !lane->is_hung && !lane->is_absent;
 }
 
+/*
+ * Machines also go for reasons of their own, and often: there a unit that they go with has as many tries
+ * as one that fails.
+ */
+static inline uint32_t job_domains_taken_max(const struct job *job)
+{
+    return job->options.narrows && job->options.tries > DOMAINS_TAKEN_MAX ? job->options.tries
+                                                                          : DOMAINS_TAKEN_MAX;
+}
+
 static inline bool is_chosen(enum job_choice_kind kind)
 {
     return kind != JOB_CHOICE_REFUSED && kind != JOB_CHOICE_NONE && kind != JOB_CHOICE_STOP;
@@ -212,9 +225,21 @@ static inline double lane_rate(const struct lane *lane)
                                                                          : 0;
 }
 
+/* Whether it may run twice at a time. */
+static inline bool may_have_copies(const struct unit *unit)
+{
+    return !unit->is_suspect && !unit->is_doubted;
+}
+
 static inline bool has_runs(const struct unit *unit)
 {
     return unit->newest_run != JOB_NONE;
+}
+
+/* Items that nobody has claimed and that are to be run. */
+static inline uint64_t items_ahead(const struct job *job)
+{
+    return job->options.items - job->next_claim - job->stored_ahead;
 }
 
 /* Rounded down. */
@@ -281,6 +306,10 @@ void job_stop_if_over(struct job *job);
 /* A new unit at the end of the range; the caller has made sure that there is room. */
 uint32_t job_unit_make(struct job *job, uint64_t items);
 void job_unit_free(struct job *job, uint32_t index);
+/* A unit of what follows the first items of another, which has no run, with the same past. */
+uint32_t job_unit_divide(struct job *job, uint32_t index, uint64_t items);
+/* Unordered: its result leaves after those that are there. */
+void job_unit_add_done(struct job *job, uint32_t index);
 /*
  * Makes the end of a waiting unit, behind its first items, a unit of its own. That one waits too,
  * with the same past; the caller has made sure that there is room.
@@ -302,6 +331,21 @@ void job_unit_fail(struct job *job, uint32_t index);
 void job_unit_end(struct job *job, uint32_t index);
 /* No further run of it is worth trying. */
 void job_unit_give_up(struct job *job, uint32_t index);
+
+/* Results that are there, parts of units, lanes that change hands: job_parts.c. */
+
+/* Items that are stored, at the front of what nobody has claimed, become units that are done. */
+void job_pass_stored(struct job *job);
+/* The set was filled before the job began. */
+void job_count_stored(struct job *job);
+/* Whether a unit that fails is run again in parts. */
+bool job_unit_is_narrowed(const struct job *job, const struct unit *unit);
+/*
+ * The unit, which has no run, waits in parts. `at` is the item that failed, counted from its start, which
+ * is then apart and has a try less, or none with `is_final`; JOB_DONE_UNKNOWN: nobody knows which, and
+ * the parts are of about one size.
+ */
+void job_unit_narrow(struct job *job, uint32_t index, uint64_t at, bool is_final, uint64_t now_ns);
 
 /* Lanes and attempts: job_lane.c. */
 
@@ -428,6 +472,8 @@ size_t job_part_bytes(const struct job_options *options);
 void job_part_init(struct job *job, void *memory, uint64_t now_ns);
 /* The lane has finished a unit that counts. */
 void job_part_finished(struct job *job, uint32_t lane, uint64_t items, uint64_t now_ns);
+/* The lane has ended a unit that another had finished before. */
+void job_part_late(struct job *job, uint32_t lane, uint64_t now_ns);
 /* Whether the lane can be given something may have changed. */
 void job_part_check_lane(struct job *job, uint32_t lane);
 /* The lane was expected, and will not come. */

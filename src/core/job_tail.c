@@ -114,7 +114,7 @@ struct job_choice job_tail_find(struct job *job, uint32_t lane_index, uint64_t n
          i != JOB_NONE && seen < STRAGGLERS_SEEN && walked < STRAGGLERS_WALKED;
          i = job->units[i].next, walked++) {
         const struct unit *unit = &job->units[i];
-        if (unit->state != UNIT_RUNNING || unit->is_suspect)
+        if (unit->state != UNIT_RUNNING || !may_have_copies(unit))
             continue;
         const struct attempt *attempt = &job->attempts[unit->newest_run];
         double gain_ns = 0, elapsed = job_attempt_elapsed_ns(job, attempt, now_ns), after;

@@ -72,8 +72,7 @@ void job_unit_free(struct job *job, uint32_t index)
     job->free_count++;
 }
 
-/* A unit of what follows the first items of another, with the same past. */
-static uint32_t divide(struct job *job, uint32_t index, uint64_t items)
+uint32_t job_unit_divide(struct job *job, uint32_t index, uint64_t items)
 {
     uint32_t rest_index = job->free_units;
     struct unit *unit = &job->units[index], *rest = &job->units[rest_index];
@@ -96,14 +95,14 @@ static uint32_t divide(struct job *job, uint32_t index, uint64_t items)
 void job_unit_split(struct job *job, uint32_t index, uint64_t items)
 {
     INVARIANT(job->units[index].state == UNIT_WAITING);
-    job->units[index].retry_next = divide(job, index, items);
+    job->units[index].retry_next = job_unit_divide(job, index, items);
     job->waiting++;
 }
 
 uint32_t job_unit_cut(struct job *job, uint32_t index, uint64_t items)
 {
     INVARIANT(job->units[index].state == UNIT_RUNNING);
-    uint32_t rest = divide(job, index, items);
+    uint32_t rest = job_unit_divide(job, index, items);
     job->units[index].is_direct = true;
     job_unit_end(job, index);
     return rest;
@@ -142,8 +141,7 @@ void job_unit_fail(struct job *job, uint32_t index)
     job_stop(job, JOB_FAILED);
 }
 
-/* Unordered: its result leaves after those that are there. */
-static void add_done(struct job *job, uint32_t index)
+void job_unit_add_done(struct job *job, uint32_t index)
 {
     struct unit *unit = &job->units[index];
     unit->retry_next = JOB_NONE;
@@ -160,7 +158,7 @@ void job_unit_end(struct job *job, uint32_t index)
     unit->state = UNIT_DONE;
     job->unfinished -= items_of(unit);
     if (!job->options.ordered && unit->direct == JOB_NONE)
-        add_done(job, index);
+        job_unit_add_done(job, index);
 }
 
 void job_unit_let_go(struct job *job, uint32_t index)
@@ -168,7 +166,7 @@ void job_unit_let_go(struct job *job, uint32_t index)
     struct unit *unit = &job->units[index];
     unit->direct = JOB_NONE;
     if (!job->options.ordered && unit->state == UNIT_DONE)
-        add_done(job, index);
+        job_unit_add_done(job, index);
 }
 
 void job_unit_doom(struct job *job, uint32_t index)

@@ -16,6 +16,12 @@
 #define UNIT_OVERHEAD 0.08
 /* The same while somebody is missing who may come and change everything. */
 #define UNIT_PART_MISSING (1.0 / 1000)
+/*
+ * But before a trial never shorter than this, and of a lane that is alone than that: where a unit costs waking
+ * sixteen cores, short ones are all cost, and what that is has not been measured yet.
+ */
+#define UNIT_LEAST_NS 100e3
+#define UNIT_ALONE_NS 1e6
 /* Units of each lane in the first two stretches of a trial; in each two after them twice as many. */
 #define STRETCH_UNITS 3
 #define STEPS_MAX 8
@@ -30,6 +36,13 @@
 /* A lane is left out if the job is faster by this part without it, and let in if it is by this part. */
 #define GAIN_OUT 0.02
 #define GAIN_IN 0.01
+/*
+ * Whether a lane is slight is asked after this part of the job, and not before so long; if it has not
+ * finished two units yet, not before that: the first may have waited for something that does not come again.
+ */
+#define SLIGHT_PART 0.01
+#define SLIGHT_LEAST_NS 10e6
+#define SLIGHT_FIRST_NS 20e6
 /* What is this much faster is believed without a second look. */
 #define GAIN_SURE 0.15
 /* A gain below this may be the smaller one: the other lanes are tried before anybody is left out. */
@@ -90,10 +103,11 @@ static void recount(struct take_part *part)
 {
     part->version++;
     part->rate = 0;
-    part->gone = part->away = 0;
+    part->in = part->gone = part->away = 0;
     for (uint32_t i = 0; i < part->count; i++) {
         const struct take_part_lane *lane = &part->lanes[i];
         part->rate += is_in(lane) ? lane->rate : 0;
+        part->in += is_in(lane);
         part->gone += lane->is_gone;
         part->away += lane->is_gone && !lane->is_lost;
     }
@@ -144,6 +158,7 @@ void take_part_init(struct take_part *part, struct take_part_lane *lanes, uint32
             continue;
         lanes[i].is_out = lanes[i].is_out_by_rule = lesson->left_out >> i & 1;
         lanes[i].is_tried = lanes[i].is_tried_by_rule = lesson->tried >> i & 1;
+        lanes[i].is_slight = lesson->slight >> i & 1;
         lanes[i].faster_without = lesson->faster_without[i];
     }
     if (lesson && lesson->jobs < JOBS_BELIEVED) {
@@ -173,15 +188,25 @@ bool take_part_is_in(const struct take_part *part, uint32_t lane)
     return !part->lanes[lane].is_out;
 }
 
+static double at_least(double ns, double least_ns)
+{
+    return ns > least_ns ? ns : least_ns;
+}
+
 struct take_part_size take_part_size(const struct take_part *part)
 {
-    double whole_ns = job_ns(part, part->now_ns);
+    double whole_ns = job_ns(part, part->now_ns), missing_ns = UNIT_PART_MISSING * whole_ns;
+    /* Who is alone is compared with nobody. */
+    if (part->in <= 1 && !is_trial(part))
+        return (struct take_part_size){ part->away > 0 ? at_least(missing_ns, UNIT_ALONE_NS) : 0,
+                                        0 };
     /* In a trial the job may seem longer, which is no reason for longer units. */
     if (is_trial(part))
         return (struct take_part_size){ UNIT_PART * part->trial_job_ns, UNIT_OVERHEAD };
     if (part->phase == TAKE_PART_SETTLING)
-        return (struct take_part_size){ UNIT_PART * whole_ns, UNIT_OVERHEAD };
-    return (struct take_part_size){ part->away > 0 ? UNIT_PART_MISSING * whole_ns : 0, 0 };
+        return (struct take_part_size){ at_least(UNIT_PART * whole_ns, UNIT_LEAST_NS),
+                                        UNIT_OVERHEAD };
+    return (struct take_part_size){ part->away > 0 ? at_least(missing_ns, UNIT_LEAST_NS) : 0, 0 };
 }
 
 double take_part_faster_without(const struct take_part *part, uint32_t lane)
@@ -349,6 +374,7 @@ static void decide(struct take_part *part, uint64_t set, bool are_out, double ga
         if (!is_decided)
             continue;
         lane->is_out = are_out;
+        lane->is_slight = false;
         lane->faster_without = are_out ? (float)(1 + gain) : 0;
     }
     recount(part);
@@ -591,17 +617,82 @@ static void step(struct take_part *part, uint64_t now_ns)
     }
 }
 
-/* What happens. */
+/* Lanes that bring next to nothing. */
 
-void take_part_begun(struct take_part *part, uint32_t lane)
+/* From now on is seen what the lane brings. */
+static void watch(const struct take_part *part, struct take_part_lane *lane, uint64_t now_ns)
 {
-    part->lanes[lane].held++;
+    lane->seen_ns = now_ns > 0 ? now_ns : 1;
+    lane->seen_own = lane->items;
+    lane->seen_all = part->done;
 }
 
-void take_part_ended(struct take_part *part, uint32_t lane)
+/*
+ * What part of everything the lane has brought, with all that it has in hand; 1: it is too early to say.
+ * In a trial of whole jobs nobody comes or goes.
+ */
+static double part_at_most(const struct take_part *part, const struct take_part_lane *lane,
+                           uint64_t now_ns)
+{
+    double ns = since(lane->seen_ns, now_ns), all = part->done - lane->seen_all;
+    double least_ns = at_least(SLIGHT_PART * job_ns(part, now_ns),
+                               lane->finished < 2 ? SLIGHT_FIRST_NS : SLIGHT_LEAST_NS);
+    if (lane->seen_ns == 0 || ns < least_ns || all <= 0)
+        return 1;
+    return (lane->items - lane->seen_own + lane->held_items) / all;
+}
+
+static void set_slight(struct take_part *part, uint32_t index, bool is_slight)
+{
+    struct take_part_lane *lane = &part->lanes[index];
+    lane->is_out = lane->is_tried = lane->is_slight = is_slight;
+    lane->faster_without = is_slight ? TAKE_PART_SLIGHT_FACTOR : 0;
+    if (part->gone == 0)
+        lane->is_out_by_rule = lane->is_tried_by_rule = is_slight;
+    recount(part);
+}
+
+/* Leaves out lanes that bring next to nothing, as long as all of them together do. */
+static void leave_out_slight(struct take_part *part, uint64_t now_ns)
+{
+    for (uint32_t i = 0; i < part->count && part->in >= 2; i++) {
+        struct take_part_lane *lane = &part->lanes[i];
+        if (!is_in(lane))
+            continue;
+        if (lane->seen_ns == 0 && lane->held > 0)
+            watch(part, lane, now_ns);
+        double most = part_at_most(part, lane, now_ns);
+        if (part->slight + most >= TAKE_PART_SLIGHT)
+            continue;
+        part->slight += lane->slight = most;
+        set_slight(part, i, true);
+    }
+}
+
+/* A lane that had finished nothing when it was left out has begun after all: now it can show more. */
+static void let_in_late(struct take_part *part, uint32_t index, uint64_t now_ns)
+{
+    struct take_part_lane *lane = &part->lanes[index];
+    if (!lane->is_slight || lane->finished != 1 || lane->is_gone)
+        return;
+    part->slight -= lane->slight;
+    set_slight(part, index, false);
+    watch(part, lane, now_ns);
+}
+
+/* What happens. */
+
+void take_part_begun(struct take_part *part, uint32_t lane, uint64_t items)
+{
+    part->lanes[lane].held++;
+    part->lanes[lane].held_items += (double)items;
+}
+
+void take_part_ended(struct take_part *part, uint32_t lane, uint64_t items)
 {
     INVARIANT(part->lanes[lane].held > 0);
     part->lanes[lane].held--;
+    part->lanes[lane].held_items -= (double)items;
 }
 
 static void count_unit(struct take_part *part, struct take_part_lane *lane, uint64_t items,
@@ -641,6 +732,7 @@ void take_part_finished(struct take_part *part, uint32_t index, uint64_t items, 
     part->left = (double)left;
     part->now_ns = now_ns;
     lane->items += (double)items;
+    part->done += (double)items;
     if (lane->finished > 0)
         count_unit(part, lane, items, since(lane->finish_ns, now_ns));
     lane->same++;
@@ -651,7 +743,21 @@ void take_part_finished(struct take_part *part, uint32_t index, uint64_t items, 
     lane->finished++;
     lane->finish_ns = now_ns;
     lane->has_begun = true;
+    let_in_late(part, index, now_ns);
+    if (!is_trial(part) && !(part->is_whole && part->whole.trial != 0))
+        leave_out_slight(part, now_ns);
     step(part, now_ns);
+}
+
+void take_part_late(struct take_part *part, uint32_t index, uint64_t now_ns)
+{
+    struct take_part_lane *lane = &part->lanes[index];
+    if (lane->finished > 0)
+        return;
+    /* It has begun now, as far as its next unit is concerned. */
+    lane->finished = 1;
+    lane->finish_ns = now_ns;
+    let_in_late(part, index, now_ns);
 }
 
 void take_part_gone(struct take_part *part, uint32_t index, bool is_gone, bool is_lost)
@@ -674,11 +780,15 @@ void take_part_gone(struct take_part *part, uint32_t index, bool is_gone, bool i
     for (uint32_t i = 0; i < part->count; i++) {
         part->lanes[i].is_out = by_rule && part->lanes[i].is_out_by_rule;
         part->lanes[i].is_tried = by_rule && part->lanes[i].is_tried_by_rule;
+        part->lanes[i].is_slight = by_rule && part->lanes[i].is_slight;
+        part->lanes[i].slight = 0;
+        part->lanes[i].seen_ns = 0;
         part->lanes[i].is_passed = false;
         part->lanes[i].gain = 0;
         part->lanes[i].same = 0;
     }
     part->is_best_tried = false;
+    part->slight = 0;
     lane->finished = 0;
     lane->largest = 0;
     lane->rate = 0;
@@ -688,8 +798,11 @@ void take_part_gone(struct take_part *part, uint32_t index, bool is_gone, bool i
 
 void take_part_stuck(struct take_part *part, uint64_t now_ns)
 {
-    for (uint32_t i = 0; i < part->count; i++)
-        part->lanes[i].is_out = false;
+    for (uint32_t i = 0; i < part->count; i++) {
+        part->lanes[i].is_out = part->lanes[i].is_slight = false;
+        part->lanes[i].seen_ns = 0;
+    }
+    part->slight = 0;
     part->is_mixed = true;
     part->is_whole = false;
     recount(part);
@@ -733,14 +846,17 @@ static void learn_whole(const struct take_part *part, struct take_part_lesson *l
      * Longer ones too, if their own trials have left nobody out: those cannot see what is gained by a
      * job that is laid out for fewer devices.
      */
-    lesson->is_whole = job.job_ns < WHOLE_JOBS_LEAST_NS ||
-                       (lesson->left_out == 0 && job.job_ns <= WHOLE_JOBS_MOST_NS);
+    uint64_t by_trial = lesson->left_out & ~lesson->slight;
+    lesson->is_whole =
+        job.job_ns < WHOLE_JOBS_LEAST_NS || (by_trial == 0 && job.job_ns <= WHOLE_JOBS_MOST_NS);
     /*
      * Whom trials within a job have left out stays out, whom they have let in again does not, and another
-     * trial must be saved for.
+     * trial must be saved for, but for the one of the best alone.
      */
     lesson->whole.left_out = lesson->left_out;
-    lesson->whole.has_begun = lesson->whole.has_begun || lesson->left_out != 0;
+    /* Of several that are left the best alone may still be faster: that trial was not made. */
+    bool is_done_with_trials = by_trial != 0 && all_but_the_best(part) == 0;
+    lesson->whole.has_begun = lesson->whole.has_begun || is_done_with_trials;
     if (part->is_mixed || !lesson->is_whole)
         return;
     for (uint32_t i = 0; i < part->count; i++) {
@@ -771,6 +887,8 @@ void take_part_learn(const struct take_part *part, struct take_part_lesson *less
             lesson->left_out |= UINT64_C(1) << i;
         if (lane->is_tried_by_rule)
             lesson->tried |= UINT64_C(1) << i;
+        if (lane->is_out_by_rule && lane->is_slight)
+            lesson->slight |= UINT64_C(1) << i;
         lesson->faster_without[i] = lane->is_out_by_rule ? lane->faster_without : 0;
     }
     double unspent =

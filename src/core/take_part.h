@@ -7,6 +7,10 @@
  * later. Where the difference is within the noise the lane takes part. Between two stretches nobody is
  * counted until the lane has run empty, or has finished its first unit.
  *
+ * A lane that brings next to nothing is left out without a trial, once it had time to show more: the job
+ * cannot lose more than TAKE_PART_SLIGHT by that. Such a lane may cost a lot: all cores of the machine,
+ * and units that others wait for, or run a second time. And its units are too long for trials.
+ *
  * Of several lanes none may be in the way by itself, and all together are: slices of a GPU, of which one
  * fills the link. So after the lanes that are slow all but the fastest are tried at once.
  *
@@ -32,6 +36,10 @@
 #define TAKE_PART_COST_MAX 0.005
 /* The same where there were jobs of its kind before; what those have not spent may be spent too. */
 #define TAKE_PART_COST_AGAIN 0.01
+/* Of what all deliver, what those that are left out without a trial bring together at most. */
+#define TAKE_PART_SLIGHT 0.005
+/* What such a lane's report has: nobody has measured how much faster the job is, but it is not slower. */
+#define TAKE_PART_SLIGHT_FACTOR 1.001f
 #define TAKE_PART_NONE UINT32_MAX
 
 /*
@@ -41,6 +49,7 @@
 struct take_part_lesson {
     uint64_t left_out;  /* bit i: lane i is left out */
     uint64_t tried;     /* bit i: lane i was tried, and takes part or not as it should */
+    uint64_t slight;    /* bit i: lane i is left out since it brings next to nothing */
     bool is_best_tried; /* the fastest was tried alone */
     float faster_without[TAKE_PART_LANES_MAX]; /* of those left out: by what factor the job is */
     double rate;       /* of all that take part, in items per nanosecond; 0: not known */
@@ -65,11 +74,17 @@ struct take_part_lane {
     bool is_lost;          /* and is not expected to come back */
     bool is_tried;         /* and takes part or not as it should */
     bool is_passed;        /* a trial would cost too much now */
+    bool is_slight;        /* is left out since it brings next to nothing: */
+    double slight;         /* no more than this part of everything */
     bool is_out_by_rule;   /* when nobody is gone: is left out */
     bool is_tried_by_rule; /* likewise */
     float faster_without;  /* is left out: by what factor the job is faster so */
     double gain;           /* above 0: takes part, and the job is faster by this part without it */
     uint32_t held;         /* units it has */
+    double held_items;     /* in these */
+    uint64_t seen_ns;      /* since when it has had units; 0: it has had none */
+    double seen_own;       /* what the job had from it then */
+    double seen_all;       /* and from everybody */
     uint32_t finished;     /* units, since it last joined */
     uint64_t largest;      /* unit, in items */
     uint32_t same;         /* units since one was much larger than all before */
@@ -95,6 +110,8 @@ struct take_part {
     struct take_part_lane *lanes; /* borrowed */
     uint32_t count, depth;
     enum take_part_phase phase;
+    double done;                   /* items that are finished */
+    double slight;                 /* the part that those bring that are left out without a trial */
     uint64_t begin_ns;             /* of the job */
     uint64_t phase_ns;             /* when the phase began */
     uint64_t rest_ns;              /* how long the next rest is */
@@ -120,6 +137,7 @@ struct take_part {
     uint64_t now_ns;     /* when something last happened */
     uint32_t version;    /* of who takes part */
     double rate;         /* of all that take part */
+    uint32_t in;         /* lanes that take part and can be given units */
     uint32_t gone, away; /* lanes that are gone; of these, that may come back */
 };
 
@@ -140,13 +158,15 @@ struct take_part_size {
 };
 struct take_part_size take_part_size(const struct take_part *part);
 
-/* The lane has been given a unit. */
-void take_part_begun(struct take_part *part, uint32_t lane);
+/* The lane has been given a unit of so many items. */
+void take_part_begun(struct take_part *part, uint32_t lane, uint64_t items);
 /* A unit of the lane's is over, whether it counts or not. */
-void take_part_ended(struct take_part *part, uint32_t lane);
+void take_part_ended(struct take_part *part, uint32_t lane, uint64_t items);
 /* The job has so many items more from the lane, and is left with so many unfinished. */
 void take_part_finished(struct take_part *part, uint32_t lane, uint64_t items, uint64_t left,
                         uint64_t now_ns);
+/* A unit of the lane's came to its end that another lane had finished before. */
+void take_part_late(struct take_part *part, uint32_t lane, uint64_t now_ns);
 /*
  * The lane cannot be given anything any more, or can again; is_lost: it is not expected back. If others were counted on instead of those
  * left out, these take part again.

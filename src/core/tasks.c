@@ -94,17 +94,28 @@ uint32_t tasks_add(struct tasks *tasks)
     uint32_t generation = entry->generation + 1 > 0 ? entry->generation + 1 : 1;
     *entry = (struct tasks_entry){ .generation = generation,
                                    .first_follower = TASKS_NONE,
-                                   .state = TASKS_WAITING };
+                                   .state = TASKS_WAITING,
+                                   .priority = TASKS_PRIORITY_USUAL,
+                                   .cause = TASKS_NONE };
     tasks->open_count++;
     return task;
 }
 
-bool tasks_follow(struct tasks *tasks, uint32_t task, uint32_t before)
+static void doom(struct tasks *tasks, uint32_t task, uint32_t cause)
+{
+    struct tasks_entry *entry = &tasks->entries[task];
+    if (!entry->is_doomed)
+        entry->cause = cause;
+    entry->is_doomed = true;
+}
+
+static bool follow(struct tasks *tasks, uint32_t task, uint32_t before, bool is_loose)
 {
     struct tasks_entry *entry = &tasks->entries[task], *other = &tasks->entries[before];
     INVARIANT(!entry->is_released && other->is_released);
     if (other->state == TASKS_ENDED) {
-        entry->is_doomed = entry->is_doomed || other->status != MUSTER_OK;
+        if (!is_loose && other->status != MUSTER_OK)
+            doom(tasks, task, before);
         return true;
     }
     uint32_t edge = tasks->free_edges;
@@ -112,10 +123,22 @@ bool tasks_follow(struct tasks *tasks, uint32_t task, uint32_t before)
         return false;
     tasks->free_edges = tasks->edges[edge].next;
     tasks->free_edge_count--;
-    tasks->edges[edge] = (struct tasks_edge){ task, other->first_follower };
+    tasks->edges[edge] = (struct tasks_edge){ .follower = task,
+                                              .is_loose = is_loose,
+                                              .next = other->first_follower };
     other->first_follower = edge;
     entry->after_count++;
     return true;
+}
+
+bool tasks_follow(struct tasks *tasks, uint32_t task, uint32_t before)
+{
+    return follow(tasks, task, before, false);
+}
+
+bool tasks_come_after(struct tasks *tasks, uint32_t task, uint32_t before)
+{
+    return follow(tasks, task, before, true);
 }
 
 /* Takes the edge that `link` names out of its list; the task at its end, which it waits for no more. */
@@ -139,9 +162,64 @@ void tasks_unfollow(struct tasks *tasks, uint32_t task, uint32_t before)
         drop_edge(tasks, link);
 }
 
+void tasks_unfollow_all(struct tasks *tasks, uint32_t task)
+{
+    for (uint32_t i = 0; i < tasks->capacity && tasks->entries[task].after_count > 0; i++) {
+        uint32_t *link = &tasks->entries[i].first_follower;
+        bool is_open =
+            tasks->entries[i].state != TASKS_FREE && tasks->entries[i].state != TASKS_ENDED;
+        while (is_open && *link != TASKS_NONE) {
+            if (tasks->edges[*link].follower == task)
+                drop_edge(tasks, link);
+            else
+                link = &tasks->edges[*link].next;
+        }
+    }
+}
+
 static struct tasks_list *ready_list(struct tasks *tasks, uint32_t task)
 {
-    return tasks->entries[task].is_aside ? &tasks->aside : &tasks->ready;
+    const struct tasks_entry *entry = &tasks->entries[task];
+    return entry->is_aside        ? &tasks->aside
+           : entry->is_dispatched ? &tasks->dispatched
+                                  : &tasks->ready[entry->priority];
+}
+
+/* Puts a task on the list of those that are ready, as its newest or its oldest. */
+static void push_ready(struct tasks *tasks, uint32_t task, bool is_oldest)
+{
+    struct tasks_entry *entry = &tasks->entries[task];
+    entry->state = TASKS_READY;
+    if (is_oldest)
+        push_front(tasks, ready_list(tasks, task), task);
+    else
+        push(tasks, ready_list(tasks, task), task);
+    if (entry->is_aside || entry->is_dispatched)
+        return;
+    tasks->ready_priorities |= 1u << entry->priority;
+    tasks->ready_count++;
+}
+
+static void take_ready(struct tasks *tasks, uint32_t task)
+{
+    const struct tasks_entry *entry = &tasks->entries[task];
+    struct tasks_list *list = ready_list(tasks, task);
+    take_out(tasks, list, task);
+    if (entry->is_aside || entry->is_dispatched)
+        return;
+    tasks->ready_count--;
+    if (list->count == 0)
+        tasks->ready_priorities &= ~(1u << entry->priority);
+}
+
+static uint32_t highest_priority(const struct tasks *tasks)
+{
+    return 31u - (uint32_t)__builtin_clz(tasks->ready_priorities);
+}
+
+uint32_t tasks_newest_ready(const struct tasks *tasks)
+{
+    return tasks->ready_count > 0 ? tasks->ready[highest_priority(tasks)].tail : TASKS_NONE;
 }
 
 /* A released task without unfinished predecessors is ready. Others may still get predecessors. */
@@ -151,14 +229,19 @@ static void make_ready_if_due(struct tasks *tasks, uint32_t task)
     if (!entry->is_released || entry->after_count > 0)
         return;
     INVARIANT(entry->state == TASKS_WAITING);
-    entry->state = TASKS_READY;
-    push(tasks, ready_list(tasks, task), task);
+    push_ready(tasks, task, false);
 }
 
 void tasks_set_aside(struct tasks *tasks, uint32_t task)
 {
     INVARIANT(!tasks->entries[task].is_released);
     tasks->entries[task].is_aside = true;
+}
+
+void tasks_set_dispatched(struct tasks *tasks, uint32_t task)
+{
+    INVARIANT(!tasks->entries[task].is_released);
+    tasks->entries[task].is_dispatched = true;
 }
 
 void tasks_release(struct tasks *tasks, uint32_t task)
@@ -181,7 +264,7 @@ void tasks_withdraw(struct tasks *tasks, uint32_t task)
     struct tasks_entry *entry = &tasks->entries[task];
     INVARIANT(entry->first_follower == TASKS_NONE && entry->after_count == 0);
     if (entry->state == TASKS_READY)
-        take_out(tasks, ready_list(tasks, task), task);
+        take_ready(tasks, task);
     entry->state = TASKS_FREE;
     tasks->open_count--;
     push_front(tasks, &tasks->spare, task);
@@ -191,9 +274,19 @@ bool tasks_take_this(struct tasks *tasks, uint32_t task)
 {
     if (tasks->entries[task].state != TASKS_READY)
         return false;
-    take_out(tasks, ready_list(tasks, task), task);
+    take_ready(tasks, task);
     tasks->entries[task].state = TASKS_TAKEN;
     return true;
+}
+
+uint32_t tasks_take(struct tasks *tasks, uint32_t most, uint32_t *out)
+{
+    uint32_t count = 0;
+    while (count < most && tasks->ready_count > 0) {
+        out[count] = tasks->ready[highest_priority(tasks)].head;
+        tasks_take_this(tasks, out[count++]);
+    }
+    return count;
 }
 
 static uint32_t take_from(struct tasks *tasks, const struct tasks_list *list, uint32_t most,
@@ -207,21 +300,27 @@ static uint32_t take_from(struct tasks *tasks, const struct tasks_list *list, ui
     return count;
 }
 
-uint32_t tasks_take(struct tasks *tasks, uint32_t most, uint32_t *out)
-{
-    return take_from(tasks, &tasks->ready, most, out);
-}
-
 uint32_t tasks_take_aside(struct tasks *tasks, uint32_t most, uint32_t *out)
 {
     return take_from(tasks, &tasks->aside, most, out);
 }
 
+uint32_t tasks_take_dispatched(struct tasks *tasks, uint32_t most, uint32_t *out)
+{
+    return take_from(tasks, &tasks->dispatched, most, out);
+}
+
+void tasks_bring_back(struct tasks *tasks, uint32_t task)
+{
+    INVARIANT(tasks->entries[task].state == TASKS_TAKEN && tasks->entries[task].is_dispatched);
+    tasks->entries[task].is_dispatched = false;
+    push_ready(tasks, task, false);
+}
+
 void tasks_put_back(struct tasks *tasks, uint32_t task)
 {
     INVARIANT(tasks->entries[task].state == TASKS_TAKEN);
-    tasks->entries[task].state = TASKS_READY;
-    push_front(tasks, ready_list(tasks, task), task);
+    push_ready(tasks, task, true);
 }
 
 void tasks_doom(struct tasks *tasks, uint32_t task)
@@ -238,8 +337,10 @@ void tasks_end(struct tasks *tasks, uint32_t task, muster_status status)
     entry->status = status;
     tasks->open_count--;
     while (entry->first_follower != TASKS_NONE) {
+        bool is_loose = tasks->edges[entry->first_follower].is_loose;
         uint32_t follower = drop_edge(tasks, &entry->first_follower);
-        tasks->entries[follower].is_doomed |= status != MUSTER_OK;
+        if (status != MUSTER_OK && !is_loose)
+            doom(tasks, follower, task);
         make_ready_if_due(tasks, follower);
     }
     push(tasks, &tasks->spare, task);
@@ -307,15 +408,14 @@ static const char *check_entry(const struct tasks_entry *entry)
 }
 
 /* That the list holds its tasks and no others, each once, linked both ways; `states`: bits. */
-static const char *check_list(const struct tasks *tasks, const struct tasks_list *list,
-                              unsigned states)
+static const char *check_list(struct tasks *tasks, const struct tasks_list *list, unsigned states)
 {
     uint32_t count = 0, previous = TASKS_NONE;
     for (uint32_t i = list->count > 0 ? list->head : TASKS_NONE; i != TASKS_NONE;
          previous = i, i = tasks->entries[i].next) {
         const struct tasks_entry *entry = &tasks->entries[i];
         if (!(states >> entry->state & 1) ||
-            (entry->state == TASKS_READY && entry->is_aside != (list == &tasks->aside)))
+            (entry->state == TASKS_READY && list != ready_list(tasks, i)))
             return "a list holds a task of another";
         if (entry->previous != previous || ++count > list->count)
             return "a list is not linked as it should be";
@@ -324,7 +424,7 @@ static const char *check_list(const struct tasks *tasks, const struct tasks_list
                                                                          : NULL;
 }
 
-const char *tasks_check(const struct tasks *tasks)
+const char *tasks_check(struct tasks *tasks)
 {
     uint32_t open = 0, ready = 0, edges = 0, free_edges = 0, waits = 0;
     const char *wrong = NULL;
@@ -346,15 +446,25 @@ const char *tasks_check(const struct tasks *tasks)
     for (uint32_t e = tasks->free_edges; e != TASKS_NONE; e = tasks->edges[e].next)
         if (++free_edges > tasks->edge_capacity)
             return "the list of free edges runs in a circle";
-    if (!wrong)
-        wrong = check_list(tasks, &tasks->ready, 1u << TASKS_READY);
+    uint32_t on_lists = 0;
+    for (uint32_t i = 0; i < TASKS_PRIORITIES && !wrong; i++) {
+        on_lists += tasks->ready[i].count;
+        wrong = check_list(tasks, &tasks->ready[i], 1u << TASKS_READY);
+        if (!wrong && (tasks->ready[i].count > 0) != (tasks->ready_priorities >> i & 1))
+            wrong = "a list of ready tasks is not marked as it is";
+    }
+    if (!wrong && on_lists != tasks->ready_count)
+        wrong = "ready tasks are miscounted";
     if (!wrong)
         wrong = check_list(tasks, &tasks->aside, 1u << TASKS_READY);
+    if (!wrong)
+        wrong = check_list(tasks, &tasks->dispatched, 1u << TASKS_READY);
     if (!wrong)
         wrong = check_list(tasks, &tasks->spare, 1u << TASKS_FREE | 1u << TASKS_ENDED);
     if (wrong)
         return wrong;
-    if (open != tasks->open_count || ready != tasks->ready.count + tasks->aside.count)
+    if (open != tasks->open_count ||
+        ready != tasks->ready_count + tasks->aside.count + tasks->dispatched.count)
         return "open or ready tasks are miscounted";
     if (edges + free_edges != tasks->edge_capacity || free_edges != tasks->free_edge_count ||
         edges != waits)

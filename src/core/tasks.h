@@ -13,6 +13,9 @@
 #include <stdbool.h>
 
 #define TASKS_NONE UINT32_MAX
+/* Priorities, 0 the lowest, and that of tasks of which nothing is said. */
+#define TASKS_PRIORITIES 32u
+#define TASKS_PRIORITY_USUAL 16u
 
 enum tasks_state { TASKS_FREE, TASKS_WAITING, TASKS_READY, TASKS_TAKEN, TASKS_ENDED };
 
@@ -25,13 +28,18 @@ struct tasks_entry {
     muster_status status;
     uint8_t state;
     bool is_released; /* it may be ready, and others may follow it */
-    bool is_doomed;   /* one it waited for did not end well */
+    bool is_doomed;   /* one it waited for, and needs, did not end well */
     bool is_aside;
+    bool is_dispatched; /* when it is ready, a device is chosen for it first: dispatch.h */
+    uint8_t priority;   /* of those that are ready and not aside the highest are taken first */
+    uint16_t tag;       /* the owner's */
+    uint32_t cause;     /* the one that doomed it: a task's index, TASKS_NONE if nobody did */
 };
 
 /* One "this before that". */
 struct tasks_edge {
-    uint32_t follower;
+    uint32_t follower : 31;
+    uint32_t is_loose : 1; /* the follower runs however the other ends */
     uint32_t next;
 };
 
@@ -44,10 +52,13 @@ struct tasks {
     struct tasks_edge *edges;
     uint32_t capacity, edge_capacity;
     uint32_t free_edges, free_edge_count;
-    struct tasks_list spare; /* free and ended places, longest first */
-    struct tasks_list ready; /* oldest first */
-    struct tasks_list aside; /* likewise, those set aside */
-    uint32_t open_count;     /* neither free nor ended */
+    struct tasks_list spare;                   /* free and ended places, longest first */
+    struct tasks_list ready[TASKS_PRIORITIES]; /* of each priority, oldest first */
+    uint32_t ready_priorities;                 /* a bit for each list that has some */
+    uint32_t ready_count;                      /* on all of them */
+    struct tasks_list aside;                   /* oldest first, those set aside */
+    struct tasks_list dispatched;              /* likewise */
+    uint32_t open_count;                       /* neither free nor ended */
 };
 
 size_t tasks_bytes(uint32_t capacity, uint32_t edge_capacity);
@@ -62,17 +73,25 @@ void tasks_move_edges(struct tasks *tasks, struct tasks_edge *edges, uint32_t ed
 uint32_t tasks_add(struct tasks *tasks);
 /* The new task will be ready on the list `aside`; before tasks_release. */
 void tasks_set_aside(struct tasks *tasks, uint32_t task);
+/* The same for the list `dispatched`. */
+void tasks_set_dispatched(struct tasks *tasks, uint32_t task);
+/* A task that was taken from `dispatched` is ready for everybody. */
+void tasks_bring_back(struct tasks *tasks, uint32_t task);
 /*
  * A task that is not released follows another that is; false if there is no room for the edge. One
  * that has ended counts. Others may be taken and end between two of these calls: the task is not
  * ready before it is released.
  */
 bool tasks_follow(struct tasks *tasks, uint32_t task, uint32_t before);
+/* The same, but the task runs however the other ends: order only. */
+bool tasks_come_after(struct tasks *tasks, uint32_t task, uint32_t before);
 /*
  * Takes back one tasks_follow of these two, whatever happened since; quickest in reverse order.
  * Nothing happens if `before` has ended. A released task is then withdrawn.
  */
 void tasks_unfollow(struct tasks *tasks, uint32_t task, uint32_t before);
+/* Takes back all that the task follows; a released task is then withdrawn. Slow. */
+void tasks_unfollow_all(struct tasks *tasks, uint32_t task);
 /* The task gets no more predecessors; it is ready if all it has have ended. */
 void tasks_release(struct tasks *tasks, uint32_t task);
 /* A new task that follows nobody: released, and taken in the same step by who set it aside. */
@@ -83,10 +102,13 @@ void tasks_release_taken(struct tasks *tasks, uint32_t task);
  */
 void tasks_withdraw(struct tasks *tasks, uint32_t task);
 
-/* Takes up to `most` ready tasks, oldest first. */
+/* Takes up to `most` ready tasks, those of the highest priority first, and of these the oldest. */
 uint32_t tasks_take(struct tasks *tasks, uint32_t most, uint32_t *out);
 /* The same of those set aside. */
 uint32_t tasks_take_aside(struct tasks *tasks, uint32_t most, uint32_t *out);
+uint32_t tasks_take_dispatched(struct tasks *tasks, uint32_t most, uint32_t *out);
+/* The newest of the ready tasks with the highest priority; TASKS_NONE if none is ready. */
+uint32_t tasks_newest_ready(const struct tasks *tasks);
 /* Takes this one, if it is ready. */
 bool tasks_take_this(struct tasks *tasks, uint32_t task);
 /* A taken task was not begun: it is ready again, as the oldest. */
@@ -111,6 +133,6 @@ bool tasks_must_follow(struct tasks *tasks, uint32_t task, uint32_t before);
 muster_status tasks_find(const struct tasks *tasks, uint32_t index, uint32_t generation);
 
 /* For tests: NULL, or what is wrong. */
-const char *tasks_check(const struct tasks *tasks);
+const char *tasks_check(struct tasks *tasks);
 
 #endif

@@ -128,6 +128,7 @@ static bool begin_second(struct whole_jobs *jobs, double alone_ns)
     if (jobs->is_second_tried || jobs->second_ns <= 0 || jobs->second_ns > SECOND_MAX * alone_ns)
         return false;
     jobs->is_second_tried = true;
+    jobs->was_cold = false;
     jobs->trial = bit(jobs->first) | bit(jobs->second);
     jobs->is_without = true;
     jobs->second_ns = 0;
@@ -150,6 +151,7 @@ static void begin_trial(struct whole_jobs *jobs, const struct whole_job *job)
     jobs->saved_ns -= jobs->has_begun ? cost * job->job_ns : 0;
     jobs->has_begun = true;
     jobs->trial = set;
+    jobs->was_cold = false;
     jobs->is_without = true;
     jobs->times_known[WHOLE_JOBS_WITHOUT] = jobs->times_known[WHOLE_JOBS_WITH] = 0;
     jobs->faults = job->faults / job->items;
@@ -163,11 +165,10 @@ static bool is_foreign(const struct whole_jobs *jobs, uint32_t side, double ns)
     return known_ns > 0 && (ns > FOREIGN * known_ns || ns * FOREIGN < known_ns);
 }
 
-/* Whether the job with those that are tried was the first to touch its memory, and this one was not. */
-static bool was_colder(const struct whole_jobs *jobs, const struct whole_job *job)
+/* Whether a job of whose items each has cost so many pages was the first to touch its memory, and another was not. */
+static bool is_colder(double faults, double other, double item_ns)
 {
-    return jobs->faults > FAULTS_MORE * job->faults / job->items &&
-           jobs->faults * FAULT_NS > FAULTS_PART * time_of(jobs, WHOLE_JOBS_WITH);
+    return faults > FAULTS_MORE * other && faults * FAULT_NS > FAULTS_PART * item_ns;
 }
 
 uint64_t whole_jobs_ended(struct whole_jobs *jobs, const struct whole_job *job, double *gain)
@@ -185,10 +186,16 @@ uint64_t whole_jobs_ended(struct whole_jobs *jobs, const struct whole_job *job, 
         *jobs = (struct whole_jobs){ .saved_ns = jobs->saved_ns };
         return 0;
     }
+    double faults = job->faults / job->items;
+    if (side == WHOLE_JOBS_WITHOUT && !jobs->was_cold && is_colder(faults, jobs->faults, item_ns)) {
+        /* Once: where each of them has new memory, that is its price. */
+        jobs->was_cold = true;
+        return 0;
+    }
     count_time(jobs, side, item_ns);
     if (side == WHOLE_JOBS_WITH) {
-        jobs->faults = job->faults / job->items;
-    } else if (was_colder(jobs, job)) {
+        jobs->faults = faults;
+    } else if (is_colder(jobs->faults, faults, time_of(jobs, WHOLE_JOBS_WITH))) {
         jobs->times_known[WHOLE_JOBS_WITH] = 0;
         jobs->is_without = false;
     }

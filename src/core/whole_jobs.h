@@ -10,6 +10,9 @@
  * the largest slice of its device: in a short job a small one may have come first. Any other must have been saved for: all jobs put by
  * WHOLE_JOBS_COST of their time, and a trial is made when that pays for what it is expected to cost.
  *
+ * A job that was the first to touch its memory, or to have it pinned, is no measure, on neither side. Without some devices
+ * it is laid out anew, and that is the first time.
+ *
  * Pure: plain data, no clock. All zero is nothing learned.
  */
 #ifndef CORE_WHOLE_JOBS_H
@@ -35,11 +38,12 @@ struct whole_jobs {
     uint64_t trial;     /* the lanes that are tried, by bits; 0: none */
     bool is_without;    /* the next job leaves those of the trial out */
     bool is_best_tried; /* the lane that does most, alone */
+    bool was_cold;      /* the first job without them was the first to touch its memory */
     bool has_begun;     /* there was a trial: others must be saved for */
     /* Of the trial: the times of an item, the newest of each side at times_known % WHOLE_JOBS_KEPT. */
     double times_ns[WHOLE_JOBS_SIDES][WHOLE_JOBS_KEPT];
     uint32_t times_known[WHOLE_JOBS_SIDES];
-    double faults; /* page faults of an item, in the last job with those that are tried */
+    double faults; /* pages that an item has cost, in the last job with those that are tried */
     /* If all but one are tried: that one, the one that did most beside it, and what its items take at most. */
     uint32_t first, second;
     double second_ns;
@@ -50,7 +54,7 @@ struct whole_jobs {
 /* A job of the kind that has ended well. */
 struct whole_job {
     double job_ns, items;
-    double faults; /* of pages: the first job with an array is slower than others */
+    double faults; /* pages got or pinned: the first job with an array is slower than others */
     uint32_t lane_count;
     double shares[WHOLE_JOBS_LANES_MAX]; /* of the items, by lane */
     /* 1 + the heaviest lane of the same device, of which it is a slice; 0: the lane itself. */

@@ -19,6 +19,7 @@ struct building {
     const struct kernel_log *log;
     const char *file;
     struct muster_error *err;
+    bool is_untrusted;
 };
 
 bool kernel_is_taken(const struct muster_kernel_form *form, const struct kernel_target *target)
@@ -181,8 +182,10 @@ static muster_status build_c(const struct building *building, const char *text, 
                              uint32_t goal, struct kernel_image *image)
 {
     struct kernel_blob blob;
-    muster_status status = compiler_build(text, bytes, goal == MUSTER_KERNEL_FUNCTION,
-                                          building->allocator, building->log, &blob, building->err);
+    const uint32_t how = (goal == MUSTER_KERNEL_FUNCTION ? COMPILE_NATIVE : 0) |
+                         (building->is_untrusted ? COMPILE_UNTRUSTED : 0);
+    muster_status status =
+        compiler_build(text, bytes, how, building->allocator, building->log, &blob, building->err);
     if (status != MUSTER_OK)
         return status;
     if (goal == MUSTER_KERNEL_SHARED_OBJECT) {
@@ -275,15 +278,10 @@ static muster_status build_cuda_source(const struct building *building, uint32_t
     return status;
 }
 
-muster_status kernel_build_logged(const struct muster_kernel_form *form,
-                                  const struct kernel_target *target,
-                                  const struct muster_allocator *allocator,
-                                  const struct kernel_log *log, struct kernel_image *out,
-                                  struct muster_error *err)
+static muster_status build(const struct building *building, struct kernel_image *out)
 {
-    const struct building building = {
-        form, target, allocator, log, form->file ? form->file : form->entry, err
-    };
+    const struct muster_kernel_form *form = building->form;
+    const struct kernel_target *target = building->target;
     struct kernel_image image = { .form = *form };
     if (kernel_is_taken(form, target)) {
         *out = image;
@@ -292,16 +290,45 @@ muster_status kernel_build_logged(const struct muster_kernel_form *form,
     muster_status status;
     uint32_t goal = find_goal(form, target);
     if (goal == 0)
-        status = explain_no_goal(&building);
+        status = explain_no_goal(building);
+    else if (building->is_untrusted && goal != MUSTER_KERNEL_SHARED_OBJECT &&
+             goal != MUSTER_KERNEL_OPENCL)
+        status = muster_error_fill(building->err, MUSTER_E_NOT_SUPPORTED, 0,
+                                   "use a device whose helper is a sandbox",
+                                   "an untrusted kernel is compiled for sandboxes alone");
     else if (form->kind == MUSTER_KERNEL_SHARED_OBJECT)
-        status = load_object(&building, form->code, form->code_bytes, &image);
+        status = load_object(building, form->code, form->code_bytes, &image);
     else if (form->kind == MUSTER_KERNEL_CUDA)
-        status = build_cuda_source(&building, goal, &image);
+        status = build_cuda_source(building, goal, &image);
     else
-        status = build_portable(&building, goal, &image);
+        status = build_portable(building, goal, &image);
     if (status == MUSTER_OK)
         *out = image;
     return status;
+}
+
+muster_status kernel_build_logged(const struct muster_kernel_form *form,
+                                  const struct kernel_target *target,
+                                  const struct muster_allocator *allocator,
+                                  const struct kernel_log *log, struct kernel_image *out,
+                                  struct muster_error *err)
+{
+    const struct building building = {
+        form, target, allocator, log, form->file ? form->file : form->entry, err, false
+    };
+    return build(&building, out);
+}
+
+muster_status kernel_build_untrusted(const struct muster_kernel_form *form,
+                                     const struct kernel_target *target,
+                                     const struct muster_allocator *allocator,
+                                     const struct kernel_log *log, struct kernel_image *out,
+                                     struct muster_error *err)
+{
+    const struct building building = {
+        form, target, allocator, log, form->file ? form->file : form->entry, err, true
+    };
+    return build(&building, out);
 }
 
 muster_status kernel_build(const struct muster_kernel_form *form,

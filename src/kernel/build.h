@@ -58,6 +58,16 @@ muster_status kernel_build_logged(const struct muster_kernel_form *form,
                                   struct muster_error *err);
 
 /*
+ * The same of source that nobody vouches for: the compiler runs in a sandbox. Only what becomes a shared object that
+ * this process does not load can be built; else MUSTER_E_NOT_SUPPORTED.
+ */
+muster_status kernel_build_untrusted(const struct muster_kernel_form *form,
+                                     const struct kernel_target *target,
+                                     const struct muster_allocator *allocator,
+                                     const struct kernel_log *log, struct kernel_image *out,
+                                     struct muster_error *err);
+
+/*
  * The two functions of base/fold.h beside the entry of an image that is a function; false where it is no
  * reduction, or was not made by Muster.
  */

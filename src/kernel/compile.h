@@ -60,11 +60,12 @@ void kernel_cache_keep(const uint8_t key[SHA256_BYTES], const void *bytes, size_
 bool compiler_is_here(void);
 /* Says that it is not, and what would help. */
 muster_status compiler_missing(struct muster_error *err);
-/*
- * A shared object from C; `is_native`: for this very processor, else for all of its architecture.
- * MUSTER_E_NOT_SUPPORTED if there is no compiler.
- */
-muster_status compiler_build(const char *source, size_t bytes, bool is_native,
+enum {
+    COMPILE_NATIVE = 1 << 0,   /* for this very processor, else for all of its architecture */
+    COMPILE_UNTRUSTED = 1 << 1 /* in a sandbox: it reads itself and writes one folder */
+};
+/* A shared object from C. MUSTER_E_NOT_SUPPORTED if there is no compiler. */
+muster_status compiler_build(const char *source, size_t bytes, uint32_t how,
                              const struct muster_allocator *allocator, const struct kernel_log *log,
                              struct kernel_blob *out, struct muster_error *err);
 

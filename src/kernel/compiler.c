@@ -5,8 +5,10 @@
 #include "kernel/compile.h"
 #include "kernel/elf.h"
 #include "platform/file.h"
+#include "platform/helper.h"
 #include "platform/machine.h"
 #include "platform/process.h"
+#include "platform/sandbox.h"
 
 #include <limits.h>
 #include <muster/backend.h>
@@ -93,7 +95,7 @@ muster_status compiler_missing(struct muster_error *err)
 
 /* A compiler's command line. */
 struct words {
-    const char *all[COUNT_OF(options) + COUNT_OF(native_options) + COUNT_OF(clang_options) + 8];
+    const char *all[COUNT_OF(options) + COUNT_OF(native_options) + COUNT_OF(clang_options) + 11];
     size_t count;
 };
 
@@ -104,11 +106,11 @@ static void add(struct words *words, const char *const *more, size_t count)
 }
 
 /* The compiler and its options, without files. */
-static void add_options(struct words *words, const char *path, bool is_native)
+static void add_options(struct words *words, const char *path, uint32_t how)
 {
     add(words, &path, 1);
     add(words, options, COUNT_OF(options));
-    if (is_native)
+    if (how & COMPILE_NATIVE)
         add(words, native_options, COUNT_OF(native_options));
     if (is_clang(path))
         add(words, clang_options, COUNT_OF(clang_options));
@@ -117,7 +119,7 @@ static void add_options(struct words *words, const char *path, bool is_native)
 }
 
 /* All that the result depends on. */
-static void make_key(const char *path, const char *source, size_t bytes, bool is_native,
+static void make_key(const char *path, const char *source, size_t bytes, uint32_t how,
                      uint8_t key[SHA256_BYTES])
 {
     struct words words = { .count = 0 };
@@ -126,12 +128,14 @@ static void make_key(const char *path, const char *source, size_t bytes, bool is
     struct sha256 hash;
     sha256_init(&hash);
     sha256_add_text(&hash, "muster " MUSTER_VERSION_STRING " C");
-    add_options(&words, path, is_native);
+    add_options(&words, path, how);
     for (size_t i = 0; i < words.count; i++)
         sha256_add_text(&hash, words.all[i]);
+    if (how & COMPILE_UNTRUSTED)
+        sha256_add_text(&hash, "untrusted");
     platform_file_identity(path, identity);
     sha256_add(&hash, identity, sizeof identity);
-    if (is_native) {
+    if (how & COMPILE_NATIVE) {
         platform_processor_features(features, sizeof features);
         sha256_add_text(&hash, features);
         platform_processor_name(features, sizeof features);
@@ -143,22 +147,35 @@ static void make_key(const char *path, const char *source, size_t bytes, bool is
 
 /* Compiles `input` to `output`, both files; what the compiler says goes to the cache, too. */
 static muster_status run_compiler(const char *folder, const char *path, const char *input,
-                                  const char *output, bool is_native,
-                                  const uint8_t key[SHA256_BYTES],
+                                  const char *output, uint32_t how, const uint8_t key[SHA256_BYTES],
                                   const struct muster_allocator *allocator,
                                   const struct kernel_log *log, struct muster_error *err)
 {
     const char *const files[] = { "-o", output, input, "-lm", NULL };
+    const char *program = path;
+    char helper[HELPER_PATH_BYTES];
     struct words command = { .count = 0 };
-    add_options(&command, path, is_native);
+    if (how & COMPILE_UNTRUSTED) {
+        const char *const before[] = { "muster-helper", HELPER_CONFINE, folder };
+        if (!platform_helper_find(helper))
+            return muster_error_fill(
+                err, MUSTER_E_NOT_FOUND, 0,
+                "install muster-helper beside the program, or set MUSTER_HELPER",
+                "no muster-helper to run a compiler in a sandbox");
+        add(&command, before, COUNT_OF(before));
+        program = helper;
+    }
+    add_options(&command, path, how);
     add(&command, files, COUNT_OF(files));
     struct platform_process_end end;
     char *words = allocator_take(allocator, WORDS_BYTES, 1);
     if (!words)
         return muster_error_fill(err, MUSTER_E_NO_MEMORY, 0, "free memory of the process",
                                  "no host memory for a compiler's words");
-    muster_status status = platform_process_run(path, command.all, folder, words, WORDS_BYTES,
-                                                COMPILE_NS_MAX, &end, err);
+    const uint64_t most_ns =
+        how & COMPILE_UNTRUSTED ? SANDBOX_COMPILER_S * UINT64_C(1000000000) : COMPILE_NS_MAX;
+    muster_status status =
+        platform_process_run(program, command.all, folder, words, WORDS_BYTES, most_ns, &end, err);
     /* Where the code is not known, the file that should be there tells. */
     if (status == MUSTER_OK && end.code != 0 && (end.code > 0 || access(output, R_OK) != 0))
         status = kernel_report(path, words, log, err);
@@ -188,7 +205,7 @@ static muster_status read_object(const char *path, const char *output,
 }
 
 static muster_status compile_in(const char *folder, const char *path, const char *source,
-                                size_t bytes, bool is_native, const uint8_t key[SHA256_BYTES],
+                                size_t bytes, uint32_t how, const uint8_t key[SHA256_BYTES],
                                 const struct muster_allocator *allocator,
                                 const struct kernel_log *log, struct kernel_blob *out,
                                 struct muster_error *err)
@@ -199,7 +216,7 @@ static muster_status compile_in(const char *folder, const char *path, const char
     snprintf(output, sizeof output, "%s/kernel.so", folder);
     muster_status status = platform_file_write(input, source, bytes, err);
     if (status == MUSTER_OK)
-        status = run_compiler(folder, path, input, output, is_native, key, allocator, log, err);
+        status = run_compiler(folder, path, input, output, how, key, allocator, log, err);
     if (status == MUSTER_OK)
         status = read_object(path, output, allocator, &object, &object_bytes, err);
     if (status == MUSTER_OK)
@@ -207,7 +224,7 @@ static muster_status compile_in(const char *folder, const char *path, const char
     return status;
 }
 
-muster_status compiler_build(const char *source, size_t bytes, bool is_native,
+muster_status compiler_build(const char *source, size_t bytes, uint32_t how,
                              const struct muster_allocator *allocator, const struct kernel_log *log,
                              struct kernel_blob *out, struct muster_error *err)
 {
@@ -215,7 +232,7 @@ muster_status compiler_build(const char *source, size_t bytes, bool is_native,
     uint8_t key[SHA256_BYTES];
     if (!find_compiler(path))
         return compiler_missing(err);
-    make_key(path, source, bytes, is_native, key);
+    make_key(path, source, bytes, how, key);
     if (kernel_cache_find(key, allocator, out)) {
         kernel_cache_tell_words(key, allocator, log);
         return MUSTER_OK;
@@ -223,7 +240,7 @@ muster_status compiler_build(const char *source, size_t bytes, bool is_native,
     muster_status status = platform_folder_make_temporary(folder, err);
     if (status != MUSTER_OK)
         return status;
-    status = compile_in(folder, path, source, bytes, is_native, key, allocator, log, out, err);
+    status = compile_in(folder, path, source, bytes, how, key, allocator, log, out, err);
     platform_folder_remove_temporary(folder);
     if (status == MUSTER_OK)
         kernel_cache_keep(key, out->data, out->size, allocator);

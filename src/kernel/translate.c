@@ -29,11 +29,12 @@ static void put_line(struct writer *writer, size_t line, const char *file, bool 
     writer_put(writer, "\"%s\n", is_marked && is_ours ? " 3" : "");
 }
 
-/* The source, with lines that include the prelude left empty. */
-static void put_source(struct writer *writer, const struct kernel_signature *signature,
-                       const char *code, size_t bytes)
+void translate_put_source(struct writer *writer, const struct kernel_signature *signature,
+                          const char *code, size_t bytes, const char *file,
+                          enum kernel_language language)
 {
     size_t at = 0;
+    put_line(writer, 1, file, false, language);
     for (size_t i = 0; i < signature->include_count; i++) {
         const struct kernel_span *span = &signature->includes[i];
         writer_put_bytes(writer, code + at, span->begin - at);
@@ -352,13 +353,12 @@ static void put_opencl(struct writer *writer, const struct kernel_entry *entry)
     writer_put(writer, "}\n");
 }
 
-/* What of the prelude and the mathematics stands before the source. */
-static void put_prelude(struct writer *writer, const struct kernel_signature *signature,
-                        const struct mathematics *mathematics, enum kernel_language language)
+void translate_put_prelude(struct writer *writer, bool checks_near,
+                           const struct mathematics *mathematics, enum kernel_language language)
 {
     static const char *const tables[] = { "QUADRANT", "ERF", "POW", "ATAN2", "TURNS" };
     writer_put(writer, "#define MUSTER_KERNEL_BUILD\n");
-    if (kernel_signature_checks_near(signature))
+    if (checks_near)
         writer_put(writer, "#define MUSTER_CHECKS_NEAR\n");
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
         if (mathematics->tables >> i & 1)
@@ -379,13 +379,12 @@ static void put_all(struct writer *writer, const struct kernel_signature *signat
                     enum kernel_language language)
 {
     const struct mathematics mathematics = mathematics_read(code, code_bytes);
-    put_prelude(writer, signature, &mathematics, language);
+    translate_put_prelude(writer, kernel_signature_checks_near(signature), &mathematics, language);
     /* The body gets another name, so that the wrapper can have the one that callers know. */
     for (size_t i = 0; i < signature->count; i++)
         writer_put(writer, "#define %s muster_item_%s\n", signature->entries[i].name,
                    signature->entries[i].name);
-    put_line(writer, 1, file, false, language);
-    put_source(writer, signature, code, code_bytes);
+    translate_put_source(writer, signature, code, code_bytes, file, language);
     /* While its names are as in the source: a kernel's partial may be called as the kernel is. */
     for (size_t i = 0; i < signature->count; i++)
         if (kernel_entry_reduces(&signature->entries[i]))

@@ -5,6 +5,7 @@
 #ifndef KERNEL_TRANSLATE_H
 #define KERNEL_TRANSLATE_H
 
+#include "kernel/mathematics.h"
 #include "kernel/signature.h"
 
 #include <muster/runtime.h>
@@ -25,5 +26,14 @@ muster_status kernel_translate(const struct kernel_signature *signature, const c
                                size_t code_bytes, const char *file, enum kernel_language language,
                                const struct muster_allocator *allocator, char **out, size_t *bytes,
                                struct muster_error *err);
+
+struct writer;
+/* What of the prelude and the mathematics stands before sources. */
+void translate_put_prelude(struct writer *writer, bool checks_near,
+                           const struct mathematics *mathematics, enum kernel_language language);
+/* The source at its own lines; those that include the prelude are left empty. */
+void translate_put_source(struct writer *writer, const struct kernel_signature *signature,
+                          const char *code, size_t bytes, const char *file,
+                          enum kernel_language language);
 
 #endif

@@ -270,3 +270,13 @@ muster_status field_enter(struct json *json, const char *key, enum json_type typ
     struct json_value value;
     return read_typed(json, type, key, json_type_name(type), &value, err);
 }
+
+muster_status field_enter_object(struct json *json, const char *key, size_t *at,
+                                 struct muster_error *err)
+{
+    struct json_value value;
+    if (!json_read(json, &value))
+        return field_json_error(json, err);
+    *at = value.begin;
+    return value.type == JSON_OBJECT ? MUSTER_OK : field_wrong(json, &value, key, "an object", err);
+}

@@ -72,6 +72,10 @@ muster_status field_version(struct json *json, const char *key, uint16_t out[2],
 muster_status field_enter(struct json *json, const char *key, enum json_type type,
                           struct muster_error *err);
 
+/* Enters the object that is the value of `key`; `*at` is where it begins. */
+muster_status field_enter_object(struct json *json, const char *key, size_t *at,
+                                 struct muster_error *err);
+
 /* Says what is wrong at `at`. */
 muster_status field_error(const struct json *json, size_t at, struct muster_error *err,
                           const char *fix, const char *format, ...)

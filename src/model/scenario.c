@@ -57,19 +57,8 @@ static const struct field_range above_one = {
     .least = 1, .most = 1e6, .least_out = true, .words = "a number above 1"
 };
 
-/* Enters the object that is the value of `key`; `*at` is where it begins. */
-static muster_status enter_object(struct json *json, const char *key, size_t *at,
-                                  struct muster_error *err)
-{
-    struct json_value value;
-    if (!json_read(json, &value))
-        return field_json_error(json, err);
-    *at = value.begin;
-    return value.type == JSON_OBJECT ? MUSTER_OK : field_wrong(json, &value, key, "an object", err);
-}
-
-static muster_status read_cost(struct json *json, struct scenario_job *job,
-                               struct muster_error *err)
+muster_status scenario_read_cost(struct json *json, struct scenario_job *job,
+                                 struct muster_error *err)
 {
     enum { KIND, ALPHA, KEYS };
     static const char *const names[] = { "kind", "alpha" };
@@ -79,7 +68,7 @@ static muster_status read_cost(struct json *json, struct scenario_job *job,
     };
     size_t at = 0;
     uint32_t key, kind = SCENARIO_UNIFORM;
-    muster_status status = enter_object(json, "cost", &at, err);
+    muster_status status = field_enter_object(json, "cost", &at, err);
     if (status)
         return status;
     while (fields_next(json, &fields, &key, err))
@@ -153,7 +142,7 @@ static muster_status read_job_key(struct json *json, uint32_t key, struct scenar
     case JOB_BYTES_OUT:
         return field_u64(json, name, 0, UINT32_MAX, &job->item_bytes_out, err);
     case JOB_COST:
-        return read_cost(json, job, err);
+        return scenario_read_cost(json, job, err);
     case JOB_MODE:
         status = field_choice(json, name, modes, 2, &choice, err);
         job->place = choice == 1;
@@ -198,7 +187,7 @@ static muster_status read_job(struct json *json, struct scenario_job *out, struc
     };
     size_t at = 0;
     uint32_t key;
-    muster_status status = enter_object(json, "job", &at, err);
+    muster_status status = field_enter_object(json, "job", &at, err);
     if (status)
         return status;
     while (fields_next(json, &fields, &key, err))
@@ -229,7 +218,7 @@ static muster_status read_resource(struct json *json, struct model_resources *re
     struct model_resource *resource = &resources->list[resources->count];
     size_t at = 0;
     uint32_t key;
-    muster_status status = enter_object(json, "resources", &at, err);
+    muster_status status = field_enter_object(json, "resources", &at, err);
     if (status)
         return status;
     if (resources->count == MODEL_RESOURCES_MAX)

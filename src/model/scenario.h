@@ -50,6 +50,10 @@ muster_status scenario_read(const char *text, size_t bytes, struct model_device 
                             size_t capacity, size_t *count, struct scenario_job *job,
                             struct muster_error *err);
 
+/* For readers of larger texts: reads the cost object that comes next in `json`. */
+muster_status scenario_read_cost(struct json *json, struct scenario_job *job,
+                                 struct muster_error *err);
+
 /* May the device be used at all, by the hints? `why` names the hint that refuses it. */
 bool scenario_eligible(const struct scenario_job *job, const struct model_device *device,
                        const char **why);

@@ -6,7 +6,9 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,23 +19,31 @@
 
 extern char **environ;
 
-static int add_actions(posix_spawn_file_actions_t *actions, int memory, int leash)
+/* By the numbers that the child finds; -1: not there. */
+struct given {
+    int memory, leash, host;
+};
+
+static int add_actions(posix_spawn_file_actions_t *actions, const struct given *given)
 {
+    int last = given->host >= 0 ? PLATFORM_CHILD_HOST : PLATFORM_CHILD_LEASH;
     /* Above the numbers that the child wants, so that none is overwritten before it is copied. */
     int code = posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDONLY, 0);
     if (code == 0)
         code = posix_spawn_file_actions_addopen(actions, 1, "/dev/null", O_WRONLY, 0);
     if (code == 0)
-        code = posix_spawn_file_actions_adddup2(actions, memory, PLATFORM_CHILD_MEMORY);
+        code = posix_spawn_file_actions_adddup2(actions, given->memory, PLATFORM_CHILD_MEMORY);
     if (code == 0)
-        code = posix_spawn_file_actions_adddup2(actions, leash, PLATFORM_CHILD_LEASH);
+        code = posix_spawn_file_actions_adddup2(actions, given->leash, PLATFORM_CHILD_LEASH);
+    if (code == 0 && given->host >= 0)
+        code = posix_spawn_file_actions_adddup2(actions, given->host, PLATFORM_CHILD_HOST);
     if (code == 0)
-        code = posix_spawn_file_actions_addclosefrom_np(actions, PLATFORM_CHILD_LEASH + 1);
+        code = posix_spawn_file_actions_addclosefrom_np(actions, last + 1);
     return code;
 }
 
 /* With the signals of a fresh program, and a group of its own: what a terminal sends is for the parent. */
-static int spawn(const char *path, const char *const *arguments, int memory, int leash,
+static int spawn(const char *path, const char *const *arguments, const struct given *given,
                  bool has_environment, pid_t *pid)
 {
     static char *const nothing[] = { NULL };
@@ -47,7 +57,7 @@ static int spawn(const char *path, const char *const *arguments, int memory, int
         return code;
     code = posix_spawnattr_init(&attributes);
     if (code == 0) {
-        code = add_actions(&actions, memory, leash);
+        code = add_actions(&actions, given);
         if (code == 0)
             code = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP |
                                                              POSIX_SPAWN_SETSIGMASK |
@@ -74,17 +84,19 @@ static void kill_now(int descriptor, int pid)
 }
 
 muster_status platform_child_start(struct platform_child *child, const char *path,
-                                   const char *const *arguments, int memory, bool has_environment,
-                                   struct muster_error *err)
+                                   const char *const *arguments, int memory, int host,
+                                   bool has_environment, struct muster_error *err)
 {
-    int leash[2] = { -1, -1 }, high[2] = { -1, -1 };
+    int leash[2] = { -1, -1 }, high[3] = { -1, -1, -1 };
     pid_t pid = 0;
     int code = pipe2(leash, O_CLOEXEC) == 0 ? 0 : errno;
     if (code == 0) {
         high[0] = fcntl(memory, F_DUPFD_CLOEXEC, 10);
         high[1] = fcntl(leash[0], F_DUPFD_CLOEXEC, 10);
-        code = high[0] >= 0 && high[1] >= 0
-                   ? spawn(path, arguments, high[0], high[1], has_environment, &pid)
+        high[2] = host >= 0 ? fcntl(host, F_DUPFD_CLOEXEC, 10) : -1;
+        const struct given given = { high[0], high[1], high[2] };
+        code = high[0] >= 0 && high[1] >= 0 && (host < 0 || high[2] >= 0)
+                   ? spawn(path, arguments, &given, has_environment, &pid)
                    : errno;
     }
     int descriptor = code == 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
@@ -93,7 +105,7 @@ muster_status platform_child_start(struct platform_child *child, const char *pat
         kill_now(-1, pid);
         waitpid(pid, NULL, 0);
     }
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 3; i++)
         if (high[i] >= 0)
             close(high[i]);
     if (leash[0] >= 0)
@@ -162,6 +174,42 @@ void platform_descriptor_close(int descriptor)
 {
     if (descriptor >= 0)
         close(descriptor);
+}
+
+bool platform_child_size(const struct platform_child *child, uint64_t *bytes)
+{
+    char path[64];
+    unsigned long pages = 0;
+    snprintf(path, sizeof path, "/proc/%d/statm", child->pid);
+    FILE *file = fopen(path, "re");
+    bool is_read = file && fscanf(file, "%lu", &pages) == 1;
+    if (file)
+        fclose(file);
+    *bytes = pages * (uint64_t)sysconf(_SC_PAGESIZE);
+    return is_read;
+}
+
+/* The soft limit: who may set it may do so again. */
+bool platform_child_limit(const struct platform_child *child, uint64_t bytes)
+{
+    struct rlimit limit;
+    if (child->pid <= 0 || prlimit(child->pid, RLIMIT_AS, NULL, &limit) != 0)
+        return false;
+    limit.rlim_cur = bytes < limit.rlim_max ? bytes : limit.rlim_max;
+    return prlimit(child->pid, RLIMIT_AS, &limit, NULL) == 0;
+}
+
+void platform_leash_look(void)
+{
+    struct pollfd end = { .fd = PLATFORM_CHILD_LEASH, .events = POLLIN };
+    if (poll(&end, 1, 0) > 0)
+        _exit(0);
+}
+
+bool platform_descriptors_close(void)
+{
+    return syscall(SYS_close_range, 0, PLATFORM_CHILD_LEASH - 1, 0) == 0 &&
+           syscall(SYS_close_range, PLATFORM_CHILD_LEASH + 1, ~0u, 0) == 0;
 }
 
 void platform_leash_hold(void)

@@ -3,6 +3,8 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #define STACK_BYTES 32768
 
@@ -12,8 +14,14 @@ static void (*last_words)(int signal, uint64_t address);
 static void give_last_words(int number, siginfo_t *info, void *context)
 {
     (void)context;
-    last_words(number, (uint64_t)(uintptr_t)info->si_addr);
-    /* The handler is gone (SA_RESETHAND): the fault happens again, and an abort goes on. */
+    last_words(number, number == SIGSYS ? (uint64_t)(unsigned)info->si_syscall
+                                        : (uint64_t)(uintptr_t)info->si_addr);
+    /*
+     * The handler is gone (SA_RESETHAND): the fault happens again, and an abort goes on. What would go on behind the
+     * place is sent again, and arrives when this returns.
+     */
+    if (number == SIGSYS || number == SIGTRAP)
+        syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), number);
 }
 
 void platform_crash_watch(void (*note)(int signal, uint64_t address))

@@ -8,7 +8,8 @@
 
 /*
  * From now on `note` is called when a thread of the process commits a fault or aborts, on that thread and in a signal
- * handler; then the process dies of the signal. It leaves no file behind.
+ * handler; then the process dies of the signal. It leaves no file behind. The address of SIGSYS is the number of the
+ * system call that was refused.
  */
 void platform_crash_watch(void (*note)(int signal, uint64_t address));
 /* Lets the calling thread give its last words also when its stack is used up. Once for each thread. */

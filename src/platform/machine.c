@@ -220,6 +220,12 @@ void platform_pages_prefer_large(void *pages, size_t bytes)
     (void)madvise(pages, bytes, MADV_HUGEPAGE);
 }
 
+void platform_pages_touch(void *pages, size_t bytes)
+{
+    /* A wish, too: systems before Linux 5.14 do not know it. */
+    (void)madvise(pages, bytes, MADV_POPULATE_WRITE);
+}
+
 void *platform_ring_map(size_t bytes)
 {
     size_t both;

@@ -57,6 +57,8 @@ void *platform_pages_map(size_t bytes, int32_t node);
 void platform_pages_unmap(void *pages, size_t bytes);
 /* All of them will be used: large ones are quicker to get, and to register with a driver. */
 void platform_pages_prefer_large(void *pages, size_t bytes);
+/* Gets pages that nobody has touched yet, of any mapping that can be written; what is in them stays. A wish. */
+void platform_pages_touch(void *pages, size_t bytes);
 /*
  * Pages that nobody has touched yet come from these nodes, a bit for each: from one, or from several
  * in turn. A wish: a machine that cannot do it takes any. No bit: anywhere.

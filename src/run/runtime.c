@@ -4,6 +4,7 @@
  */
 #include "run/job/lessons.h"
 #include "run/job/pipeline.h"
+#include "run/resident/resident.h"
 #include "run/task/tasks.h"
 #include "run/trace.h"
 
@@ -15,6 +16,7 @@
 #include "observe/nvtx.h"
 #include "platform/exit.h"
 #include "platform/machine.h"
+#include "run/memory/host_pages.h"
 #include "run/memory/pages.h"
 #include "run/memory/spare.h"
 #include "run/threads/crew.h"
@@ -108,6 +110,12 @@ static muster_status read_options(const struct muster_options *given, struct mus
         out->slices = platform_environment("MUSTER_SLICES");
     if (!out->isolate)
         out->isolate = platform_environment("MUSTER_ISOLATE");
+    const char *untrusted = platform_environment("MUSTER_UNTRUSTED");
+    if (untrusted && strcmp(untrusted, "1") == 0)
+        out->untrusted = 1;
+    else if (untrusted && *untrusted && strcmp(untrusted, "0") != 0)
+        return muster_error_fill(err, MUSTER_E_INVALID, 0, "set it to 1, or to 0",
+                                 "MUSTER_UNTRUSTED is %.40s", untrusted);
     /* Set but empty is how a shell unsets. */
     if (out->isolate && !*out->isolate)
         out->isolate = NULL;
@@ -248,8 +256,9 @@ muster_status muster_open(struct muster **out, const struct muster_options *give
                                             .cpu_workers = options.cpu_workers };
     if ((status = check_sim(m, given && given->sim, err)) != MUSTER_OK)
         goto no_texts;
+    host_pages_share(m);
     if ((status = platform_mutex_init(&m->lock, err)) != MUSTER_OK)
-        goto no_texts;
+        goto no_lock;
     if ((status = platform_condition_init(&m->changed, err)) != MUSTER_OK)
         goto no_condition;
     if ((status = poller_create(m, err)) != MUSTER_OK)
@@ -270,6 +279,8 @@ no_poller:
     platform_condition_deinit(&m->changed);
 no_condition:
     platform_mutex_deinit(&m->lock);
+no_lock:
+    platform_arena_destroy(m->arena);
 no_texts:
     free_texts(m);
     allocator_give(&allocator, m, 1, sizeof *m);
@@ -522,6 +533,7 @@ static muster_status free_runtime(struct closing *closing, struct muster_error *
     live_close(&m->live);
     jobs_free_last(m, true);
     pages_destroy(m);
+    platform_arena_destroy(m->arena);
     lessons_destroy(m);
     tasks_free(m);
     platform_condition_deinit(&m->changed);
@@ -554,7 +566,10 @@ muster_status muster_close(struct muster *m, struct muster_error *err)
     /* User code that has not returned may be within a file. */
     if (lost.in_user_code == 0)
         files_destroy_all(m);
+    uint32_t lanes_left = residents_destroy_all(m);
     uint32_t stuck_count = tasks_destroy(m, &stuck);
+    if (lanes_left > 0 && stuck_count++ == 0)
+        say_no_answer(&stuck, "a resident lane");
     struct muster_error opening = { .size = sizeof opening };
     bool is_opening = !backends_await(m, platform_deadline_ns(m->options.close_ns), &opening);
     if (is_opening && stuck_count++ == 0)

@@ -6,9 +6,13 @@
 #include "base/invariant.h"
 #include "base/layout.h"
 #include "core/job.h"
+#include "model/machines.h"
 #include "simulate/agenda.h"
+#include "simulate/allocate.h"
 #include "simulate/bound.h"
 #include "simulate/engine.h"
+#include "simulate/machines_run.h"
+#include "simulate/result.h"
 
 #include <muster/backend.h>
 #include <muster/simulate.h>
@@ -725,46 +729,6 @@ static void finish_report(struct simulator *s)
     }
 }
 
-static void *default_allocate(void *user, size_t bytes, size_t alignment)
-{
-    (void)user;
-    return aligned_alloc(alignment, (bytes + alignment - 1) & ~(alignment - 1));
-}
-
-static void default_release(void *user, void *memory, size_t bytes)
-{
-    (void)user;
-    (void)bytes;
-    free(memory);
-}
-
-static const struct muster_allocator c_library = { sizeof c_library, default_allocate,
-                                                   default_release, NULL };
-
-struct owned_result {
-    struct muster_simulation result;                  /* first: what the caller sees */
-    struct muster_simulation_device *devices;         /* owns */
-    const struct muster_simulation_device **pointers; /* owns: what the caller sees of them */
-    struct muster_allocator allocator;
-};
-
-void muster_simulation_destroy(struct muster_simulation *simulation)
-{
-    if (!simulation)
-        return;
-    struct owned_result *owned = (struct owned_result *)simulation;
-    struct muster_allocator allocator = owned->allocator;
-    allocator_give(&allocator, owned->pointers, simulation->device_count, sizeof *owned->pointers);
-    allocator_give(&allocator, owned->devices, simulation->device_count, sizeof *owned->devices);
-    allocator_give(&allocator, owned, 1, sizeof *owned);
-}
-
-static muster_status no_memory(struct muster_error *err)
-{
-    return muster_error_fill(err, MUSTER_E_NO_MEMORY, 0, "simulate fewer devices",
-                             "no host memory for the simulation");
-}
-
 static muster_status read_scenario(struct simulator *s, const char *text, size_t bytes,
                                    struct muster_error *err)
 {
@@ -773,7 +737,7 @@ static muster_status read_scenario(struct simulator *s, const char *text, size_t
         return status;
     s->devices = allocator_take(&s->allocator, s->device_count, sizeof *s->devices);
     if (!s->devices)
-        return no_memory(err);
+        return result_no_memory(err);
     return scenario_read(text, bytes, s->devices, s->device_count, &s->device_count, &s->scenario,
                          err);
 }
@@ -799,27 +763,16 @@ static muster_status none_eligible(const struct simulator *s, struct muster_erro
 
 static muster_status make_result(struct simulator *s, struct muster_error *err)
 {
-    struct owned_result *owned = allocator_take(&s->allocator, 1, sizeof *owned);
-    if (!owned)
-        return no_memory(err);
-    owned->allocator = s->allocator;
-    s->result = &owned->result;
-    s->result->size = sizeof *s->result;
+    struct result *result = result_make(&s->allocator, s->device_count, 0);
+    if (!result)
+        return result_no_memory(err);
+    s->result = &result->simulation;
     s->result->seed = s->options.seed;
-    s->result->device_count = s->device_count;
-    owned->devices = allocator_take(&s->allocator, s->device_count, sizeof *owned->devices);
-    owned->pointers = allocator_take(&s->allocator, s->device_count, sizeof *owned->pointers);
-    if (!owned->devices || !owned->pointers)
-        return no_memory(err);
-    s->reports = owned->devices;
-    s->result->devices = owned->pointers;
+    s->reports = result->devices;
     for (size_t i = 0; i < s->device_count; i++) {
         struct muster_simulation_device *device = &s->reports[i];
-        owned->pointers[i] = device;
-        device->size = sizeof *device;
         snprintf(device->id, sizeof device->id, "sim:%zu", i);
         snprintf(device->name, sizeof device->name, "%s", s->devices[i].name);
-        device->health = "ok";
         if (scenario_eligible(&s->scenario, &s->devices[i], &device->refused))
             s->lane_count++;
     }
@@ -833,7 +786,7 @@ static muster_status make_bound(struct simulator *s, struct muster_error *err)
     bool *eligible = allocator_take(&s->allocator, s->device_count, sizeof *eligible);
     muster_status status = MUSTER_OK;
     if (!edges || !eligible) {
-        status = no_memory(err);
+        status = result_no_memory(err);
     } else {
         for (size_t i = 0; i < s->device_count; i++)
             eligible[i] = s->reports[i].refused == NULL;
@@ -898,7 +851,7 @@ static muster_status make_lanes(struct simulator *s, struct muster_error *err)
     s->job = memory;
     agenda_init(&s->agenda, heap, happenings);
     if (!memory || !s->lanes || !s->passages || !s->rings || !heap || !s->sharing.engines)
-        return no_memory(err);
+        return result_no_memory(err);
     s->job = job_init(memory, &options, 0);
     uint32_t lane = 0;
     for (size_t i = 0; i < s->device_count; i++) {
@@ -919,7 +872,7 @@ static muster_status make_lanes(struct simulator *s, struct muster_error *err)
     if (!s->scenario.ordered && s->scenario.items <= MAP_ITEMS_MAX) {
         s->map = allocator_take(&s->allocator, s->scenario.items / 64 + 1, sizeof *s->map);
         if (!s->map)
-            return no_memory(err);
+            return result_no_memory(err);
     }
     return MUSTER_OK;
 }
@@ -956,7 +909,7 @@ static muster_status simulate(const char *text, size_t bytes,
         status = make_lanes(&s, err);
     if (status == MUSTER_OK) {
         run(&s);
-        status = s.has_no_memory ? no_memory(err) : MUSTER_OK;
+        status = s.has_no_memory ? result_no_memory(err) : MUSTER_OK;
     }
     if (status == MUSTER_OK) {
         report_rest(&s);
@@ -985,7 +938,9 @@ muster_status muster_simulate(const char *text, size_t bytes,
     if (options)
         status = layout_read(LAYOUT(muster_simulation_options), options, &read, err);
     if (status == MUSTER_OK)
-        status = allocator_read(read.allocator, &c_library, &allocator, err);
+        status = allocator_read(read.allocator, &simulate_allocator, &allocator, err);
+    if (status == MUSTER_OK && machines_are_in(text, bytes))
+        return machines_simulate(text, bytes, &read, &allocator, out, err);
     struct muster_simulation_options silent = read;
     silent.event = NULL;
     for (uint32_t i = 1; i < read.runs && status == MUSTER_OK; i++) {

@@ -101,7 +101,7 @@ def compare(check, folder, name, complete):
         cases = [("muster sca", {"scan"}), ("muster scan foo some", {"some file.txt"})]
         cases += [("muster scan --devices=sim:0,sim:", {"--devices=sim:0,sim:"}), ("muster exec -- muste", {"muster"})]
     else:
-        cases += [("muster ", commands | ({"--help", "--version"})), ("muster scan --", options_of(check, "scan")),
+        cases += [("muster ", commands | ({"--help", "--version", "--isolate", "--untrusted"})), ("muster scan --", options_of(check, "scan")),
                   ("muster kernel check --", options_of(check, "kernel", "check")), ("muster exec -- ca", None)]
     for line, expected in cases:
         actual = {word.replace("\\ ", " ") for word in complete(check, folder, line)}

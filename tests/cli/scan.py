@@ -290,6 +290,23 @@ def lost_half_way(bench):
     bench.check.true("both had work", all(device["busy_ns"] > 0 for device in report["devices"]), str(out))
 
 
+def isolated(bench):
+    """In a helper, which is the command itself and has its functions: there is no compiler here for the portable form."""
+    random_ = random.Random(SEED)
+    words = [bytes(random_.choices(b"abcdefgh", k=random_.randint(2, 8))) for _ in range(60)]
+    bench.write("words", b"\n".join(words) + b"\n")
+    bench.write("text", random_text(random_, b"abcdefgh  ", 300000, 0.02))
+    environment = {"MUSTER_CC": "/nonexistent/cc"}
+    expected = bench.grep("-bo", "-f", "words", "text")
+    for variables in [{"MUSTER_ISOLATE": "cpu"}, {"MUSTER_UNTRUSTED": "1"}]:
+        code, out, err = bench.muster("--devices", "cpu", "-bo", "-f", "words", "text",
+                                      environment=dict(environment, **variables))
+        if b"the sandbox needs" in err:
+            print("not tested: untrusted, " + err.decode().strip())
+            continue
+        bench.check.true(f"{variables}: the same bytes", (code, out) == (0, expected[1]), f"{code} {err}")
+
+
 def on_a_gpu(bench):
     """The portable form, on the driver of tests/driver: alone, and beside the processor."""
     drivers = os.environ.get("TEST_DRIVERS")
@@ -315,7 +332,7 @@ def on_a_gpu(bench):
 check = Check()
 check.muster = os.path.abspath(check.muster)
 print(f"seed {SEED}")
-for part in [awkward, at_random, standard_input, many_words, large_files, real_text, trouble, reports, lost_half_way, on_a_gpu]:
+for part in [awkward, at_random, standard_input, many_words, large_files, real_text, trouble, reports, lost_half_way, isolated, on_a_gpu]:
     with tempfile.TemporaryDirectory() as folder:
         part(Bench(check, folder))
 check.finish()

@@ -18,6 +18,9 @@ DEVICE_KEYS = ["id", "name", "items", "units", "busy_ns", "health", "faster_with
 # makespan / bound that a scenario may take with seed 1; the link scenario's bound knows no pipeline.
 RATIOS = {"unequal": 1.03, "one-fast": 1.03, "one-slow": 1.03, "two-classes": 1.01, "pareto": 1.08, "slow-down": 1.08,
           "loss": 1.08, "links": 1.6}
+# The same of scenarios with machines; None: faults that the bound does not know.
+MACHINE_RATIOS = {"ten": 1.05, "hundred": 1.05, "thousand": 1.05, "two-jobs": 1.05, "storm": None}
+MACHINE_KEYS = ["jobs", "claims", "adopted", "missing", "workers_lost", "resumes"]
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -46,6 +49,29 @@ def answer_of(check, what, run, code=0):
     return answer
 
 
+def machines(check):
+    folder = os.path.join(SCENARIOS, "machines")
+    check.equal("the examples with machines are those that are known here",
+                sorted(name[:-5] for name in os.listdir(folder)), sorted(MACHINE_RATIOS))
+    for name, ratio in MACHINE_RATIOS.items():
+        run = check.run("sim", os.path.join(folder, f"{name}.json"), "--json")
+        check.equal(f"{name}: exit code", run.code, 0)
+        answer = json.loads(run.out)
+        check.equal(f"{name}: keys", list(answer), KEYS + MACHINE_KEYS)
+        check.equal(f"{name}: once and in order", (answer["status"], answer["lost"], answer["duplicated"], answer["out_of_order"]),
+                    ("ok", 0, 0, 0))
+        check.true(f"{name}: ratio", ratio is None or 0.99 <= answer["ratio"] <= ratio, str(answer["ratio"]))
+        if name == "storm":
+            check.true("storm: all that was to happen did", all(answer[key] > 0 for key in MACHINE_KEYS[1:]), run.out[-300:])
+            text = check.run("sim", os.path.join(folder, "storm.json"))
+            check.true("storm: told in words", "2 submitters resumed" in text.out, text.out[:600])
+    poison = {"machines": [{"count": 3, "devices": [{"items_per_s": 1e5}]}],
+              "job": {"items": 100000, "grain": 100, "poison": [{"item": 12345, "kind": "fails"}]}}
+    run = check.run("sim", "-", "--json", input=json.dumps(poison).encode())
+    check.equal("poison: exit code", run.code, 1)
+    check.equal("poison: that grain alone", json.loads(run.out)["failed"], [[12300, 12400]])
+
+
 def examples(check):
     names = sorted(name[:-5] for name in os.listdir(SCENARIOS) if name.endswith(".json"))
     check.equal("the examples are those that are known here", names, sorted(RATIOS))
@@ -63,6 +89,60 @@ def examples(check):
         check.equal(f"{name}: units by device", sum(device["units"] for device in answer["devices"]), answer["units"])
         check.true(f"{name}: nobody is busier than the time there was",
                    all(device["busy_ns"] <= answer["makespan_ns"] for device in answer["devices"]))
+
+
+GRAPH_KEYS = ["seed", "status", "makespan_ns", "bound_ns", "ratio", "critical_path_ns", "area_ns", "tasks", "ended", "failed",
+              "cancelled", "moved", "copies", "copied_bytes", "evictions", "written_back_bytes", "wrong", "devices"]
+
+
+GRAPH_DEVICE_KEYS = ["id", "name", "tasks", "busy_ns", "bytes_in", "bytes_out", "health"]
+
+
+def graph_of(check, what, run, code=0):
+    check.equal(f"{what}: exit code", run.code, code)
+    check.true(f"{what}: one line", run.out.endswith("}\n") and run.out.count("\n") == 1)
+    answer = json.loads(run.out)
+    check.equal(f"{what}: keys", list(answer), GRAPH_KEYS)
+    for device in answer["devices"]:
+        check.equal(f"{what}: keys of a device", list(device), GRAPH_DEVICE_KEYS)
+    return answer
+
+
+def graphs(check):
+    path = os.path.join(SCENARIOS, "graphs", "cholesky.json")
+    run = check.run("sim", path, "--json")
+    answer = graph_of(check, "a graph", run)
+    check.equal("a graph: all is well", (answer["status"], answer["ended"], answer["wrong"]), ("ok", 2600, 0))
+    check.equal("a graph: bound", answer["bound_ns"], max(answer["critical_path_ns"], answer["area_ns"]))
+    check.equal("a graph: ratio", answer["ratio"], answer["makespan_ns"] / answer["bound_ns"])
+    check.true("a graph: ratio", 1 <= answer["ratio"] <= 1.06, str(answer["ratio"]))
+    check.equal("a graph: tasks by device", sum(device["tasks"] for device in answer["devices"]), 2600)
+    check.equal("a graph: bytes by device", sum(device["bytes_in"] + device["bytes_out"] for device in answer["devices"]),
+                answer["copied_bytes"])
+    check.equal("a graph: the same bytes again", check.run("sim", path, "--json").out, run.out)
+    text = check.run("sim", path)
+    check.equal("a graph, as text: exit code", text.code, 0)
+    check.contains("a graph, as text", text.out, "critical path")
+    with open(path, encoding="utf-8") as file:
+        description = json.load(file)
+    ratios = {}
+    for policy in ("earliest-finish", "eager", "round-robin"):
+        description["graph"]["policy"] = policy
+        ratios[policy] = graph_of(check, policy, sim(check, json.dumps(description).encode(), "--json"))["ratio"]
+    check.true("who knows more is faster", ratios["earliest-finish"] < ratios["eager"] < ratios["round-robin"], str(ratios))
+    description["devices"] = [{"items_per_s": 1000, "faults": [{"kind": "unit_error", "at_launch": 1}]}]
+    run = sim(check, json.dumps(description).encode(), "--json")
+    answer = graph_of(check, "a graph that fails", run, 1)
+    check.equal("a graph that fails: all of it follows the first", (answer["status"], answer["failed"], answer["cancelled"]),
+                ("failed", 1, 2599))
+    check.contains("a graph that fails: told", run.err, "1 tasks failed and 2599 were cancelled")
+    for option in (["--runs", "2"], ["--everyone"], ["--trace", "x.json"], ["--timeline", "x.svg"]):
+        run = check.run("sim", path, *option)
+        check.equal(f"a graph with {option[0]}: exit code", run.code, 2)
+        check.contains(f"a graph with {option[0]}", run.err, "are not for graphs")
+    run = sim(check, b'{"devices": [{"items_per_s": 1}], "graph": {"kind": "qr", "tiles": 2}}')
+    check.equal("an unknown kind: exit code", run.code, 2)
+    check.contains("an unknown kind", run.err, "line 1, column")
 
 
 def known_answer(check):
@@ -358,6 +438,8 @@ def flat_memory(check, folder):
 check = Check()
 with tempfile.TemporaryDirectory() as temporary:
     examples(check)
+    machines(check)
+    graphs(check)
     known_answer(check)
     repeatable(check, temporary)
     failures(check)

@@ -8,7 +8,7 @@
 #define KNOWN_CAPABILITIES                                                                         \
     (MUSTER_CAN_WAIT_VALUE | MUSTER_CAN_STREAM_MEMORY | MUSTER_CAN_GRAPHS | MUSTER_CAN_SLICE |     \
      MUSTER_CAN_PRIORITIES | MUSTER_CAN_USE_HOST_MEMORY | MUSTER_CAN_RUN_IN_PIECES |               \
-     MUSTER_CAN_DOUBLE)
+     MUSTER_CAN_DOUBLE | MUSTER_CAN_USE_SHARED_MEMORY)
 
 static void it_opens_and_closes_again_and_again(void)
 {

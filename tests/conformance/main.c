@@ -1,17 +1,19 @@
 /*
- * conformance --backend NAME|PATH [--isolated OBJECT] [--device NUMBER] [--slice SIZE,...] [--hold nothing] [--list]
- * [--seed N] [--time-limit SECONDS] [CASE...]
+ * conformance --backend NAME|PATH [--isolated OBJECT | --sandboxed OBJECT] [--device NUMBER] [--slice SIZE,...]
+ * [--hold nothing] [--list] [--seed N] [--time-limit SECONDS] [CASE...]
  *
  * Drives one backend through its table, not through the runtime. NAME is a built-in backend; what
  * has a slash in it is a shared object. With --slice every device is cut into slices of these sizes,
- * and the slices are what is driven. With --isolated the backend's devices live in helper processes, and OBJECT is the
- * shared object with the suite's kernels, since the functions of this program are not there. Exits 77 if the machine has no device for it, which ctest reports
- * as skipped.
+ * and the slices are what is driven. With --isolated the backend's devices live in helper processes, with --sandboxed in
+ * those that are sandboxes, and OBJECT is the shared object with the suite's kernels, since the functions of this
+ * program are not there. Exits 77 if the machine has no device for it, which ctest reports as skipped.
  */
 #include "suite.h"
 
 #include "backend/isolated/isolated.h"
 #include "backend/registry.h"
+#include "platform/arena.h"
+#include "platform/sandbox.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +41,8 @@ struct rig *suite_open(void)
     return rig_open_slices(backend.given, backend.sim, backend.slices, backend.slice_count);
 }
 
-static muster_status select_backend(const char *name, bool is_isolated, struct muster_error *err)
+static muster_status select_backend(const char *name, bool is_isolated, bool is_sandboxed,
+                                    struct muster_error *err)
 {
     if (strchr(name, '/'))
         return registry_load(name, &backend.library, &backend.given, err);
@@ -47,7 +50,9 @@ static muster_status select_backend(const char *name, bool is_isolated, struct m
     const struct muster_backend *const *built_in = registry_built_in(&count);
     for (size_t i = 0; i < count; i++)
         if (strcmp(built_in[i]->name, name) == 0)
-            backend.given = is_isolated ? isolated_find(name) : built_in[i];
+            backend.given = is_sandboxed  ? isolated_find_sandboxed(name)
+                            : is_isolated ? isolated_find(name)
+                                          : built_in[i];
     if (strcmp(name, "sim") == 0)
         backend.sim = sim_description;
     if (!backend.given)
@@ -97,6 +102,14 @@ int main(int argc, char **argv)
     };
     static struct test tests[CASES_MAX];
     size_t count = 0;
+#ifndef CONFORMANCE_FUNCTIONS
+    /* The rig has it only if the program needs it. */
+    platform_arena_destroy(NULL);
+    /* Without MUSTER_HELPER the program is its own helper. */
+    int served = muster_helper_main(argc, argv);
+    if (served >= 0)
+        return served;
+#endif
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         if (parts[i]->count > CASES_MAX - count) {
             fprintf(stderr, "more than %d cases\n", CASES_MAX);
@@ -111,24 +124,30 @@ int main(int argc, char **argv)
     const char *slices = take_option(&argc, argv, "--slice");
     const char *device = take_option(&argc, argv, "--device");
     const char *functions = take_option(&argc, argv, "--isolated");
+    const char *sandboxed = take_option(&argc, argv, "--sandboxed");
     const char *hold = take_option(&argc, argv, "--hold");
     if (only_lists(argc, argv))
         return test_main(argc, argv, tests, count);
     if (!name || !take_slices(slices)) {
         fprintf(stderr,
-                "usage: %s --backend NAME|PATH [--isolated OBJECT] [--device NUMBER] [--slice "
+                "usage: %s --backend NAME|PATH [--isolated OBJECT | --sandboxed OBJECT] [--device "
+                "NUMBER] [--slice "
                 "SIZE,...] [--hold "
                 "nothing] [--list] "
                 "[--seed N] [CASE...]\n",
                 argv[0]);
         return 2;
     }
-    if (select_backend(name, functions != NULL, &err) != MUSTER_OK) {
+    if (select_backend(name, functions != NULL, sandboxed != NULL, &err) != MUSTER_OK) {
         fprintf(stderr, "%s\n", err.text);
         return 2;
     }
-    if (functions)
-        rig_load_functions(functions);
+    if (functions || sandboxed)
+        rig_load_functions(functions ? functions : sandboxed);
+    if (sandboxed && platform_sandbox_check(&err) != MUSTER_OK) {
+        printf("skipped: %s\n", err.text);
+        return EXIT_SKIPPED;
+    }
     if (hold && strcmp(hold, "nothing") == 0)
         rig_hold_nothing();
     rig_begin_with(device ? (uint32_t)strtoul(device, NULL, 10) : 0);
@@ -141,5 +160,7 @@ int main(int argc, char **argv)
         printf("%s cannot be opened: %s: %s\n", name, muster_status_name(status), err.text);
         return 1;
     }
-    return test_main(argc, argv, tests, count);
+    int result = test_main(argc, argv, tests, count);
+    rig_say_left_out();
+    return result;
 }

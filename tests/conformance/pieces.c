@@ -53,12 +53,12 @@ struct run {
 };
 
 /* NULL kernel: the device does not run in pieces, or no C functions. */
-static struct run begin_run(void)
+static struct run begin_run_of(const char *name)
 {
     struct run run = { .rig = suite_open() };
     if (!(run.rig->info->capabilities & MUSTER_CAN_RUN_IN_PIECES) ||
         !(run.kernel = rig_kernel(run.rig, replace))) {
-        rig_close(run.rig);
+        rig_leave_out_case(run.rig, name, "it does not run in pieces, or no C functions");
         return run;
     }
     run.stream = rig_stream(run.rig);
@@ -108,7 +108,7 @@ static void every_item_is_replaced_once(void)
     static const uint64_t ranges[][2] = { { 0, ITEMS },     { 0, 1 },     { 5, 1 },
                                           { ITEMS - 1, 1 }, { 17, 4096 }, { 3, 100000 } };
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
-        struct run run = begin_run();
+        struct run run = begin_run_of(__func__);
         if (!run.kernel)
             return;
         launch(&run, ranges[i][0], ranges[i][1]);
@@ -125,7 +125,7 @@ static void a_failure_leaves_a_prefix(void)
     static const uint64_t grains[] = { 0, 1, 64, 1000 };
     for (size_t i = 0; i < sizeof fails_at / sizeof *fails_at; i++)
         for (size_t g = 0; g < sizeof grains / sizeof *grains; g++) {
-            struct run run = begin_run();
+            struct run run = begin_run_of(__func__);
             if (!run.kernel)
                 return;
             run.pieces->grain = grains[g];
@@ -146,7 +146,7 @@ static void a_failure_leaves_a_prefix(void)
 static void the_first_failure_counts(void)
 {
     for (int i = 0; i < 50; i++) {
-        struct run run = begin_run();
+        struct run run = begin_run_of(__func__);
         if (!run.kernel)
             return;
         run.shared->fails_at = 60000;
@@ -162,7 +162,7 @@ static void the_first_failure_counts(void)
 
 static void a_stop_ends_it_at_a_piece(void)
 {
-    struct run run = begin_run();
+    struct run run = begin_run_of(__func__);
     if (!run.kernel)
         return;
     run.shared->stops_at = 70000;
@@ -177,7 +177,7 @@ static void a_stop_ends_it_at_a_piece(void)
 
 static void one_that_is_stopped_before_it_begins_does_nothing(void)
 {
-    struct run run = begin_run();
+    struct run run = begin_run_of(__func__);
     if (!run.kernel)
         return;
     muster_pieces_stop(run.pieces);
@@ -201,7 +201,7 @@ static void wait_for_others(struct run *run)
 
 static void what_is_done_is_a_prefix_at_any_time(void)
 {
-    struct run run = begin_run();
+    struct run run = begin_run_of(__func__);
     if (!run.kernel)
         return;
     FINISHES(run.rig, run.stream);
@@ -217,7 +217,7 @@ static void what_is_done_is_a_prefix_at_any_time(void)
 
 static void what_others_have_done_beyond_a_failure_is_put_back(void)
 {
-    struct run run = begin_run();
+    struct run run = begin_run_of(__func__);
     if (!run.kernel)
         return;
     FINISHES(run.rig, run.stream);
@@ -254,7 +254,7 @@ static void arrays_of_different_items_go_together(void)
     void *kernel =
         rig->info->capabilities & MUSTER_CAN_RUN_IN_PIECES ? rig_kernel(rig, swap_sums) : NULL;
     if (!kernel) {
-        rig_close(rig);
+        rig_leave_out(rig, "it does not run in pieces, or no C functions");
         return;
     }
     void *stream = rig_stream(rig);
@@ -295,7 +295,7 @@ static void arrays_of_different_items_go_together(void)
 static void a_launch_without_arrays_in_pieces_can_be_stopped(void)
 {
     for (int is_early = 0; is_early < 2; is_early++) {
-        struct run run = begin_run();
+        struct run run = begin_run_of(__func__);
         if (!run.kernel)
             return;
         const struct muster_launch_arg args[] = { { .memory = run.memory }, ARG_VALUE(run.shared) };
@@ -318,7 +318,7 @@ static void a_launch_without_arrays_in_pieces_can_be_stopped(void)
 
 static void one_that_is_not_stopped_does_all(void)
 {
-    struct run run = begin_run();
+    struct run run = begin_run_of(__func__);
     if (!run.kernel)
         return;
     const struct muster_launch_arg args[] = { { .memory = run.memory }, ARG_VALUE(run.shared) };
@@ -334,7 +334,7 @@ static void one_that_is_not_stopped_does_all(void)
 
 static void pieces_that_are_too_large_are_refused(void)
 {
-    struct run run = begin_run();
+    struct run run = begin_run_of(__func__);
     if (!run.kernel)
         return;
     struct muster_launch_arg args[] = { { .memory = run.memory, .item_bytes = sizeof(uint32_t) },

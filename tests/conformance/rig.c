@@ -3,11 +3,25 @@
 
 #include "backend/registry.h"
 #include "kernel/build.h"
+#include "platform/arena.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+/*
+ * Not there in the shared object of the suite's kernels, which holds as little as can be: a sandbox loads it. The suite's main
+ * needs them.
+ */
+#pragma weak platform_arena_create
+#pragma weak platform_arena_destroy
+#pragma weak platform_arena_file
+#pragma weak platform_arena_bytes
+#pragma weak platform_arena_take
+#pragma weak platform_arena_give
+#pragma weak platform_arena_find
 
 /* As the runtime's allocator does. */
 #define STATE_ALIGNMENT 64
@@ -20,7 +34,8 @@ struct rig_object {
     void *device; /* borrowed */
     void *state;  /* owns; for RIG_MEMORY a struct muster_memory */
     size_t bytes;
-    struct kernel_image image; /* of a kernel that was built from source */
+    struct platform_arena *arena; /* that `state` is of; NULL: of the heap */
+    struct kernel_image image;    /* of a kernel that was built from source */
     struct rig_object *next;
 };
 
@@ -103,6 +118,24 @@ void rig_check_refused(const char *file, int line, struct rig *rig, const char *
         test_fail(file, line, "%s refuses and does not say why", slot);
 }
 
+static uint64_t find_host(const struct muster_services *services, const void *memory,
+                          uint64_t bytes, uint64_t *offset)
+{
+    const struct rig *rig =
+        (const struct rig *)((const char *)services - offsetof(struct rig, services));
+    return platform_arena_find(rig->arena, memory, bytes, offset);
+}
+
+/* Devices in helper processes map the host's memory, as the runtime's. */
+static void share_memory(struct rig *rig)
+{
+    if (platform_arena_create(&image_allocator, &rig->arena, &rig->err) != MUSTER_OK)
+        test_fail(__FILE__, __LINE__, "no shared memory: %s", rig->err.text);
+    rig->services.host_file_find = find_host;
+    rig->services.host_file = platform_arena_file(rig->arena);
+    rig->services.host_file_bytes = platform_arena_bytes(rig->arena);
+}
+
 static struct rig *rig_new(const struct muster_backend *given, const char *sim)
 {
     struct rig *rig = rig_state(sizeof *rig);
@@ -115,11 +148,15 @@ static struct rig *rig_new(const struct muster_backend *given, const char *sim)
     if (registry_complete(given, &rig->table, &rig->err) != MUSTER_OK)
         test_fail(__FILE__, __LINE__, "the table is refused: %s", rig->err.text);
     rig->backend = rig_state(rig->table.backend_bytes);
+    if (given->device_generation && platform_arena_create)
+        share_memory(rig);
     return rig;
 }
 
 static void rig_delete(struct rig *rig)
 {
+    if (rig->arena)
+        platform_arena_destroy(rig->arena);
     free(rig->backend);
     free(rig);
 }
@@ -243,7 +280,10 @@ static void *keep(struct rig *rig, struct rig_object *object)
 static void delete_object(struct rig_object *object)
 {
     memset(object->state, 0xa5, object->bytes);
-    free(object->state);
+    if (object->arena)
+        platform_arena_give(object->arena, object->state);
+    else
+        free(object->state);
     kernel_image_release(&object->image, &image_allocator);
     free(object);
 }
@@ -390,7 +430,19 @@ void *rig_kernel_of(struct rig *rig, const struct rig_code *code)
 
 void *rig_host(struct rig *rig, size_t bytes)
 {
-    return keep(rig, make(RIG_HOST, NULL, bytes));
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const struct platform_part part = { .bytes = (bytes + page - 1) / page * page };
+    /* Every second piece is the program's own. */
+    if (!rig->arena || rig->hosts++ % 2 == 1)
+        return keep(rig, make(RIG_HOST, NULL, bytes));
+    struct rig_object *object = make(RIG_HOST, NULL, 1);
+    free(object->state);
+    object->state = platform_arena_take(rig->arena, &part);
+    object->bytes = bytes;
+    object->arena = rig->arena;
+    if (!object->state)
+        test_fail(__FILE__, __LINE__, "no shared memory for %zu bytes", bytes);
+    return keep(rig, object);
 }
 
 void rig_stream_close(struct rig *rig, void *stream)
@@ -490,6 +542,27 @@ void rig_close(struct rig *rig)
             free(event);
         }
     close_all(rig, false, MUSTER_OK);
+}
+
+/* Cases that had nothing to do. */
+static struct {
+    const char *name, *why;
+} left_out[128];
+static unsigned left_out_count;
+
+void rig_leave_out_case(struct rig *rig, const char *name, const char *why)
+{
+    unsigned at = left_out_count < 128 ? left_out_count++ : 127;
+    left_out[at].name = name;
+    left_out[at].why = why;
+    rig_close(rig);
+}
+
+void rig_say_left_out(void)
+{
+    printf("%u left out\n", left_out_count);
+    for (unsigned i = 0; i < left_out_count; i++)
+        printf("    %s: %s\n", left_out[i].name, left_out[i].why);
 }
 
 void rig_close_broken(struct rig *rig, muster_status expected)

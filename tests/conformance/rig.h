@@ -31,6 +31,8 @@ struct rig {
     const struct muster_backend *given;
     struct muster_allocator allocator;
     struct muster_services services;
+    struct platform_arena *arena; /* owns: host memory that helpers map too; NULL: there are none */
+    uint32_t hosts;               /* pieces of host memory so far */
     _Atomic uint64_t bytes_taken; /* from the services' allocator and not given back */
     void *backend;                /* owns */
     uint32_t device_count; /* of the backend from the first on, also those that are not opened */
@@ -87,6 +89,10 @@ struct rig *rig_open_slices(const struct muster_backend *given, const char *sim,
  * took from the allocator.
  */
 void rig_close(struct rig *rig);
+/* Instead, by a case that the device has nothing for: says so at the end, with the number of all of them. */
+#define rig_leave_out(rig, why) rig_leave_out_case((rig), __func__, (why))
+void rig_leave_out_case(struct rig *rig, const char *name, const char *why);
+void rig_say_left_out(void);
 
 /* The same for a device that is lost or hung: streams are not waited for. */
 void rig_close_broken(struct rig *rig, muster_status expected);

@@ -14,6 +14,7 @@
     X(muster_backend)                                                                              \
     X(muster_backend_report)                                                                       \
     X(muster_block_info)                                                                           \
+    X(muster_body)                                                                                 \
     X(muster_buffer)                                                                               \
     X(muster_candidate)                                                                            \
     X(muster_counters)                                                                             \
@@ -25,16 +26,27 @@
     X(muster_error)                                                                                \
     X(muster_file_options)                                                                         \
     X(muster_file_report)                                                                          \
+    X(muster_graph_change)                                                                         \
+    X(muster_graph_simulation)                                                                     \
+    X(muster_graph_simulation_device)                                                              \
     X(muster_hints)                                                                                \
     X(muster_job_desc)                                                                             \
     X(muster_job_device)                                                                           \
     X(muster_kernel_form)                                                                          \
     X(muster_kernel_parameter)                                                                     \
     X(muster_live_device)                                                                          \
+    X(muster_cluster_desc)                                                                         \
+    X(muster_cluster_entry)                                                                        \
+    X(muster_cluster_machine)                                                                      \
+    X(muster_cluster_options)                                                                      \
+    X(muster_cluster_progress)                                                                     \
+    X(muster_cluster_share)                                                                        \
+    X(muster_cluster_worker_options)                                                               \
     X(muster_live_info)                                                                            \
     X(muster_live_job)                                                                             \
     X(muster_live_lane)                                                                            \
     X(muster_live_runtime)                                                                         \
+    X(muster_native)                                                                               \
     X(muster_operand)                                                                              \
     X(muster_options)                                                                              \
     X(muster_partial)                                                                              \
@@ -42,15 +54,21 @@
     X(muster_pipeline_options)                                                                     \
     X(muster_policy)                                                                               \
     X(muster_progress)                                                                             \
+    X(muster_reduction)                                                                            \
     X(muster_report)                                                                               \
+    X(muster_resident_options)                                                                     \
+    X(muster_resident_report)                                                                      \
+    X(muster_resident_step)                                                                        \
     X(muster_result)                                                                               \
     X(muster_run_options)                                                                          \
     X(muster_services)                                                                             \
     X(muster_simulation)                                                                           \
     X(muster_simulation_device)                                                                    \
+    X(muster_simulation_job)                                                                       \
     X(muster_simulation_options)                                                                   \
     X(muster_stage)                                                                                \
     X(muster_stream_info)                                                                          \
+    X(muster_task_access)                                                                          \
     X(muster_task_desc)                                                                            \
     X(muster_trace_event)                                                                          \
     X(muster_trace_options)                                                                        \
@@ -196,6 +214,14 @@ static void operands_uses_and_unit_arguments()
     CHECK(args[2].data.generation == 2 && args[3].is_cell == 1);
     const struct muster_options options = MUSTER_OPTIONS_INIT;
     CHECK(options.size == sizeof options && options.devices == nullptr);
+    const struct muster_resident_options lane = MUSTER_RESIDENT_OPTIONS_INIT;
+    CHECK(lane.size == sizeof lane);
+    const struct muster_task_access access = MUSTER_ACCESS(data, MUSTER_READ);
+    CHECK(access.size == sizeof access && access.data.generation == 2 &&
+          access.mode == MUSTER_READ);
+    const struct muster_arg accessed[] = { MUSTER_ACCESSED(3), MUSTER_PITCH(4) };
+    CHECK(accessed[0].kind == MUSTER_ARG_ACCESS && accessed[0].offset == 3);
+    CHECK(accessed[1].kind == MUSTER_ARG_PITCH && accessed[1].offset == 4);
 }
 
 static void numbers_are_numbers()
@@ -203,13 +229,16 @@ static void numbers_are_numbers()
     CHECK(MUSTER_VERSION_MAJOR * 10000 + MUSTER_VERSION_MINOR * 100 + MUSTER_VERSION_PATCH > 0);
     CHECK(std::strcmp(MUSTER_VERSION_STRING, muster_version()) == 0);
     CHECK(MUSTER_ITEMS_UNKNOWN == UINT64_MAX && MUSTER_SKIPPED == 1);
-    const unsigned limits[] = { MUSTER_ARGS_MAX,
+    const unsigned limits[] = { MUSTER_ACCESSES_MAX,
+                                MUSTER_ARGS_MAX,
                                 MUSTER_ARG_BYTES_MAX,
                                 MUSTER_BACKEND_ABI,
+                                MUSTER_BODIES_MAX,
                                 MUSTER_BUFFERS_MAX,
                                 MUSTER_DECISION_DEVICES_MAX,
                                 MUSTER_EDGES_MAX,
                                 MUSTER_EVERY_MAX,
+                                MUSTER_GRAPH_TASKS_MAX,
                                 MUSTER_HELD_STREAMS_MIN,
                                 MUSTER_JOB_FAILED_MAX,
                                 MUSTER_PIECES_SHIFT,
@@ -218,6 +247,13 @@ static void numbers_are_numbers()
                                 MUSTER_PIECE_BYTES_MAX,
                                 MUSTER_QUEUED_CALLS_MIN,
                                 MUSTER_QUEUED_MIN,
+                                MUSTER_REDUCE_PARTS,
+                                MUSTER_RESIDENT_ARGS_MAX,
+                                MUSTER_RESIDENT_BLOCKS_MAX,
+                                MUSTER_RESIDENT_DATA_MAX,
+                                MUSTER_RESIDENT_ENTRIES_MAX,
+                                MUSTER_RESIDENT_KERNELS_MAX,
+                                MUSTER_RESIDENT_STEPS_MAX,
                                 MUSTER_ROLES_MAX,
                                 MUSTER_SIMULATION_FAILED_MAX,
                                 MUSTER_SLOTS_MAX,

@@ -13,8 +13,13 @@
 #define __constant__
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
+#define __noinline__ __attribute__((noinline))
+/* No assembler of a GPU's: what a resident lane's kernel has for that is plain C++. */
+#define MUSTER_NO_PTX
 /* Of a block of threads: those run one after the other, on one thread of the host. */
 #define __shared__ static thread_local
+#define __trap() __builtin_trap()
+#define MUSTER_TEST_DRIVER 1
 #define __CUDACC__ 1
 #define __CUDACC_RTC__ 1
 #define __CUDA_ARCH__ 900
@@ -78,6 +83,7 @@ static inline float __uint_as_float(unsigned value)
 #define ceilf __builtin_ceilf
 #define truncf __builtin_truncf
 #define fabs __builtin_fabs
+#define __ffs __builtin_ffs
 #define __popc __builtin_popcount
 #define __popcll __builtin_popcountll
 #define __clz(x) ((x) ? __builtin_clz((unsigned)(x)) : 32)

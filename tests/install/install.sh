@@ -22,6 +22,19 @@ test -f "$prefix/include/muster_kernel.h"
 test -L "$libdir/libmuster.so"
 test -f "$libdir/libmuster.so.0.2"
 "$prefix/bin/muster" version
+# The client of NATS is found from where the tree was moved to; without it only what needs it fails.
+if [ -f "$libdir/libmuster-cluster.so" ]; then
+    wanted='no nats-server answers at nats://127.0.0.1:1:'
+    test -f "$prefix/lib/systemd/system/muster-worker.service"
+else
+    wanted='many machines need libmuster-cluster.so'
+fi
+said=$(env -u MUSTER_CLUSTER_LIBRARY "$prefix/bin/muster" jobs --cluster nats://127.0.0.1:1 2>&1) && exit 1
+case $said in *"$wanted"*) ;; *)
+    echo "$said"
+    exit 1
+    ;;
+esac
 
 echo "-- each header alone, in C and in C++"
 for header in "$prefix"/include/muster/*.h; do

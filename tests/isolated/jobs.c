@@ -148,7 +148,7 @@ static void three_fatal_items_fail_alone(void)
     run.in[10001] = is_gpu ? 10001 : DIVIDE;
     run.in[15002] = ENDLESS;
     memset(run.out, 0, run.items * sizeof *run.out);
-    muster_status status = map(&run, is_gpu ? 500000000 : 250000000, true, &err);
+    muster_status status = map(&run, test_patience(is_gpu ? 500000000 : 250000000), true, &err);
     if (status != MUSTER_E_FAILED)
         test_fail(__FILE__, __LINE__, "%s: %s", muster_status_name(status), err.text);
     check_others(&run);
@@ -166,6 +166,22 @@ static void three_fatal_items_fail_alone(void)
     CHECK_TOLD(&run, "item 10001 on cpu:0: SIGFPE in step");
     CHECK_TOLD(&run, "item 15002 on cpu:0: stopped after its time-out");
     check_goes_on(&run);
+    close_run(&run);
+}
+
+/* The others of its unit are done by then, and stay so. */
+static void the_last_item_of_a_unit_fails_alone(void)
+{
+    struct run run;
+    struct muster_error err;
+    open_run(&run, "cpu", 64);
+    const struct muster_arg args[] = { MUSTER_IN(run.in), MUSTER_OUT(run.out) };
+    const struct muster_run_options options = { .size = sizeof options, .unit_items = 8 };
+    run.in[15] = WILD;
+    CHECK_STATUS(MUSTER_E_FAILED,
+                 muster_map(run.m, run.kernel, run.items, args, 2, run.each, &options, NULL, &err));
+    check_others(&run);
+    CHECK_STATUS(MUSTER_E_CRASHED, run.each[15]);
     close_run(&run);
 }
 
@@ -216,7 +232,7 @@ static void a_task_is_stopped_after_its_time(void)
                                      .items = run.items,
                                      .args = args,
                                      .arg_count = 2,
-                                     .timeout_ns = 100000000 };
+                                     .timeout_ns = test_patience(100000000) };
     run.in[50] = ENDLESS;
     CHECK_STATUS(MUSTER_OK, muster_submit(run.m, &desc, 1, &task, &err));
     CHECK_STATUS(MUSTER_E_TIMEOUT, muster_wait(run.m, &task, 1, UINT64_MAX, &err));
@@ -285,6 +301,7 @@ static const struct test tests[] = {
     TEST(a_task_is_stopped_after_its_time),          TEST(what_a_helper_held_is_not_used),
     TEST(a_function_of_the_program_is_not_eligible), TEST(three_fatal_items_fail_alone),
     TEST(a_fatal_item_is_named_without_statuses),    TEST(restarts_are_limited),
+    TEST(the_last_item_of_a_unit_fails_alone),
 };
 
 int main(int argc, char **argv)

@@ -2,6 +2,8 @@
  * A helper that lies: it answers as it should until the device is open, and from then on writes random bytes over the
  * shared memory while the program works with the device. The program must not be harmed: calls return a status or time
  * out, nothing outside is touched (AddressSanitizer looks), and the runtime closes.
+ * In three ways: words that are nearly right, any bytes at all, and answers that are changed from the first one on. What
+ * is written follows the seed.
  */
 #include "harness.h"
 
@@ -13,6 +15,8 @@
 #include "platform/thread.h"
 
 #include <muster/muster.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -21,19 +25,86 @@
 
 static struct wire_page *page;
 
+enum way { NEARLY_RIGHT, ANY_BYTES, ANSWERS, WAYS };
+
+static enum way way;
+static struct random dice;
+
+static void flip(void *memory, size_t bytes)
+{
+    uint64_t at = random_next(&dice);
+    ((volatile unsigned char *)memory)[at % bytes] ^= (unsigned char)(1u << (at >> 40) % 8);
+}
+
+/* All that is read of a helper, but what it would only be waited for: the numbers of answers, and the ring down. */
+static void flip_any(void)
+{
+    switch (random_next(&dice) % 12) {
+    case 0:
+        flip((void *)&page->up_tail, sizeof page->up_tail);
+        break;
+    case 1:
+        flip((void *)&page->failure_count, sizeof page->failure_count + sizeof page->failures);
+        break;
+    case 2:
+        flip(&page->crash, sizeof page->crash);
+        break;
+    case 3:
+        flip(page->streams, 16 * sizeof *page->streams);
+        break;
+    case 4:
+        flip((void *)page->events, 64 * sizeof *page->events);
+        break;
+    case 5:
+        flip((void *)page->results, 64 * sizeof *page->results);
+        break;
+    case 6:
+        flip(page->threads, sizeof page->threads);
+        break;
+    case 7:
+        flip(page->stages, 4 * sizeof *page->stages);
+        break;
+    case 8:
+        flip((void *)page->stage_words, sizeof page->stage_words);
+        break;
+    case 9:
+        flip(page->backend, sizeof page->backend);
+        break;
+    default:
+        flip(page->up, 64 * sizeof *page->up);
+        break;
+    }
+}
+
+/* While the runtime reads them, too. */
+static void flip_answers(void)
+{
+    struct wire_reply *reply = &page->reply;
+    for (int i = 0; i < 8; i++)
+        flip(&reply->status, sizeof *reply - offsetof(struct wire_reply, status));
+    platform_thread_yield();
+}
+
 /* Not down_head: a ring that is full for ever only waits, which the time-outs of others are about. */
 static void scribble(void *argument)
 {
-    struct random random;
     (void)argument;
-    random_init(&random, (uint64_t)getpid());
+    while (way == ANSWERS)
+        flip_answers();
+    while (way == ANY_BYTES) {
+        while (atomic_load(&page->events[0]) == 0)
+            platform_thread_yield();
+        for (int i = 0; i < 64; i++)
+            flip_any();
+        platform_thread_yield();
+    }
     for (;;) {
         /* Until the first event was recorded the device is being set up. */
         while (atomic_load(&page->events[0]) == 0)
             platform_thread_yield();
         for (int i = 0; i < 64; i++) {
-            uint64_t value = random_next(&random), at = random_next(&random);
-            switch (random_next(&random) % 8) {
+            uint64_t value = random_next(&dice), at = random_next(&dice);
+            switch (random_next(&dice) % 8) {
             case 0:
                 atomic_store(&page->events[at % 64], value);
                 break;
@@ -71,10 +142,12 @@ static void scribble(void *argument)
     }
 }
 
-/* What a device that hangs was given stays until the process ends. */
-static unsigned char *kept[3];
+#define ROUNDS 3
 
-static void a_lying_helper_harms_nobody(void)
+/* What a device that hangs was given stays until the process ends. */
+static unsigned char *kept[WAYS * ROUNDS];
+
+static void lie(enum way how)
 {
     struct muster_error err;
     struct muster *m;
@@ -84,13 +157,16 @@ static void a_lying_helper_harms_nobody(void)
     options.log = NULL;
     options.close_ns = SECOND_NS / 2;
     unsetenv("MUSTER_HELPER");
-    setenv("MUSTER_TEST_LIES", "1", 1);
-    for (int round = 0; round < 3; round++) {
+    for (int round = 0; round < ROUNDS; round++) {
+        char lies[64];
+        uint64_t seed = test_seed() * 1000 + (uint64_t)round;
+        snprintf(lies, sizeof lies, "%d:%llu", (int)how, (unsigned long long)seed);
+        setenv("MUSTER_TEST_LIES", lies, 1);
         muster_device device;
         muster_stream stream;
         muster_block block;
         CHECK_STATUS(MUSTER_OK, muster_open(&m, &options, &err));
-        unsigned char *host = kept[round] = malloc(300000);
+        unsigned char *host = kept[how * ROUNDS + round] = malloc(300000);
         memset(host, round, 300000);
         if (muster_device_find(m, "cpu:0", &device, &err) == MUSTER_OK &&
             muster_stream_acquire(m, device, 0, &stream, &err) == MUSTER_OK &&
@@ -107,12 +183,35 @@ static void a_lying_helper_harms_nobody(void)
     }
 }
 
-static const struct test tests[] = { TEST(a_lying_helper_harms_nobody) };
+static void words_that_are_nearly_right_harm_nobody(void)
+{
+    lie(NEARLY_RIGHT);
+}
+
+static void any_bytes_harm_nobody(void)
+{
+    lie(ANY_BYTES);
+}
+
+static void changed_answers_harm_nobody(void)
+{
+    lie(ANSWERS);
+}
+
+static const struct test tests[] = {
+    TEST(words_that_are_nearly_right_harm_nobody),
+    TEST(any_bytes_harm_nobody),
+    TEST(changed_answers_harm_nobody),
+};
 
 int main(int argc, char **argv)
 {
     static struct platform_thread liar;
-    if (argc == 3 && strcmp(argv[1], ISOLATED_ARGUMENT) == 0 && getenv("MUSTER_TEST_LIES")) {
+    const char *lies = getenv("MUSTER_TEST_LIES");
+    if (argc == 3 && strcmp(argv[1], ISOLATED_ARGUMENT) == 0 && lies) {
+        char *end;
+        way = (enum way)strtoul(lies, &end, 10);
+        random_init(&dice, strtoull(end + 1, NULL, 10));
         page = platform_shared_map(PLATFORM_CHILD_MEMORY, sizeof *page);
         if (page)
             platform_thread_start(&liar, scribble, NULL, "liar", NULL, NULL);

@@ -34,6 +34,7 @@ static const struct row {
     { "slices", 1.1, 1.3, FIRST_MAX },
     { "slices-crowd", 1.1, 1.4, FIRST_MAX }, /* one alone is best, two are no better than three */
     { "late", 1.2, 1.4, FIRST_MAX },
+    { "slight", 1.15, 1.25, 1.03 }, /* it must have had time to show more */
     { "apart", 0.999, 1.001, FIRST_MAX },
 };
 #define ROW_COUNT (sizeof rows / sizeof *rows)
@@ -124,6 +125,23 @@ static void all_together_are_not_slower_than_the_best_subset(void)
         run_row(&rows[i]);
 }
 
+/* The processors work alone until the GPU has been set up, and do next to nothing beside it. */
+static void a_slight_device_makes_way_for_one_that_joins(void)
+{
+    const struct row row = { "slight-joins", 0, 0, 0 };
+    struct storm storm = read_row(&row);
+    for (uint64_t i = 0; i < SEEDS; i++) {
+        uint64_t seed = test_seed() + i;
+        uint32_t best = 0, out[2];
+        double least = best_subset(&storm, seed, &best);
+        double all = makespan(&storm, seed, 1, 1, &out[0]) / least;
+        double first = makespan(&storm, seed, 0, 1, &out[1]) / least;
+        printf("    best %7.1f ms, everyone %.3f, first run %.3f\n", least * 1e-6, all, first);
+        CHECK(best == 1 && out[1] == 2);
+        CHECK(all > 1.08 && first < 1.06);
+    }
+}
+
 /* It ends well, and nothing is broken on the way. */
 static struct muster_simulation *simulate_well(const char *text)
 {
@@ -189,6 +207,7 @@ int main(int argc, char **argv)
         TEST(units_taken_for_hung_end_some_time),
         TEST(those_left_out_run_what_failed_elsewhere),
         TEST(runs_that_are_stopped_do_not_make_others_wait),
+        TEST(a_slight_device_makes_way_for_one_that_joins),
         TEST(all_together_are_not_slower_than_the_best_subset),
     };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);

@@ -573,7 +573,7 @@ static void handles_and_arguments_are_checked(void)
     muster_stream stream = acquire(m, find(m, "cpu:0"));
     muster_data data = { 7, 7 };
     muster_block block;
-    CHECK_STATUS(MUSTER_E_INVALID, muster_data_create(m, NULL, 1, 0, &data, &problem));
+    CHECK_STATUS(MUSTER_E_INVALID, muster_data_create(m, NULL, 1, 1, &data, &problem));
     CHECK_STATUS(MUSTER_E_INVALID, muster_data_create(m, table, 0, 0, &data, &problem));
     CHECK_STATUS(MUSTER_E_INVALID, muster_data_create(m, table, 1, 1, &data, &problem));
     CHECK_EQUAL(7, data.index);

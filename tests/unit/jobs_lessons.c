@@ -232,6 +232,7 @@ static void a_trial_by_whole_jobs_is_decided_by_the_third(void)
     tried.whole = (struct whole_jobs){ .trial = 2,
                                        .is_without = true,
                                        .has_begun = true,
+                                       .was_cold = true, /* or new memory has it tried again */
                                        .times_ns = { [WHOLE_JOBS_WITH] = { 1e9 } },
                                        .times_known = { [WHOLE_JOBS_WITH] = 1 } };
     run(m, kernel, ITEMS, 0, &tried, NULL);

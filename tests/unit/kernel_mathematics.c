@@ -228,7 +228,8 @@ static uint32_t run_broken(const char *call, const char *from, const char *to, u
     char *broken = malloc(strlen(sound) + strlen(to) + 1);
     CHECK(at && !strstr(at + 1, from) && broken);
     sprintf(broken, "%.*s%s%s", (int)(at - sound), sound, to, at + strlen(from));
-    MUST(compiler_build(broken, strlen(broken), true, &platform_heap, NULL, &blob, &problem));
+    MUST(compiler_build(broken, strlen(broken), COMPILE_NATIVE, &platform_heap, NULL, &blob,
+                        &problem));
     free(sound);
     free(broken);
     MUST(platform_image_open(&image, blob.data, blob.size, &problem));

@@ -9,13 +9,16 @@
 #include "backend/cpu/cpu.h"
 #include "base/layout.h"
 #include "base/random.h"
+#include "cluster/submitter.h"
 
 #include <unistd.h>
 
 static struct muster *m;
 static struct muster_kernel *kernel, *portable, *summing;
+static struct muster_resident *lane;
 static struct muster_job *job, *pipeline_job;
 static struct muster_file *file;
+static bool layouts_want_jobs; /* of the cluster's servers; workers would run them */
 static muster_device device;
 static muster_stream stream;
 static muster_block blocks[2];
@@ -432,6 +435,96 @@ static muster_status with_task_desc(void *at, size_t count)
     return status == MUSTER_OK ? muster_wait(m, tasks, count, 60 * SECOND, &problem) : status;
 }
 
+static muster_status with_task_access(void *at, size_t count)
+{
+    muster_data data[2];
+    for (size_t i = 0; i < COUNT_OF(data); i++)
+        MUST(muster_data_create(m, NULL, 0, 0, &data[i], &problem));
+    for (size_t i = 0; i < count && is_whole(LAYOUT_muster_task_access, at); i++) {
+        struct muster_task_access *access = element(at, i);
+        access->data = data[i];
+        access->mode = MUSTER_TOKEN;
+    }
+    const struct muster_task_desc desc = {
+        .size = sizeof desc, .fn = nothing, .accesses = at, .access_count = count
+    };
+    muster_task task;
+    muster_status status = muster_submit(m, &desc, 1, &task, &problem);
+    if (status == MUSTER_OK)
+        status = muster_wait(m, &task, 1, 60 * SECOND, &problem);
+    for (size_t i = 0; i < COUNT_OF(data); i++)
+        MUST(muster_data_destroy(m, data[i], NULL));
+    return status;
+}
+
+static muster_status do_native(void *user, const struct muster_native *native)
+{
+    (void)user;
+    return native->count == 0 ? MUSTER_OK : MUSTER_E_FAILED;
+}
+
+static muster_status with_body(void *at, size_t count)
+{
+    static const char *const backends[] = { "cpu", "sim" };
+    for (size_t i = 0; i < count && is_whole(LAYOUT_muster_body, at); i++) {
+        struct muster_body *body = element(at, i);
+        body->backend = backends[i];
+        body->enqueue = do_native;
+    }
+    const struct muster_task_desc desc = { .size = sizeof desc, .bodies = at, .body_count = count };
+    muster_task task;
+    muster_status status = muster_submit(m, &desc, 1, &task, &problem);
+    return status == MUSTER_OK ? muster_wait(m, &task, 1, 60 * SECOND, &problem) : status;
+}
+
+static void begin_nothing(void *user, void *to, uint64_t bytes)
+{
+    (void)user;
+    (void)to;
+    (void)bytes;
+}
+
+static void combine_nothing(void *user, void *into, const void *from, uint64_t bytes)
+{
+    (void)from;
+    begin_nothing(user, into, bytes);
+}
+
+static muster_status with_reduction(void *at, size_t count)
+{
+    muster_data data;
+    (void)count;
+    MUST(muster_data_create(m, NULL, 64, 0, &data, &problem));
+    if (is_whole(LAYOUT_muster_reduction, at)) {
+        ((struct muster_reduction *)at)->begin = begin_nothing;
+        ((struct muster_reduction *)at)->combine = combine_nothing;
+    }
+    muster_status status = muster_data_reduction(m, data, at, &problem);
+    MUST(muster_data_destroy(m, data, NULL));
+    return status;
+}
+
+static muster_status with_graph_change(void *at, size_t count)
+{
+    muster_data data;
+    struct muster_graph *graph;
+    muster_task task;
+    MUST(muster_data_create(m, NULL, 64, 0, &data, NULL));
+    const struct muster_task_access access = MUSTER_ACCESS(data, MUSTER_WRITE);
+    const struct muster_task_desc desc = {
+        .size = sizeof desc, .fn = nothing, .accesses = &access, .access_count = 1
+    };
+    MUST(muster_graph_begin(m, NULL));
+    MUST(muster_submit(m, &desc, 1, NULL, NULL));
+    MUST(muster_graph_end(m, &graph, NULL));
+    muster_status status = muster_graph_run(m, graph, at, count, &task, &problem);
+    if (status == MUSTER_OK)
+        status = muster_wait(m, &task, 1, 60 * SECOND, &problem);
+    muster_graph_destroy(graph);
+    MUST(muster_data_destroy(m, data, NULL));
+    return status;
+}
+
 static muster_status with_file_options(void *at, size_t count)
 {
     struct muster_file *other;
@@ -532,6 +625,228 @@ WITH_LIVE(with_live_device, muster_live_device(live, runtime, 0, at, &problem))
 WITH_LIVE(with_live_job, muster_live_job(live, runtime, 0, at, &problem))
 WITH_LIVE(with_live_lane, muster_live_lane(live, runtime, 0, 0, at, &problem))
 
+/*
+ * A cluster whose servers have one job and one worker, and answer nothing else.
+ */
+static muster_status fake_get(struct transport_link *link, const char *bucket, const char *key,
+                              struct transport_message *out, struct muster_error *err)
+{
+    static char text[MANIFEST_BYTES_MAX];
+    static const char worker_text[] = "host 1 cpu:0";
+    (void)link, (void)err;
+    *out = (struct transport_message){ .bytes = worker_text, .size = sizeof worker_text - 1 };
+    if (strcmp(bucket, CLUSTER_WORKERS) == 0)
+        return MUSTER_OK;
+    if (strcmp(key, "one") != 0)
+        return MUSTER_E_NOT_FOUND;
+    struct manifest stored = {
+        .name = "one", .items = 8, .grain = 1, .window = 64, .tries = 3, .weight = 1, .arg_count = 2
+    };
+    memset(stored.kernel.hash, 'a', MANIFEST_HASH_BYTES - 1);
+    stored.args[0] = (struct manifest_arg){ .kind = MUSTER_ARG_SOURCE, .bytes = 4 };
+    stored.args[1] = (struct manifest_arg){ .kind = MUSTER_ARG_OUT, .bytes = 4 };
+    out->bytes = text;
+    out->size = manifest_print(&stored, text);
+    return MUSTER_OK;
+}
+
+static muster_status fake_keys(struct transport_link *link, const char *bucket,
+                               void (*each)(void *user, const char *key), void *user,
+                               struct muster_error *err)
+{
+    (void)link, (void)err;
+    if (strcmp(bucket, CLUSTER_WORKERS) == 0 || layouts_want_jobs)
+        each(user, "one");
+    return MUSTER_OK;
+}
+
+static muster_status fake_put(struct transport_link *link, const char *bucket, const char *key,
+                              const void *bytes, size_t size, struct muster_error *err)
+{
+    (void)link, (void)bucket, (void)key, (void)bytes, (void)size, (void)err;
+    return MUSTER_OK;
+}
+
+static muster_status fake_remove(struct transport_link *link, const char *bucket, const char *key,
+                                 struct muster_error *err)
+{
+    (void)link, (void)bucket, (void)key, (void)err;
+    return MUSTER_OK;
+}
+
+static muster_status fake_ask(struct transport_link *link, const char *subject, const void *bytes,
+                              size_t size, uint64_t timeout_ns, struct transport_message *out,
+                              struct muster_error *err)
+{
+    (void)link, (void)subject, (void)bytes, (void)size, (void)timeout_ns, (void)out, (void)err;
+    return MUSTER_E_NOT_FOUND;
+}
+
+static muster_status fake_listen(struct transport_link *link, const char *subject,
+                                 struct transport_listen **out, struct muster_error *err)
+{
+    (void)link, (void)subject, (void)err;
+    *out = NULL;
+    return MUSTER_OK;
+}
+
+static muster_status fake_next(struct transport_listen *listen, uint64_t timeout_ns,
+                               struct transport_message *out)
+{
+    (void)listen, (void)timeout_ns, (void)out;
+    usleep(1000);
+    return MUSTER_E_TIMEOUT;
+}
+
+static void fake_unlisten(struct transport_listen *listen)
+{
+    (void)listen;
+}
+
+static void fake_release(struct transport_message *message)
+{
+    (void)message;
+}
+
+static const struct transport fake_transport = { .size = sizeof fake_transport,
+                                                 .get = fake_get,
+                                                 .keys = fake_keys,
+                                                 .put = fake_put,
+                                                 .remove = fake_remove,
+                                                 .ask = fake_ask,
+                                                 .listen = fake_listen,
+                                                 .next = fake_next,
+                                                 .unlisten = fake_unlisten,
+                                                 .release = fake_release };
+static struct muster_cluster fake_cluster = { .transport = &fake_transport, .id = 1 };
+
+/* A submitter's job in which one worker has claimed something. */
+static struct muster_cluster_job *make_cluster_job(void)
+{
+    struct muster_cluster_job *made = calloc(1, sizeof *made);
+    const struct fleet_options options = {
+        .grains = 8, .lane_count = SUBMITTER_LANES, .slots = 1, .tries = 1, .epoch = 1
+    };
+    struct wire_request claim = { .kind = WIRE_CLAIM, .worker = 1, .held_count = 1 };
+    struct fleet_reply reply;
+    CHECK(made != NULL);
+    claim.held[0].seq = 1;
+    made->cluster = &fake_cluster;
+    made->manifest.items = 8;
+    made->manifest.grain = 1;
+    MUST(platform_mutex_init(&made->lock, &problem));
+    made->fleet =
+        fleet_init(aligned_alloc(64, (fleet_bytes(&options) + 63) / 64 * 64), &options, 1);
+    CHECK(made->fleet != NULL);
+    CHECK(fleet_request(made->fleet, &claim, 2, &reply) != FLEET_SILENT);
+    return made;
+}
+
+static void free_cluster_job(struct muster_cluster_job *made)
+{
+    platform_mutex_deinit(&made->lock);
+    free(made->fleet);
+    free(made);
+}
+
+/* What is refused for the words alone that are missing was read. */
+static muster_status unless_words(muster_status status, const char *words)
+{
+    return status == MUSTER_E_INVALID && strstr(problem.text, words) ? MUSTER_OK : status;
+}
+
+static muster_status with_cluster_options(void *at, size_t count)
+{
+    struct muster_cluster *cluster;
+    (void)count;
+    return unless_words(muster_cluster_open("", at, &cluster, &problem), "needs an address");
+}
+
+static muster_status with_cluster_desc(void *at, size_t count)
+{
+    struct muster_cluster_job *made;
+    (void)count;
+    return unless_words(muster_cluster_submit(&fake_cluster, at, &made, &problem),
+                        "needs a kernel's file");
+}
+
+static muster_status with_cluster_progress(void *at, size_t count)
+{
+    struct muster_cluster_job *made = make_cluster_job();
+    (void)count;
+    muster_status status = muster_cluster_progress(made, at, &problem);
+    free_cluster_job(made);
+    return status;
+}
+
+static muster_status with_cluster_share(void *at, size_t count)
+{
+    struct muster_cluster_job *made = make_cluster_job();
+    size_t found = 0;
+    muster_status status = muster_cluster_shares(made, at, count, &found, &problem);
+    if (status == MUSTER_OK)
+        CHECK_EQUAL(1, found);
+    free_cluster_job(made);
+    return status;
+}
+
+static muster_status with_cluster_entry(void *at, size_t count)
+{
+    size_t found = 0;
+    layouts_want_jobs = true;
+    muster_status status = muster_cluster_list(&fake_cluster, at, count, &found, &problem);
+    layouts_want_jobs = false;
+    if (status == MUSTER_OK)
+        CHECK_EQUAL(1, found);
+    return status;
+}
+
+static muster_status with_cluster_machine(void *at, size_t count)
+{
+    size_t found = 0;
+    muster_status status = muster_cluster_machines(&fake_cluster, at, count, &found, &problem);
+    if (status == MUSTER_OK)
+        CHECK_EQUAL(1, found);
+    return status;
+}
+
+static muster_status with_cluster_worker_options(void *at, size_t count)
+{
+    struct muster_cluster_worker *worker = NULL;
+    (void)count;
+    muster_status status = muster_cluster_worker_start(&fake_cluster, m, at, &worker, &problem);
+    muster_cluster_worker_destroy(worker);
+    return status;
+}
+
+static muster_status with_resident_options(void *at, size_t count)
+{
+    struct muster_resident *other;
+    (void)count;
+    muster_status status = muster_resident_create(m, device, &kernel, 1, at, &other, &problem);
+    if (status == MUSTER_OK)
+        MUST(muster_resident_destroy(other, &problem));
+    return status;
+}
+
+static muster_status with_resident_step(void *at, size_t count)
+{
+    for (size_t i = 0; i < count && is_whole(LAYOUT_muster_resident_step, at); i++)
+        ((struct muster_resident_step *)element(at, i))->kernel = kernel;
+    const struct muster_task_desc desc = {
+        .size = sizeof desc, .resident = lane, .steps = at, .step_count = count
+    };
+    muster_task task;
+    muster_status status = muster_submit(m, &desc, 1, &task, &problem);
+    return status == MUSTER_OK ? muster_wait(m, &task, 1, 60 * SECOND, &problem) : status;
+}
+
+static muster_status with_resident_report(void *at, size_t count)
+{
+    (void)count;
+    return muster_resident_report(lane, at, &problem);
+}
+
 enum role {
     GIVEN = 1, /* by Muster to callbacks, and back by them at most: nobody sets its size */
     READ,      /* by Muster: a field that is not known must not be set */
@@ -578,11 +893,19 @@ static const struct {
     CASE(job_device, FILLED, with_job_device, 2),
     CASE(report, FILLED, with_report, 0),
     CASE(task_desc, READ, with_task_desc, 2),
+    CASE(task_access, READ, with_task_access, 2),
+    CASE(body, READ, with_body, 2),
+    CASE(reduction, READ, with_reduction, 0),
+    CASE(native, GIVEN, NULL, 0),
+    CASE(graph_change, READ, with_graph_change, 2),
     CASE(file_options, READ, with_file_options, 0),
     CASE(file_report, FILLED, with_file_report, 0),
     CASE(simulation_options, READ, with_simulation_options, 0),
     CASE(simulation_device, GIVEN, NULL, 0),
+    CASE(simulation_job, GIVEN, NULL, 0),
     CASE(simulation, GIVEN, NULL, 0),
+    CASE(graph_simulation_device, GIVEN, NULL, 0),
+    CASE(graph_simulation, GIVEN, NULL, 0),
     CASE(trace_event, READ, with_trace_event, 0),
     CASE(trace_options, READ, with_trace_options, 0),
     CASE(trace_writer_options, READ, with_writer_options, 0),
@@ -592,6 +915,16 @@ static const struct {
     CASE(live_device, FILLED, with_live_device, 0),
     CASE(live_job, FILLED, with_live_job, 0),
     CASE(live_lane, FILLED, with_live_lane, 0),
+    CASE(cluster_options, READ, with_cluster_options, 0),
+    CASE(cluster_desc, READ, with_cluster_desc, 0),
+    CASE(cluster_progress, FILLED, with_cluster_progress, 0),
+    CASE(cluster_share, FILLED, with_cluster_share, 2),
+    CASE(cluster_entry, FILLED, with_cluster_entry, 2),
+    CASE(cluster_machine, FILLED, with_cluster_machine, 2),
+    CASE(cluster_worker_options, READ, with_cluster_worker_options, 0),
+    CASE(resident_options, READ, with_resident_options, 0),
+    CASE(resident_step, READ, with_resident_step, 2),
+    CASE(resident_report, FILLED, with_resident_report, 0),
 #undef CASE
 };
 
@@ -661,6 +994,7 @@ static void open_all(void)
     for (size_t i = 0; i < COUNT_OF(blocks); i++)
         blocks[i] = allocate(m, stream, 64);
     kernel = kernel_of(m, do_nothing);
+    MUST(muster_resident_create(m, device, &kernel, 1, NULL, &lane, &problem));
     MUST(muster_kernel_from(m, "one", &form, 1, &portable, &problem));
     static const char sum[] = "#include <muster_kernel.h>\n"
                               "MUSTER_KERNEL void sum(uint64_t item, MUSTER_GLOBAL const float *x, "

@@ -78,7 +78,7 @@ static void give(struct machine *m, uint32_t lane)
     m->unit[lane] = items;
     m->left -= items;
     m->next_ns[lane] = m->at_ns + ns;
-    take_part_begun(&m->part, lane);
+    take_part_begun(&m->part, lane, (uint64_t)items);
 }
 
 /* The next unit ends. False when all are done. */
@@ -99,7 +99,7 @@ static bool step(struct machine *m)
     m->next_ns[first] = 0;
     take_part_finished(&m->part, first, (uint64_t)m->unit[first], (uint64_t)m->left,
                        (uint64_t)m->at_ns);
-    take_part_ended(&m->part, first);
+    take_part_ended(&m->part, first, (uint64_t)m->unit[first]);
     return true;
 }
 
@@ -279,13 +279,131 @@ static bool has_trial(const double *rates, double ns)
 
 static void a_short_job_has_no_trial(void)
 {
-    const double small[] = { 1, 0.001 }, equal[] = { 1, 1 };
+    const double small[] = { 1, 0.01 }, equal[] = { 1, 1 };
     /* That one lane is away costs next to nothing; but the trial would take a third of the job. */
     CHECK(!has_trial(small, 150 * MILLI));
     CHECK(has_trial(small, 3000 * MILLI));
     /* The trial would take a twentieth, and cost half of what is done meanwhile. */
     CHECK(!has_trial(equal, 1200 * MILLI));
     CHECK(has_trial(equal, 12000 * MILLI));
+}
+
+/* A lane that takes all cores, and does a thousandth: there is neither time for a trial nor need of one. */
+static void what_brings_next_to_nothing_is_left_out_without_a_trial(void)
+{
+    const double rates[] = { 1, 0.001 };
+    struct machine m = machine_of(2, rates, 300 * MILLI, test_seed());
+    struct take_part_lesson lesson;
+    m.are_fixed = true;
+    m.hurts[1] = 1.3;
+    run(&m, NULL);
+    CHECK_EQUAL(2, left_out(&m));
+    CHECK(m.at_ns < 1.03 * 300 * MILLI);
+    /* The next one knows. It was no trial: that jobs of this kind may be trials is not used up. */
+    take_part_learn(&m.part, &lesson, true, 0, (uint64_t)m.at_ns);
+    CHECK(lesson.left_out == 2 && lesson.slight == 2 && lesson.is_whole);
+    CHECK(!lesson.whole.has_begun && lesson.whole.left_out == 2);
+    m = machine_of(2, rates, 300 * MILLI, test_seed());
+    begin(&m, &lesson);
+    CHECK(!take_part_is_in(&m.part, 1) && left_out(&m) == 2);
+    while (step(&m))
+        ;
+    take_part_learn(&m.part, &lesson, true, 0, (uint64_t)m.at_ns);
+    CHECK(lesson.left_out == 2 && lesson.slight == 2);
+}
+
+/* There was time to find out that one lane harms, and none to try the best alone: the next jobs do. */
+static void the_best_alone_is_tried_after_a_trial_of_another(void)
+{
+    const double rates[] = { 0.05, 1, 1, 1 };
+    struct take_part_lesson lesson = { .jobs = 0 };
+    for (uint32_t job = 0; job < 5; job++) {
+        struct machine m = machine_of(4, rates, 70 * MILLI, test_seed());
+        m.are_fixed = true;
+        m.unit_ns = 0.3 * MILLI;
+        m.hurts[0] = 2;
+        m.crowd = 0.8;
+        run(&m, &lesson);
+        take_part_learn(&m.part, &lesson, true, 0, (uint64_t)m.at_ns);
+        if (job == 0)
+            CHECK(lesson.left_out == 1 && lesson.is_whole && !lesson.whole.has_begun);
+    }
+    CHECK(lesson.left_out == 7 || lesson.left_out == 11 || lesson.left_out == 13);
+}
+
+static void finish_unit(struct machine *m, uint32_t lane, uint64_t items, uint64_t now_ns)
+{
+    m->left -= (double)items;
+    take_part_begun(&m->part, lane, items);
+    take_part_finished(&m->part, lane, items, (uint64_t)m->left, now_ns);
+    take_part_ended(&m->part, lane, items);
+}
+
+/*
+ * Short units cost a lane with many cores more than what is learned by them: as long as others are awaited it
+ * has units of a millisecond, and in a short job of a tenth of that while it is measured.
+ */
+static void a_lane_that_is_alone_does_what_it_can(void)
+{
+    const double rates[] = { 1, 1 };
+    struct machine m = machine_of(2, rates, 30 * MILLI, test_seed());
+    begin(&m, NULL);
+    take_part_gone(&m.part, 1, true, false);
+    for (uint32_t i = 0; i < 10; i++) {
+        finish_unit(&m, 0, 1000000, (i + 1) * 1000000);
+        struct take_part_size size = take_part_size(&m.part);
+        CHECK(size.most_ns >= MILLI && size.overhead_max <= 0);
+    }
+    take_part_gone(&m.part, 1, false, false);
+    struct take_part_size size = take_part_size(&m.part);
+    CHECK(size.most_ns >= 0.1 * MILLI && size.most_ns < MILLI && size.overhead_max > 0);
+    /* A long one has longer units. */
+    m = machine_of(2, rates, 1e5 * MILLI, test_seed());
+    begin(&m, NULL);
+    take_part_gone(&m.part, 1, true, false);
+    for (uint32_t i = 0; i < 10; i++)
+        finish_unit(&m, 0, 1000000, (i + 1) * 1000000);
+    CHECK(take_part_size(&m.part).most_ns > 50 * MILLI);
+}
+
+/* Each brings next to nothing, and all of them together more than that. */
+static void many_that_bring_little_are_not_left_out(void)
+{
+    const double rates[] = { 1, 0.003, 0.003, 0.003 };
+    struct machine m = machine_of(4, rates, 2 * S, test_seed());
+    run(&m, NULL);
+    uint32_t out = left_out(&m);
+    CHECK(out == 2 || out == 4 || out == 8);
+}
+
+/* The first unit waits for something that does not come again: it says nothing of those after it. */
+static void a_lane_that_begins_late_is_let_in(void)
+{
+    const double rates[] = { 1, 1 };
+    const uint64_t unit = 1000000;
+    for (int is_slow = 0; is_slow < 2; is_slow++) {
+        struct machine m = machine_of(2, rates, 400 * MILLI, test_seed());
+        uint64_t at_ns = 0, ns = unit * (is_slow ? 30 : 1);
+        begin(&m, NULL);
+        take_part_begun(&m.part, 1, 1000);
+        for (; at_ns < 40 * unit; at_ns += unit) {
+            /* Not before the time that a first unit may take. */
+            CHECK(at_ns >= 20 * unit || take_part_is_in(&m.part, 1));
+            finish_unit(&m, 0, unit, at_ns + unit);
+        }
+        CHECK(!take_part_is_in(&m.part, 1));
+        take_part_finished(&m.part, 1, 1000, (uint64_t)m.left, at_ns);
+        take_part_ended(&m.part, 1, 1000);
+        CHECK(take_part_is_in(&m.part, 1) && left_out(&m) == 0);
+        for (uint64_t next_ns = at_ns; at_ns < 200 * unit; at_ns += unit) {
+            finish_unit(&m, 0, unit, at_ns + unit);
+            if (at_ns < next_ns || !take_part_is_in(&m.part, 1))
+                continue;
+            finish_unit(&m, 1, is_slow ? 1000 : unit, at_ns + unit);
+            next_ns += ns;
+        }
+        CHECK_EQUAL(is_slow ? 2 : 0, left_out(&m));
+    }
 }
 
 /* But jobs that come again and again are worth one. */
@@ -445,6 +563,11 @@ int main(int argc, char **argv)
         TEST(what_costs_much_is_found_among_uneven_items),
         TEST(a_drift_is_no_gain),
         TEST(a_short_job_has_no_trial),
+        TEST(what_brings_next_to_nothing_is_left_out_without_a_trial),
+        TEST(a_lane_that_is_alone_does_what_it_can),
+        TEST(many_that_bring_little_are_not_left_out),
+        TEST(the_best_alone_is_tried_after_a_trial_of_another),
+        TEST(a_lane_that_begins_late_is_let_in),
         TEST(short_jobs_learn_together),
         TEST(what_was_learned_is_believed),
         TEST(a_lane_that_was_let_in_again_stays_in),

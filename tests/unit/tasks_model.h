@@ -112,7 +112,7 @@ static void compare(void)
     }
     CHECK_EQUAL(model.edge_capacity - model.edges, table.free_edge_count);
     CHECK_EQUAL(model.capacity - model.spare.count, table.open_count);
-    compare_list(&model.ready, &table.ready);
+    compare_list(&model.ready, &table.ready[TASKS_PRIORITY_USUAL]);
     compare_list(&model.aside, &table.aside);
     compare_list(&model.spare, &table.spare);
 }

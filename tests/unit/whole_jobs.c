@@ -151,6 +151,28 @@ static void the_first_to_touch_its_memory_is_no_measure(void)
     CHECK_EQUAL(0, whole_jobs_ended(&jobs, &job, &gain));
     CHECK_EQUAL(0, whole_jobs_left_out(&jobs));
     CHECK_EQUAL(2, jobs.tried);
+    /* Laid out for fewer devices it may be the first as well: that is one look more. */
+    jobs = (struct whole_jobs){ .trial = 0 };
+    job.faults = 10;
+    job.job_ns = 12 * MILLI;
+    CHECK_EQUAL(0, whole_jobs_ended(&jobs, &job, &gain));
+    job.faults = 20000;
+    job.job_ns = 30 * MILLI;
+    CHECK_EQUAL(0, whole_jobs_ended(&jobs, &job, &gain));
+    CHECK_EQUAL(2, whole_jobs_left_out(&jobs));
+    job.faults = 10;
+    job.job_ns = 10 * MILLI;
+    CHECK_EQUAL(2, whole_jobs_ended(&jobs, &job, &gain));
+    CHECK(gain > 0.19 && gain < 0.21);
+    /* But one: where each such job has new memory that is its price. */
+    jobs = (struct whole_jobs){ .trial = 0 };
+    for (uint32_t i = 0; i < 3; i++) {
+        CHECK_EQUAL(0, whole_jobs_ended(&jobs, &job, &gain));
+        job.faults = 20000;
+        job.job_ns = 30 * MILLI;
+    }
+    CHECK_EQUAL(0, whole_jobs_left_out(&jobs));
+    CHECK_EQUAL(2, jobs.tried);
     /* Where each job has memory of its own all are alike. */
     jobs = (struct whole_jobs){ .trial = 0 };
     job.faults = 20000;

@@ -360,4 +360,5 @@ const struct muster_backend backend_cuda = {
     .kernel_init = cuda_kernel_init,
     .kernel_deinit = cuda_kernel_deinit,
     .launch = cuda_launch,
+    .stream_open_apart = cuda_stream_open_apart,
 };

@@ -361,6 +361,8 @@ static void free_queue(struct cuda_domain *domain, struct cuda_queue *queue)
     const struct cuda_driver *driver = &domain->backend->driver;
     if (!queue->is_default)
         driver->stream_destroy(queue->handle);
+    if (queue->green)
+        driver->green_destroy(queue->green);
     if (queue->tail)
         driver->event_destroy(queue->tail);
     for (size_t i = 0; i < sizeof queue->record_events / sizeof *queue->record_events; i++)

@@ -59,6 +59,36 @@ static muster_status split(struct cuda_device *device, struct cuda_cut *cut,
     return MUSTER_OK;
 }
 
+cuda_result cuda_queue_open_apart(struct cuda_device *device, uint32_t *cores,
+                                  struct cuda_queue *queue)
+{
+    struct cuda_domain *domain = device->domain;
+    const struct cuda_driver *driver = &domain->backend->driver;
+    struct cuda_cut cut = { .groups = NULL };
+    cuda_resource_desc desc = NULL;
+    if (split(device, &cut, NULL) != MUSTER_OK)
+        return CUDA_RESOURCE_CONFIGURATION;
+    uint32_t count = *cores > 0 ? (*cores - 1) / cut.step + 1 : 1;
+    cuda_result result = count <= cut.group_count ? CUDA_SUCCESS_ : CUDA_RESOURCE_CONFIGURATION;
+    if (result == CUDA_SUCCESS_) {
+        uint32_t turn = atomic_fetch_add_explicit(&domain->streams_apart, 1, memory_order_relaxed);
+        uint32_t first = turn % (cut.group_count / count) * count;
+        result = driver->resource_describe(&desc, &cut.groups[first], count);
+    }
+    if (result == CUDA_SUCCESS_)
+        result = driver->green_create(&queue->green, desc, domain->number,
+                                      CUDA_FLAG_GREEN_DEFAULT_STREAM);
+    if (result == CUDA_SUCCESS_) {
+        result =
+            driver->green_stream(&queue->handle, queue->green, CUDA_FLAG_STREAM_NON_BLOCKING, 0);
+        if (result != CUDA_SUCCESS_)
+            driver->green_destroy(queue->green);
+    }
+    *cores = count * cut.step;
+    allocator_give(allocator_of(device), cut.groups, cut.capacity, sizeof *cut.groups);
+    return result;
+}
+
 static uint32_t rest_of(const struct cuda_cut *cut)
 {
     const cuda_resource *rest = &cut->groups[cut->group_count];

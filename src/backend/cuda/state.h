@@ -82,6 +82,8 @@ struct cuda_domain {
     uint32_t blocks_max; /* of a grid's first side */
     uint32_t slot;       /* in the table of domains that calls look themselves up in */
     _Atomic uint64_t kernels_made;
+    _Atomic uint32_t
+        streams_apart; /* made so far: each has other multiprocessors, as long as there are some */
 
     _Atomic cuda_result lost; /* 0, or what made the context unusable; set once */
     struct platform_mutex lock;
@@ -127,8 +129,9 @@ struct cuda_queue {
     cuda_stream_handle handle;
     cuda_event_handle tail; /* the end of a closed default stream: others go on using that */
     bool is_default, is_closed;
-    uint32_t calls;                          /* given, under the domain's lock */
-    uint32_t looks;                          /* of the watcher, likewise */
+    cuda_green_context green; /* owns: of a stream with cores of its own; else NULL */
+    uint32_t calls;           /* given, under the domain's lock */
+    uint32_t looks;           /* of the watcher, likewise */
     struct cuda_pinned *stage, *large_stage; /* NULL before the first copy that needs it */
     struct cuda_pinned *records;
     cuda_event_handle record_events[4]; /* the last use of each part of `records` */
@@ -215,6 +218,10 @@ void cuda_pinned_release(struct cuda_domain *domain, enum cuda_pinned_kind kind,
 void cuda_pinned_free_all(struct cuda_domain *domain);
 size_t cuda_pinned_bytes(enum cuda_pinned_kind kind);
 
+/* slice.c: a stream on multiprocessors of its own. With the context current. */
+cuda_result cuda_queue_open_apart(struct cuda_device *device, uint32_t *cores,
+                                  struct cuda_queue *queue);
+
 /* kernel.c */
 void cuda_parameters_set(struct cuda_parameters *parameters,
                          const struct muster_launch_desc *launch);
@@ -243,6 +250,8 @@ muster_status cuda_slice_plan(void *device, const uint32_t *sizes, size_t count,
 muster_status cuda_slice_open(void *device, size_t index, void *slice,
                               struct muster_device_info *info, struct muster_error *err);
 void cuda_slice_unplan(void *device);
+muster_status cuda_stream_open_apart(void *device, uint32_t *cores, void *stream,
+                                     struct muster_error *err);
 muster_status cuda_memory_allocate(void *device, void *stream, uint64_t bytes,
                                    struct muster_memory *out, struct muster_error *err);
 muster_status cuda_memory_free(void *device, void *stream, struct muster_memory *memory,

@@ -39,12 +39,12 @@ static cuda_result make_handle(struct cuda_device *device, int32_t priority, int
                : driver->stream_create(out, CUDA_FLAG_STREAM_NON_BLOCKING, priority);
 }
 
-muster_status cuda_stream_open(void *state, int32_t priority, int is_default, void *stream_state,
-                               struct muster_error *err)
+/* `cores` is not NULL: on multiprocessors of its own, see stream_open_apart. */
+static muster_status open_stream(struct cuda_device *device, int32_t priority, int is_default,
+                                 uint32_t *cores, struct cuda_stream *stream,
+                                 struct muster_error *err)
 {
-    struct cuda_device *device = state;
     struct cuda_domain *domain = device->domain;
-    struct cuda_stream *stream = stream_state;
     const struct muster_allocator *allocator = domain->backend->services->allocator;
     struct cuda_scope scope;
     muster_status status = check_priority(domain, priority, is_default, err);
@@ -60,7 +60,8 @@ muster_status cuda_stream_open(void *state, int32_t priority, int is_default, vo
     }
     queue->device = device;
     queue->is_default = is_default;
-    cuda_result result = make_handle(device, priority, is_default, &queue->handle);
+    cuda_result result = cores ? cuda_queue_open_apart(device, cores, queue)
+                               : make_handle(device, priority, is_default, &queue->handle);
     status = cuda_leave(&scope, result, "making a stream", err);
     if (status != MUSTER_OK) {
         allocator_give(allocator, queue, 1, sizeof *queue);
@@ -72,6 +73,22 @@ muster_status cuda_stream_open(void *state, int32_t priority, int is_default, vo
     platform_mutex_unlock(&domain->lock);
     stream->queue = queue;
     return MUSTER_OK;
+}
+
+muster_status cuda_stream_open(void *state, int32_t priority, int is_default, void *stream,
+                               struct muster_error *err)
+{
+    return open_stream(state, priority, is_default, NULL, stream, err);
+}
+
+muster_status cuda_stream_open_apart(void *state, uint32_t *cores, void *stream,
+                                     struct muster_error *err)
+{
+    struct cuda_device *device = state;
+    if (device->green || !(device->domain->info.capabilities & MUSTER_CAN_SLICE))
+        return muster_error_fill(err, MUSTER_E_NOT_SUPPORTED, 0, NULL,
+                                 "the GPU cannot be cut here");
+    return open_stream(device, 0, 0, cores, stream, err);
 }
 
 /* Others may go on using the default stream: only what is on it by now is ours to wait for. */

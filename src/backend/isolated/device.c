@@ -4,13 +4,21 @@
 #include "backend/isolated/state.h"
 
 #include "base/allocator.h"
+#include "platform/machine.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define MEMORY_ROOM_FIRST 64u
 /* What kernels can be given to, and what they are given as, differs in a helper. */
-#define CAPABILITIES_LEFT_OUT ((uint32_t)(MUSTER_CAN_USE_HOST_MEMORY | MUSTER_CAN_RUN_IN_PIECES))
+#define CAPABILITIES_LEFT_OUT                                                                      \
+    ((uint32_t)(MUSTER_CAN_USE_HOST_MEMORY | MUSTER_CAN_RUN_IN_PIECES |                            \
+                MUSTER_CAN_USE_SHARED_MEMORY))
+
+static bool is_processor(const struct link *link)
+{
+    return strcmp(link->backend->name, "cpu") == 0;
+}
 
 /* What the helper says of its device, made harmless. */
 static muster_status check_info(const struct link *link, struct muster_device_info *info,
@@ -25,7 +33,15 @@ static muster_status check_info(const struct link *link, struct muster_device_in
         return muster_error_fill(err, MUSTER_E_INTERNAL, 0, NULL,
                                  "the helper of %s:%u says what cannot be of its device",
                                  link->backend->name, link->index);
+    /* Of the host's memory it has what both map. */
+    bool works_there = (info->capabilities & MUSTER_CAN_USE_HOST_MEMORY) &&
+                       atomic_load_explicit(&link->has_host, memory_order_acquire) != 0;
     info->capabilities &= ~CAPABILITIES_LEFT_OUT;
+    if (works_there)
+        info->capabilities |= MUSTER_CAN_USE_SHARED_MEMORY;
+    /* A slice has threads of its own, and a sandbox starts no more. */
+    if (link->backend->is_sandboxed)
+        info->capabilities &= ~(uint32_t)MUSTER_CAN_SLICE;
     /* Functions of this program are not there; a shared object is loaded by the helper. */
     if (info->forms & MUSTER_KERNEL_FUNCTION)
         info->forms =
@@ -33,6 +49,16 @@ static muster_status check_info(const struct link *link, struct muster_device_in
     /* Each whole device has a helper of its own, and dies alone. */
     info->domain = link->index;
     return MUSTER_OK;
+}
+
+/* What a helper in a sandbox cannot read any more. */
+static void fill_info(const struct link *link, struct muster_device_info *info)
+{
+    uint64_t available;
+    if (!link->backend->is_sandboxed || !is_processor(link))
+        return;
+    platform_processor_name(info->name, sizeof info->name);
+    platform_memory(&info->memory_total, &available);
 }
 
 /* What the runtime has filled in already stays. */
@@ -65,8 +91,10 @@ static muster_status ask_info(struct link *link, enum wire_kind kind, uint32_t a
                                             .answer = &answer,
                                             .answer_bytes = sizeof answer };
     muster_status status = link_ask_again(link, &question, err);
-    if (status == MUSTER_OK)
+    if (status == MUSTER_OK) {
+        fill_info(link, &answer);
         status = check_info(link, &answer, err);
+    }
     if (status == MUSTER_OK)
         give_info(&answer, info);
     return status;
@@ -87,6 +115,8 @@ muster_status isolated_device_open(void *backend_state, uint32_t index, void *st
     if (status != MUSTER_OK)
         return status;
     status = ask_info(link, WIRE_DEVICE_OPEN, index, 0, info, err);
+    if (status == MUSTER_OK)
+        status = link_measure(link, err);
     if (status != MUSTER_OK) {
         link_destroy(link);
         return status;
@@ -117,7 +147,12 @@ muster_status isolated_device_sample(void *state, struct muster_device_sample *s
                                      struct muster_error *err)
 {
     struct isolated_device *device = state;
-    struct muster_device_sample answer;
+    struct muster_device_sample answer = { .utilisation = -1, .temperature_c = -300 };
+    if (device->link->backend->is_sandboxed && is_processor(device->link)) {
+        platform_memory(&answer.memory_total, &answer.memory_free);
+        *sample = answer;
+        return MUSTER_OK;
+    }
     const struct link_question question = { .kind = WIRE_DEVICE_SAMPLE,
                                             .a = device->id,
                                             .answer = &answer,
@@ -154,6 +189,9 @@ muster_status isolated_slice_plan(void *state, const uint32_t *sizes, size_t cou
     struct isolated_device *device = state;
     struct link *link = device->link;
     const struct muster_allocator *allocator = link->backend->services->allocator;
+    if (link->backend->is_sandboxed)
+        return muster_error_fill(err, MUSTER_E_NOT_SUPPORTED, 0, "leave the slices out",
+                                 "a device in a sandbox cannot be cut: it starts no more threads");
     if (count >= DEVICES_OF_LINK_MAX)
         return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, NULL, "more than %u slices",
                                  DEVICES_OF_LINK_MAX - 1);
@@ -304,6 +342,7 @@ muster_status isolated_memory_allocate(void *device_state, void *stream, uint64_
         memory->use++;
         memory->bytes = 0;
         memory->device = WIRE_NONE;
+        link_allow_locked(link, bytes);
     }
     link_unlock(link);
     if (index == WIRE_NONE)
@@ -326,6 +365,7 @@ muster_status isolated_memory_allocate(void *device_state, void *stream, uint64_
         *out = (struct muster_memory){ .object = object_of(index, link->memories[index].use),
                                        .bytes = bytes };
     } else {
+        link_forbid_locked(link, bytes);
         give_memory_locked(link, index);
     }
     platform_mutex_unlock(&link->lock);
@@ -355,6 +395,7 @@ muster_status isolated_memory_free(void *device_state, void *stream, struct must
                                  "the memory is not the device's");
     }
     link_say(link, WIRE_MEMORY_FREE, index, of ? of->id : WIRE_NONE, 0);
+    link_forbid_locked(link, link->memories[index].bytes);
     give_memory_locked(link, index);
     link_unlock(link);
     return MUSTER_OK;

@@ -161,8 +161,10 @@ static void run(struct link *link, const struct wire_up *up)
     if (!is_known)
         return;
     bool is_copy = errand.kind == ERRAND_COPY || errand.kind == ERRAND_FILL;
-    if (is_copy && up->kind == WIRE_UP_WHOLE && errand.to &&
-        (errand.from || errand.kind == ERRAND_FILL)) {
+    if (errand.kind == ERRAND_FENCE && up->kind == WIRE_UP_WHOLE) {
+        tell_stage(link, &errand);
+    } else if (is_copy && up->kind == WIRE_UP_WHOLE && errand.to &&
+               (errand.from || errand.kind == ERRAND_FILL)) {
         if (wire_status(up->status) == MUSTER_OK)
             move_whole(&errand);
         tell_stage(link, &errand);

@@ -182,7 +182,7 @@ muster_status isolated_event_wait(void *state, uint64_t timeout_ns, struct muste
         if (now_ns >= deadline_ns)
             return muster_error_fill(err, MUSTER_E_TIMEOUT, 0, NULL,
                                      "the event has not completed within the time allowed");
-        if (now_ns - begin_ns < SPIN_NS)
+        if (wire_looks_on(link->page, now_ns - begin_ns, SPIN_NS))
             platform_thread_yield();
         else
             link_rest(link, seen,

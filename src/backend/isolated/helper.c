@@ -4,59 +4,30 @@
 #include "backend/isolated/state.h"
 
 #include "base/allocator.h"
-#include "platform/library.h"
-#include "platform/machine.h"
+#include "platform/helper.h"
+#include "platform/sandbox.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define PATH_BYTES 4096
 #define RECEIVER_SLEEP_NS UINT64_C(1000000000)
-#define PROGRAM "muster-helper"
-
-static _Atomic uint32_t is_self;
-
-void isolated_helper_is_self(void)
-{
-    atomic_store(&is_self, 1);
-}
-
-/* The folder of a path, with what follows it. */
-static bool beside(const char *path, const char *name, char *out)
-{
-    const char *slash = strrchr(path, '/');
-    size_t length = slash ? (size_t)(slash - path) : 0;
-    int written = slash ? snprintf(out, PATH_BYTES, "%.*s/%s", (int)length, path, name) : -1;
-    return written > 0 && written < PATH_BYTES && platform_is_program(out);
-}
-
-/* MUSTER_HELPER; this program, if it says so; beside the program or the library, or in the libexec next to them. */
-static bool find_program(char *path)
-{
-    char here[PATH_BYTES];
-    const char *named = platform_environment("MUSTER_HELPER");
-    if (named && *named)
-        return snprintf(path, PATH_BYTES, "%s", named) < PATH_BYTES;
-    bool has_program = platform_program_path(here, sizeof here);
-    if (has_program && atomic_load(&is_self) != 0)
-        return snprintf(path, PATH_BYTES, "%s", here) < PATH_BYTES;
-    if (has_program &&
-        (beside(here, PROGRAM, path) || beside(here, "../libexec/muster/" PROGRAM, path)))
-        return true;
-    return platform_symbol_file((const void *)&is_self, here, sizeof here) &&
-           (beside(here, PROGRAM, path) || beside(here, "../libexec/muster/" PROGRAM, path));
-}
 
 static muster_status start_process(struct link *link, struct muster_error *err)
 {
-    char path[PATH_BYTES];
-    const char *const arguments[] = { PROGRAM, ISOLATED_ARGUMENT, link->backend->name, NULL };
-    if (!find_program(path))
+    char path[HELPER_PATH_BYTES];
+    bool is_sandboxed = link->backend->is_sandboxed;
+    const char *const arguments[] = { "muster-helper", ISOLATED_ARGUMENT, link->backend->name,
+                                      is_sandboxed ? ISOLATED_SANDBOX : NULL, NULL };
+    if (!platform_helper_find(path))
         return muster_error_fill(err, MUSTER_E_NOT_FOUND, 0,
                                  "install muster-helper beside the program, or set MUSTER_HELPER",
                                  "no muster-helper for the isolated backend %s",
                                  link->backend->name);
-    return platform_child_start(&link->child, path, arguments, link->memory, true, err);
+    /* A sandbox gets nothing of other devices. */
+    const struct muster_services *services = link->backend->services;
+    int host = services->host_file_find && !is_sandboxed ? services->host_file : -1;
+    return platform_child_start(&link->child, path, arguments, link->memory, host,
+                                !is_sandboxed || !platform_sandbox_closes(), err);
 }
 
 /* All that the last helper may have written is forgotten, but how events and streams ended. */
@@ -75,36 +46,48 @@ static void clear_page(struct link *link)
     atomic_store(&page->crash.thread, WIRE_NONE);
     page->crash.text[0] = 0;
     for (uint32_t i = 0; i < WIRE_THREADS; i++) {
-        atomic_store(&page->threads[i].is_busy, 0);
+        atomic_store(&page->threads[i].is_busy, WIRE_BUSY_NEVER);
         atomic_store(&page->threads[i].result, 0);
     }
     memcpy(page->backend, link->backend->name, strlen(link->backend->name) + 1);
     page->magic = WIRE_MAGIC;
     page->version = WIRE_VERSION;
     page->bytes = sizeof *page;
+    const struct muster_services *services = link->backend->services;
+    page->host_bytes =
+        services->host_file_find && !link->backend->is_sandboxed ? services->host_file_bytes : 0;
 }
 
 /* Has the helper open its backend. */
 static muster_status open_there(struct link *link, struct muster_error *err)
 {
     const struct muster_services *services = link->backend->services;
-    uint32_t count;
+    struct wire_opened opened;
     const struct link_question question = { .kind = WIRE_OPEN,
                                             .a = services->cpu_workers,
                                             .body = services->sim,
                                             .body_bytes =
                                                 services->sim ? strlen(services->sim) + 1 : 0,
-                                            .answer = &count,
-                                            .answer_bytes = sizeof count };
+                                            .answer = &opened,
+                                            .answer_bytes = sizeof opened };
     if (question.body_bytes > WIRE_MESSAGE_BYTES_MAX / 2)
         return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, "describe fewer devices",
                                  "the description of simulated devices is too long for a helper");
     muster_status status = link_ask_starting(link, &question, err);
-    if (status == MUSTER_OK && count == 0)
+    if (status == MUSTER_OK && opened.device_count == 0)
         status = muster_error_fill(err, MUSTER_E_NOT_FOUND, 0, NULL, "the helper has no devices");
     /* Later helpers start while another thread may read the count, without the lock. */
     if (status == MUSTER_OK && link->generation == 0)
-        link->device_count = count < ISOLATED_DEVICES_MAX ? count : ISOLATED_DEVICES_MAX;
+        link->device_count =
+            opened.device_count < ISOLATED_DEVICES_MAX ? opened.device_count : ISOLATED_DEVICES_MAX;
+    bool has_host = services->host_file_find && opened.has_host;
+    /* What the first one could, the others must: jobs count on it. */
+    if (status == MUSTER_OK && link->generation > 0 && has_host != (link->has_host != 0))
+        status = muster_error_fill(err, MUSTER_E_NO_MEMORY, 0, "raise the limit on address space",
+                                   "the helper cannot map the host's memory");
+    /* Release, as host_find says. */
+    if (status == MUSTER_OK)
+        atomic_store_explicit(&link->has_host, has_host, memory_order_release);
     return status;
 }
 
@@ -141,6 +124,8 @@ static muster_status restore_devices(struct link *link, struct muster_error *err
     if (!link->is_open[0])
         return MUSTER_OK;
     muster_status status = restore_device(link, WIRE_DEVICE_OPEN, link->index, 0, err);
+    if (status == MUSTER_OK)
+        status = link_measure(link, err);
     if (status == MUSTER_OK && link->slice_count > 0) {
         const struct link_question plan = { .kind = WIRE_SLICE_PLAN,
                                             .b = (uint32_t)link->slice_count,
@@ -386,6 +371,7 @@ static void free_link(struct link *link)
     const struct muster_allocator *allocator = link->backend->services->allocator;
     while (link->streams)
         stream_free_locked(link->streams);
+    host_free_all(link);
     allocator_give(allocator, link->errands, link->errand_room, sizeof *link->errands);
     allocator_give(allocator, link->memories, link->memory_room, sizeof *link->memories);
     allocator_give(allocator, link->slice_sizes, link->slice_count, sizeof *link->slice_sizes);

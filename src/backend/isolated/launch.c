@@ -4,6 +4,8 @@
 #include "backend/isolated/state.h"
 
 #include "base/allocator.h"
+#include "platform/helper.h"
+#include "platform/sandbox.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -127,7 +129,7 @@ static bool is_executed(const struct link *link, uint32_t number)
 {
     for (uint32_t i = 0; i < WIRE_THREADS; i++) {
         const struct wire_thread *thread = &link->page->threads[i];
-        if (atomic_load_explicit(&thread->is_busy, memory_order_relaxed) == 1 &&
+        if (atomic_load_explicit(&thread->is_busy, memory_order_relaxed) == WIRE_BUSY &&
             atomic_load_explicit(&thread->result, memory_order_relaxed) == number + 1)
             return true;
     }
@@ -158,13 +160,25 @@ static const char *signal_name(int number)
     }
 }
 
+/* What a sandbox has refused. */
+static void describe_call(uint64_t number, char *text, size_t bytes)
+{
+    const char *name = platform_sandbox_call_name(number);
+    if (name)
+        snprintf(text, bytes, "the sandbox refused the system call %s (SIGSYS)", name);
+    else
+        snprintf(text, bytes, "the sandbox refused system call %u (SIGSYS)", (unsigned)number);
+}
+
 static void describe_locked(struct link *link, const struct platform_child_end *end,
                             uint32_t culprit)
 {
     const struct wire_page *page = link->page;
     int number = (int)atomic_load_explicit(&page->crash.signal, memory_order_relaxed);
     uint64_t address = atomic_load_explicit(&page->crash.address, memory_order_relaxed);
-    number = number > 0 && number < 65 ? number : end->signal;
+    /* One that blocked the signal, or spoke for another processor, has no last words. */
+    bool is_told = number > 0 && number < 65;
+    number = is_told ? number : end->signal;
     char how[96], where[96] = "";
     /* Not ours: it ends where its place does. */
     link->page->crash.text[sizeof link->page->crash.text - 1] = 0;
@@ -173,6 +187,8 @@ static void describe_locked(struct link *link, const struct platform_child_end *
         snprintf(how, sizeof how, "stopped after its time-out");
     else if (name && (number == SIGSEGV || number == SIGBUS))
         snprintf(how, sizeof how, "%s at 0x%llx", name, (unsigned long long)address);
+    else if (number == SIGSYS && is_told)
+        describe_call(address, how, sizeof how);
     else if (name)
         snprintf(how, sizeof how, "%s", name);
     else if (number == 0 && end->code == WIRE_EXIT_LOST)
@@ -209,7 +225,8 @@ void awaited_fail_locked(struct link *link, const struct platform_child_end *end
     /* Killed from outside: nobody in it is to blame. */
     bool is_killed = !link->was_stopped && end->signal == SIGKILL &&
                      atomic_load_explicit(&link->page->crash.signal, memory_order_relaxed) == 0;
-    bool knows = atomic_load_explicit(&link->page->threads[0].is_busy, memory_order_relaxed) != 0;
+    bool knows = atomic_load_explicit(&link->page->threads[0].is_busy, memory_order_relaxed) !=
+                 WIRE_BUSY_NEVER;
     describe_locked(link, end, culprit);
     awaited_look_locked(link);
     for (struct isolated_stream *stream = link->streams; stream; stream = stream->next) {
@@ -237,7 +254,8 @@ static struct isolated_kernel *kernel_of(void *state)
 static void keep_built_locked(struct link *link, void *user)
 {
     struct isolated_kernel *kernel = user;
-    kernel->generation = link->generation;
+    /* That helper may have ended since, and the next one has not built it. */
+    kernel->generation = link->asked;
     kernel->checked = 0;
 }
 
@@ -249,7 +267,12 @@ static muster_status kernel_build_there(struct isolated_kernel *kernel, struct m
                               .threads = form->threads,
                               .code_bytes = form->code_bytes,
                               .compute = { form->compute[0], form->compute[1] } };
-    snprintf(body.entry, sizeof body.entry, "%s", form->entry ? form->entry : "");
+    const char *function =
+        form->kind == MUSTER_KERNEL_FUNCTION ? platform_helper_name_of(form->function) : NULL;
+    snprintf(body.entry, sizeof body.entry, "%s",
+             function      ? function
+             : form->entry ? form->entry
+                           : "");
     snprintf(body.file, sizeof body.file, "%s", form->file ? form->file : "");
     const struct link_question question = { .kind = WIRE_KERNEL_INIT,
                                             .a = kernel->id,
@@ -269,11 +292,12 @@ muster_status isolated_kernel_init(void *device_state, const struct muster_kerne
     struct isolated_device *device = device_state;
     struct link *link = device->link;
     const struct muster_allocator *allocator = link->backend->services->allocator;
-    if (form->kind == MUSTER_KERNEL_FUNCTION)
+    bool is_function = form->kind == MUSTER_KERNEL_FUNCTION;
+    if (is_function && !platform_helper_name_of(form->function))
         return muster_error_fill(err, MUSTER_E_NOT_SUPPORTED, 0,
                                  "give its source or a shared object, or do not isolate the device",
                                  "a C function of the program cannot run in a helper");
-    if (!form->code || form->code_bytes == 0 || !form->entry)
+    if (!is_function && (!form->code || form->code_bytes == 0 || !form->entry))
         return muster_error_fill(err, MUSTER_E_NOT_SUPPORTED, 0, "give the kernel's code",
                                  "the kernel's form has no code");
     struct isolated_kernel *kernel = allocator_take(allocator, 1, sizeof *kernel);
@@ -344,6 +368,25 @@ static size_t launch_bytes(const struct muster_launch_desc *launch)
     return bytes;
 }
 
+/* Device memory, or shared host memory by its address; false if it is neither. */
+static bool find_memory_locked(const struct link *link, const struct muster_launch_arg *arg,
+                               struct wire_place *out)
+{
+    const struct muster_memory *memory = arg->memory;
+    uint64_t bytes = memory->bytes;
+    *out = (struct wire_place){ .memory = WIRE_HOST };
+    if (memory->object || memory->address == 0) {
+        out->memory = memory_find_locked(link, memory, arg->offset, 0);
+        out->offset = arg->offset;
+        return out->memory != WIRE_NONE;
+    }
+    bool is_shared =
+        arg->offset <= bytes && bytes > 0 &&
+        host_find(link, (const void *)(uintptr_t)memory->address, bytes, &out->offset) == bytes;
+    out->offset += arg->offset;
+    return is_shared;
+}
+
 static muster_status check_launch_locked(const struct link *link,
                                          const struct muster_launch_desc *launch,
                                          struct muster_error *err)
@@ -362,7 +405,8 @@ static muster_status check_launch_locked(const struct link *link,
         if (values > MUSTER_ARG_BYTES_MAX)
             return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, NULL,
                                      "values of more than %d bytes", MUSTER_ARG_BYTES_MAX);
-        if (arg->memory && memory_find_locked(link, arg->memory, arg->offset, 0) == WIRE_NONE)
+        struct wire_place place;
+        if (arg->memory && !find_memory_locked(link, arg, &place))
             return muster_error_fill(err, MUSTER_E_INVALID, 0,
                                      "use memory that the device allocated",
                                      "argument %zu is not memory of the device", i);
@@ -383,12 +427,12 @@ static unsigned char *write_launch_locked(const struct link *link, unsigned char
     to += sizeof head;
     for (size_t i = 0; i < launch->arg_count; i++) {
         const struct muster_launch_arg *arg = &launch->args[i];
-        const struct wire_arg written = {
-            .memory =
-                arg->memory ? memory_find_locked(link, arg->memory, arg->offset, 0) : WIRE_NONE,
-            .bytes = arg->memory ? 0 : (uint32_t)arg->bytes,
-            .offset = arg->offset
-        };
+        struct wire_place place = { .memory = WIRE_NONE };
+        if (arg->memory)
+            find_memory_locked(link, arg, &place);
+        const struct wire_arg written = { .memory = place.memory,
+                                          .bytes = arg->memory ? 0 : (uint32_t)arg->bytes,
+                                          .offset = place.offset };
         memcpy(to, &written, sizeof written);
         to += sizeof written;
         if (!arg->memory && arg->bytes > 0)
@@ -443,6 +487,15 @@ static void skip(const struct muster_launch_desc *launches, size_t count)
             *launches[i].result = MUSTER_E_STREAM_FAILED;
 }
 
+static bool use_host(const struct muster_launch_desc *launches, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < launches[i].arg_count; k++)
+            if (launches[i].args[k].memory && !launches[i].args[k].memory->object)
+                return true;
+    return false;
+}
+
 /*
  * Writes one message with as many launches as fit. With the lock. `sent` 0: there are no places for results now, and
  * the caller waits.
@@ -454,9 +507,14 @@ static muster_status send_locked(struct isolated_stream *stream, struct isolated
     struct link *link = stream->link;
     size_t bytes, fitting = count_fitting(launches, count, &bytes);
     enum wire_kind kind = answer ? WIRE_LAUNCH_CHECKED : WIRE_LAUNCH;
+    *sent = 0;
+    if (stream->has_calls && use_host(launches, fitting)) {
+        muster_status fenced = stream_fence_locked(stream, err);
+        if (fenced != MUSTER_OK)
+            return fenced;
+    }
     struct wire_head *head =
         answer ? link_begin_asking(link, kind, bytes) : link_begin(link, kind, bytes);
-    *sent = 0;
     /* Of one that asks nothing was sent yet, and it tries again. */
     if (!head)
         return answer && link->state != LINK_DEAD ? MUSTER_OK : link_say_lost(link, err);

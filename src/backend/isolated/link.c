@@ -13,6 +13,8 @@
 #define FULL_SLEEP_NS 200000u
 /* A helper that has served nothing for so long while it is asked something is ended. Compilers take long. */
 #define ANSWER_NS UINT64_C(120000000000)
+/* And one that serves what was before, but does not come to the question. */
+#define ANSWERS_NS (5 * ANSWER_NS)
 /* A kernel's code goes in pieces of this size. */
 #define CODE_BYTES 32768u
 
@@ -243,7 +245,8 @@ static bool await_answer(struct link *link, bool looks)
             return has_answered(link);
         moved_ns = beat != beats ? now_ns : moved_ns;
         beats = beat;
-        if (now_ns - moved_ns > ANSWER_NS)
+        /* One that only pretends to serve is ended, too. */
+        if (now_ns - moved_ns > ANSWER_NS || now_ns - begin_ns > ANSWERS_NS)
             platform_child_kill(&link->child);
         if (now_ns - begin_ns < SPIN_NS)
             platform_thread_yield();
@@ -291,7 +294,7 @@ static muster_status ask(struct link *link, const struct link_question *question
     muster_status status = link_lock_asking(link, err);
     if (status != MUSTER_OK)
         return status;
-    *generation = link->generation;
+    *generation = link->asked = link->generation;
     struct wire_head *head = send_code(link, question)
                                  ? link_begin_asking(link, question->kind, question->body_bytes)
                                  : NULL;

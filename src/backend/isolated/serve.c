@@ -5,7 +5,9 @@
 #include "backend/isolated/serve.h"
 
 #include "backend/registry.h"
+#include "base/invariant.h"
 #include "platform/machine.h"
+#include "platform/sandbox.h"
 
 #include <muster/muster.h>
 #include <stdio.h>
@@ -22,6 +24,8 @@ static void log_nothing(const struct muster_services *services, enum muster_log_
 {
     (void)services, (void)level, (void)text;
 }
+
+static struct platform_thread leash;
 
 static void hold_leash(void *argument)
 {
@@ -46,8 +50,13 @@ static muster_status open_backend(const struct wire_head *head, void *answer, ui
                                                .cpu_workers = head->a };
     serve.backend = serve_take(serve.table.backend_bytes);
     muster_status status = serve.table.open(serve.backend, &serve.services, &count, err);
-    memcpy(answer, &count, sizeof count);
-    *bytes = sizeof count;
+    const struct wire_opened opened = { .device_count = count, .has_host = serve.host != NULL };
+    memcpy(answer, &opened, sizeof opened);
+    *bytes = sizeof opened;
+    if (status == MUSTER_OK && serve.is_sandboxed)
+        status = serve_close_files(err);
+    if (status == MUSTER_OK && serve.is_sandboxed)
+        status = platform_thread_start(&leash, hold_leash, NULL, "muster-leash", NULL, err);
     return status;
 }
 
@@ -60,6 +69,8 @@ static void answer(const struct wire_head *head)
         head->kind == WIRE_OPEN             ? open_backend(head, reply->payload, &bytes, &err)
         : head->kind == WIRE_LAUNCH_CHECKED ? serve_launch(head, &err)
                                             : serve_object(head, reply->payload, &bytes, &err);
+    if (status == MUSTER_OK && head->kind == WIRE_DEVICE_OPEN)
+        status = serve_close_calls(&err);
     serve_check(status, err.text);
     reply->status = status;
     reply->driver_code = err.driver_code;
@@ -148,7 +159,7 @@ static uint64_t await_message(uint64_t head)
     struct wire_page *page = serve.page;
     uint64_t tail = atomic_load_explicit(&page->down_tail, memory_order_acquire);
     uint64_t begin_ns = tail == head ? platform_clock_ns() : 0;
-    while (tail == head && platform_clock_ns() - begin_ns < SPIN_NS) {
+    while (tail == head && wire_looks_on(page, platform_clock_ns() - begin_ns, SPIN_NS)) {
         platform_thread_yield();
         tail = atomic_load_explicit(&page->down_tail, memory_order_acquire);
     }
@@ -159,6 +170,8 @@ static uint64_t await_message(uint64_t head)
         tail = atomic_load(&page->down_tail);
         if (tail == head)
             platform_word_wait(&page->down_word, seen, SLEEP_NS);
+        if (!leash.started)
+            platform_leash_look();
         atomic_store(&page->down_sleeps, 0);
         tail = atomic_load(&page->down_tail);
     }
@@ -191,6 +204,16 @@ static void serve_for_ever(void)
     }
 }
 
+/* Before anything else: later nothing may be opened any more. */
+static void map_host(void)
+{
+    uint64_t bytes = serve.page->host_bytes;
+    if (bytes == 0 || bytes > SIZE_MAX)
+        return;
+    serve.host = platform_shared_map(PLATFORM_CHILD_HOST, (size_t)bytes);
+    platform_descriptor_close(PLATFORM_CHILD_HOST);
+}
+
 static const struct muster_backend *find_backend(const char *name)
 {
     size_t count;
@@ -201,17 +224,19 @@ static const struct muster_backend *find_backend(const char *name)
     return NULL;
 }
 
-int isolated_serve(const char *backend)
+int isolated_serve(const char *backend, bool is_sandboxed)
 {
-    static struct platform_thread leash;
     const struct muster_backend *table = find_backend(backend);
+    serve.is_sandboxed = is_sandboxed;
     serve.page = platform_shared_map(PLATFORM_CHILD_MEMORY, sizeof *serve.page);
     if (!serve.page || !table || serve.page->magic != WIRE_MAGIC ||
         serve.page->version != WIRE_VERSION || serve.page->bytes != sizeof *serve.page ||
         registry_complete(table, &serve.table, NULL) != MUSTER_OK ||
         platform_mutex_init(&serve.up_lock, NULL) != MUSTER_OK ||
-        platform_thread_start(&leash, hold_leash, NULL, "muster-leash", NULL, NULL) != MUSTER_OK)
+        (!is_sandboxed &&
+         platform_thread_start(&leash, hold_leash, NULL, "muster-leash", NULL, NULL) != MUSTER_OK))
         return 2;
+    map_host();
     platform_thread_rename("muster-serve");
     serve_watch();
     serve_for_ever();
@@ -220,8 +245,19 @@ int isolated_serve(const char *backend)
 
 int muster_helper_main(int argc, char **argv)
 {
-    isolated_helper_is_self();
-    if (argc != 3 || strcmp(argv[1], ISOLATED_ARGUMENT) != 0)
+    platform_helper_is_self();
+    if (argc > 3 && strcmp(argv[1], HELPER_CONFINE) == 0)
+        return platform_sandbox_run(argv + 2);
+    bool is_sandboxed = argc == 4 && strcmp(argv[3], ISOLATED_SANDBOX) == 0;
+    if ((argc != 3 && !is_sandboxed) || strcmp(argv[1], ISOLATED_ARGUMENT) != 0)
         return -1;
-    return isolated_serve(argv[2]);
+    return isolated_serve(argv[2], is_sandboxed);
+}
+
+void muster_helper_function(const char *name, muster_kernel_function function)
+{
+    INVARIANT(name && function);
+    bool has_room = platform_helper_share(name, function);
+    INVARIANT(has_room);
+    (void)has_room;
 }

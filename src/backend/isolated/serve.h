@@ -9,6 +9,7 @@
 
 #include "backend/isolated/state.h"
 #include "platform/library.h"
+#include "platform/object.h"
 
 struct serve_stream {
     void *state; /* NULL: not open */
@@ -22,6 +23,7 @@ struct serve_kernel {
     void *state;
     struct muster_kernel_form form;
     struct platform_image image;
+    struct platform_object object; /* the same in a sandbox */
     char *code, *entry, *file;
 };
 
@@ -32,6 +34,8 @@ struct serve_memory {
 
 struct serve {
     struct wire_page *page;
+    unsigned char
+        *host; /* the runtime's host memory; NULL: it has none to share, or it cannot be mapped */
     struct muster_backend table;
     struct muster_services services;
     char *sim;
@@ -48,15 +52,25 @@ struct serve {
     unsigned char *code;
     size_t code_bytes, code_room;
     struct platform_mutex up_lock;
+    bool is_sandboxed;
 };
 
 extern struct serve serve;
+
+/* serve_close.c: the sandbox. Both do nothing without one. */
+
+/* Before there is a second thread: no more files, and memory for kernels. */
+muster_status serve_close_files(struct muster_error *err);
+/* The device is open: starts its threads and closes the rest. No code of a kernel has come yet. */
+muster_status serve_close_calls(struct muster_error *err);
 
 /* serve_work.c */
 
 /* The stream says how far it is when it gets here; `event` WIRE_NONE: no event. */
 void serve_mark(uint32_t stream, uint64_t done, uint32_t event, uint32_t generation);
 void serve_errand(uint32_t stream, uint32_t errand);
+/* The shared host memory there; NULL: that is not in it. */
+void *serve_host(uint64_t offset, uint64_t bytes);
 void serve_copy(uint32_t stream, const struct wire_copy *copy);
 void serve_fill(uint32_t stream, const struct wire_fill *fill, uint32_t stage);
 muster_status serve_launch(const struct wire_head *head, struct muster_error *err);

@@ -5,6 +5,7 @@
 
 #include "base/allocator.h"
 #include "base/apart.h"
+#include "platform/helper.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -219,6 +220,29 @@ static void free_memory(const struct wire_head *head)
     memory->device = WIRE_NONE;
 }
 
+void *serve_host(uint64_t offset, uint64_t bytes)
+{
+    uint64_t room = serve.page->host_bytes;
+    return serve.host && offset <= room && bytes <= room - offset ? serve.host + offset : NULL;
+}
+
+static muster_status register_host(const struct wire_head *head, struct muster_error *err)
+{
+    const struct wire_host *body = (const void *)(head + 1);
+    void *device = device_at(head->b), *host = serve_host(body->offset, body->bytes);
+    if (!device || !host)
+        return refuse(err, "host memory that is not shared");
+    return serve.table.host_register(device, host, (size_t)body->bytes, err);
+}
+
+static void unregister_host(const struct wire_head *head)
+{
+    const struct wire_host *body = (const void *)(head + 1);
+    void *device = device_at(head->b), *host = serve_host(body->offset, body->bytes);
+    if (device && host)
+        serve.table.host_unregister(device, host);
+}
+
 /* Kernels. */
 
 static void take_code(const struct wire_head *head)
@@ -239,27 +263,38 @@ static void take_code(const struct wire_head *head)
     serve.code[serve.code_bytes] = 0;
 }
 
-static void *find_beside(const struct platform_library *library, const char *prefix,
-                         const char *entry)
+static void *find_symbol(const struct serve_kernel *kernel, const char *prefix, const char *entry)
 {
     char name[128];
     int length = snprintf(name, sizeof name, "%s%s", prefix, entry);
-    return (size_t)length < sizeof name ? platform_library_symbol(library, name) : NULL;
+    if ((size_t)length >= sizeof name)
+        return NULL;
+    return serve.is_sandboxed ? platform_object_symbol(&kernel->object, name)
+                              : platform_library_symbol(&kernel->image.library, name);
+}
+
+static void unload(struct serve_kernel *kernel)
+{
+    if (kernel->image.library.handle)
+        platform_image_close(&kernel->image);
+    platform_object_unload(&kernel->object);
 }
 
 /* A shared object becomes functions of this process. */
 static muster_status load(struct serve_kernel *kernel, struct muster_error *err)
 {
-    muster_status status =
-        platform_image_open(&kernel->image, kernel->form.code, kernel->form.code_bytes, err);
+    const void *code = kernel->form.code;
+    size_t code_bytes = kernel->form.code_bytes;
+    muster_status status = serve.is_sandboxed
+                               ? platform_object_load(&kernel->object, code, code_bytes, err)
+                               : platform_image_open(&kernel->image, code, code_bytes, err);
     if (status != MUSTER_OK)
         return status;
-    const struct platform_library *library = &kernel->image.library;
-    void *function = platform_library_symbol(library, kernel->entry);
-    void *apart = find_beside(library, APART_PREFIX, kernel->entry);
-    const uint32_t *written = find_beside(library, APART_WRITTEN_PREFIX, kernel->entry);
+    void *function = find_symbol(kernel, "", kernel->entry);
+    void *apart = find_symbol(kernel, APART_PREFIX, kernel->entry);
+    const uint32_t *written = find_symbol(kernel, APART_WRITTEN_PREFIX, kernel->entry);
     if (!function) {
-        platform_image_close(&kernel->image);
+        unload(kernel);
         return muster_error_fill(err, MUSTER_E_NOT_FOUND, 0, "name a function that it exports",
                                  "the shared object has no function %s", kernel->entry);
     }
@@ -272,13 +307,23 @@ static muster_status load(struct serve_kernel *kernel, struct muster_error *err)
     return MUSTER_OK;
 }
 
+/* One of the program's own, which this process is too. */
+static muster_status find_function(struct serve_kernel *kernel, struct muster_error *err)
+{
+    kernel->form.function = platform_helper_function(kernel->entry);
+    if (kernel->form.function)
+        return MUSTER_OK;
+    return muster_error_fill(err, MUSTER_E_NOT_FOUND, 0,
+                             "call muster_helper_function before muster_helper_main",
+                             "the helper has no function %s", kernel->entry);
+}
+
 static void free_kernel(struct serve_kernel *kernel)
 {
     if (kernel->state)
         serve.table.kernel_deinit(kernel->state);
     give_state(kernel->state, serve.table.kernel_bytes);
-    if (kernel->image.library.handle)
-        platform_image_close(&kernel->image);
+    unload(kernel);
     free(kernel->code);
     free(kernel->entry);
     free(kernel->file);
@@ -302,7 +347,8 @@ static muster_status init_kernel(const struct wire_head *head, struct muster_err
     struct serve_kernel *kernel = &serve.kernels[head->a];
     free_kernel(kernel);
     kernel->code = serve_take(serve.code_bytes + 1);
-    memcpy(kernel->code, serve.code, serve.code_bytes);
+    if (serve.code_bytes > 0)
+        memcpy(kernel->code, serve.code, serve.code_bytes);
     kernel->entry = copy_text(body->entry, sizeof body->entry);
     kernel->file = copy_text(body->file, sizeof body->file);
     kernel->form = (struct muster_kernel_form){ .size = sizeof kernel->form,
@@ -313,7 +359,11 @@ static muster_status init_kernel(const struct wire_head *head, struct muster_err
                                                 .threads = body->threads,
                                                 .compute = { body->compute[0], body->compute[1] },
                                                 .file = *kernel->file ? kernel->file : NULL };
+    /* The next may have none. */
+    serve.code_bytes = 0;
     muster_status status = MUSTER_OK;
+    if (body->kind == MUSTER_KERNEL_FUNCTION)
+        status = find_function(kernel, err);
     bool is_loaded = body->kind == MUSTER_KERNEL_SHARED_OBJECT &&
                      !(serve.forms & MUSTER_KERNEL_SHARED_OBJECT) &&
                      (serve.forms & MUSTER_KERNEL_FUNCTION);
@@ -350,6 +400,8 @@ muster_status serve_object(const struct wire_head *head, void *answer, uint32_t 
                       : refuse(err, "a slice of nothing");
     case WIRE_MEMORY_ALLOCATE:
         return allocate(head, err);
+    case WIRE_HOST_REGISTER:
+        return register_host(head, err);
     case WIRE_STREAM_OPEN:
         return open_stream(head, err);
     case WIRE_EVENT_INIT:
@@ -383,6 +435,13 @@ void serve_close_object(const struct wire_head *head)
         break;
     case WIRE_MEMORY_FREE:
         free_memory(head);
+        break;
+    case WIRE_HOST_AGAIN:
+        /* Copies work without, though slower. */
+        register_host(head, NULL);
+        break;
+    case WIRE_HOST_UNREGISTER:
+        unregister_host(head);
         break;
     case WIRE_STREAM_CLOSE:
         if (head->a < WIRE_STREAMS && serve.streams[head->a].state)

@@ -168,7 +168,8 @@ static void ask_stage(void *user, muster_status status)
                                 .status = status,
                                 .bytes = stage->bytes,
                                 .offset = stage->offset };
-    if (status == MUSTER_OK) {
+    /* One that is all there is to be done must end, also on a stream that has failed. */
+    if (status == MUSTER_OK || stage->kind == WIRE_UP_WHOLE) {
         put_up(&up);
         while (atomic_load(word) == seen)
             platform_word_wait(word, seen, UINT64_C(1000000000));
@@ -219,24 +220,31 @@ static void copy_staged(struct serve_stream *stream, const struct wire_copy *cop
     }
 }
 
+static struct muster_place place_of(const struct wire_place *place, uint64_t bytes)
+{
+    if (place->memory == WIRE_HOST)
+        return (struct muster_place){ .host = serve_host(place->offset, bytes) };
+    return (struct muster_place){ .memory = memory_at(place->memory), .offset = place->offset };
+}
+
 void serve_copy(uint32_t number, const struct wire_copy *copy)
 {
     struct serve_stream *stream = &serve.streams[number];
-    bool is_on_device = copy->to.memory != WIRE_NONE && copy->from.memory != WIRE_NONE;
+    bool is_here = copy->to.memory != WIRE_NONE && copy->from.memory != WIRE_NONE;
     bool is_on_host = copy->to.memory == WIRE_NONE && copy->from.memory == WIRE_NONE;
-    if (is_on_device && !stream->is_broken) {
-        const struct muster_copy_desc desc = {
-            .to = { .memory = memory_at(copy->to.memory), .offset = copy->to.offset },
-            .from = { .memory = memory_at(copy->from.memory), .offset = copy->from.offset },
-            .bytes = copy->bytes
-        };
-        serve_note(stream, serve.table.copy(stream->state, &desc, NULL));
+    if (is_here && !stream->is_broken) {
+        const struct muster_copy_desc desc = { .to = place_of(&copy->to, copy->bytes),
+                                               .from = place_of(&copy->from, copy->bytes),
+                                               .bytes = copy->bytes };
+        bool is_there = (desc.to.memory || desc.to.host) && (desc.from.memory || desc.from.host);
+        serve_note(stream,
+                   is_there ? serve.table.copy(stream->state, &desc, NULL) : MUSTER_E_INVALID);
     } else if (is_on_host && !stream->is_broken) {
         const struct stage whole = { WIRE_UP_WHOLE, copy->errand, copy->stage, 0, 0 };
         call_stage(stream, &whole);
         if (!stream->is_broken)
             return;
-    } else if (!is_on_device && copy->stage < WIRE_STAGES) {
+    } else if (!is_here && copy->stage < WIRE_STAGES) {
         copy_staged(stream, copy);
     }
     if (copy->errand != WIRE_NONE)
@@ -277,14 +285,19 @@ static void follow(struct serve_stream *stream, uint32_t result)
 }
 
 static const unsigned char *read_args(const unsigned char *at, const struct wire_launch *launch,
-                                      struct muster_launch_arg *args)
+                                      struct muster_launch_arg *args, struct muster_memory *hosts)
 {
     for (uint32_t i = 0; i < launch->arg_count; i++) {
         struct wire_arg arg;
         memcpy(&arg, at, sizeof arg);
         at += sizeof arg;
         args[i] = (struct muster_launch_arg){ .offset = arg.offset };
-        if (arg.memory != WIRE_NONE) {
+        if (arg.memory == WIRE_HOST) {
+            hosts[i] = (struct muster_memory){ .address = (uintptr_t)serve_host(arg.offset, 0),
+                                               .bytes = serve.page->host_bytes - arg.offset };
+            args[i].memory = &hosts[i];
+            args[i].offset = 0;
+        } else if (arg.memory != WIRE_NONE) {
             args[i].memory = memory_at(arg.memory);
         } else {
             args[i].value = at;
@@ -321,6 +334,7 @@ muster_status serve_launch(const struct wire_head *head, struct muster_error *er
     struct serve_stream *stream = &serve.streams[head->a];
     const unsigned char *at = (const unsigned char *)(head + 1);
     static struct muster_launch_arg args[LAUNCHES_AT_ONCE][MUSTER_ARGS_MAX];
+    static struct muster_memory hosts[LAUNCHES_AT_ONCE][MUSTER_ARGS_MAX];
     static struct muster_launch_desc launches[LAUNCHES_AT_ONCE];
     static uint32_t numbers[LAUNCHES_AT_ONCE];
     muster_status first = MUSTER_OK;
@@ -328,7 +342,7 @@ muster_status serve_launch(const struct wire_head *head, struct muster_error *er
     for (uint64_t i = 0; i < head->c; i++) {
         struct wire_launch launch;
         memcpy(&launch, at, sizeof launch);
-        at = read_args(at + sizeof launch, &launch, args[count]);
+        at = read_args(at + sizeof launch, &launch, args[count], hosts[count]);
         muster_status *result = (muster_status *)(void *)&serve.page->results[launch.result];
         launches[count] = (struct muster_launch_desc){ .begin = launch.begin,
                                                        .items = launch.items,
@@ -374,13 +388,13 @@ static void enter(const muster_status *result, uint64_t begin, uint64_t end)
                           memory_order_relaxed);
     atomic_store_explicit(&thread->begin, begin, memory_order_relaxed);
     atomic_store_explicit(&thread->end, end, memory_order_relaxed);
-    atomic_store_explicit(&thread->is_busy, 1, memory_order_release);
+    atomic_store_explicit(&thread->is_busy, WIRE_BUSY, memory_order_release);
 }
 
 static void leave(void)
 {
     if (thread_number <= WIRE_THREADS)
-        atomic_store_explicit(&serve.page->threads[thread_number - 1].is_busy, 2,
+        atomic_store_explicit(&serve.page->threads[thread_number - 1].is_busy, WIRE_BUSY_BEFORE,
                               memory_order_release);
 }
 
@@ -388,7 +402,10 @@ static void note_crash(int signal, uint64_t address)
 {
     struct wire_crash *crash = &serve.page->crash;
     bool is_kernel = thread_number > 0 && thread_number <= WIRE_THREADS &&
-                     atomic_load(&serve.page->threads[thread_number - 1].is_busy) == 1;
+                     atomic_load(&serve.page->threads[thread_number - 1].is_busy) == WIRE_BUSY;
+    /* The first is to blame: what a dying process does may fail, too. */
+    if (atomic_load(&crash->signal) != 0)
+        return;
     atomic_store(&crash->address, address);
     atomic_store(&crash->thread, is_kernel ? thread_number - 1 : WIRE_NONE);
     atomic_store(&crash->signal, (uint32_t)signal);

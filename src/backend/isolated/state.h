@@ -22,7 +22,14 @@
 
 struct link;
 
-enum errand_kind { ERRAND_FREE, ERRAND_CALL, ERRAND_COPY, ERRAND_FILL, ERRAND_GONE };
+enum errand_kind {
+    ERRAND_FREE,
+    ERRAND_CALL,
+    ERRAND_COPY,
+    ERRAND_FILL,
+    ERRAND_FENCE, /* nothing; the helper waits for it, and so for what was to be done before */
+    ERRAND_GONE
+};
 
 /* Something that the runtime does when a stream gets there. In its stream's list until it is done. */
 struct errand {
@@ -58,6 +65,7 @@ struct isolated_stream {
     uint64_t issued; /* operations so far */
     uint64_t marked; /* what the last mark or record will say that is done */
     bool has_failed;
+    bool has_calls; /* that what touches shared host memory from here on must wait for */
     uint32_t stage; /* WIRE_NONE: not needed yet */
     uint32_t first_errand, last_errand;
     uint32_t first_awaited, last_awaited;
@@ -109,6 +117,8 @@ struct isolated_memory {
     uint32_t next_free;
 };
 
+struct isolated_host;
+
 enum link_state { LINK_STARTING, LINK_UP, LINK_DEAD };
 
 struct link {
@@ -131,9 +141,14 @@ struct link {
     struct platform_thread watcher, receiver;
     bool is_watched, must_end;
     bool was_stopped; /* killed by device_stop */
+    /* Of a sandbox: the helper's address space when it was closed, what the device has in it, and the most it had. */
+    uint64_t base_bytes, held_bytes, peak_bytes;
     uint64_t restarts[ISOLATED_RESTARTS_MAX];
     uint32_t restart_next;
     uint64_t answers; /* numbers of answers */
+    uint64_t asked;   /* the generation of the helper that was asked last; with call_lock */
+    _Atomic uint32_t has_host;   /* the helper has mapped the runtime's host memory */
+    struct isolated_host *hosts; /* owns: what is registered of it */
 
     struct isolated_stream *streams;
     struct isolated_event *events;
@@ -165,6 +180,7 @@ struct link {
 struct isolated {
     const struct muster_services *services;
     const char *name;
+    bool is_sandboxed;
     struct link *first; /* the helper that was asked how many devices there are */
 };
 
@@ -238,6 +254,26 @@ void link_destroy(struct link *link);
 /* Puts everything that was opened into a helper that has just been started. */
 muster_status link_restore(struct link *link, struct muster_error *err);
 
+/* host.c: host memory that the helper maps too. */
+
+/*
+ * Where it lies in the file: how many of the bytes lie together there, fewer where a ring begins again; 0: it is the
+ * program's own.
+ */
+uint64_t host_find(const struct link *link, const void *memory, uint64_t bytes, uint64_t *offset);
+/* Has a helper that was started since register what these bytes are of. With the lock. */
+void host_renew_locked(struct link *link, uint32_t device, uint64_t offset, uint64_t bytes);
+void host_free_all(struct link *link);
+
+/* limit.c: what the helper of a sandbox may take of the machine. Nothing of others. */
+
+/* Its device is open, and nothing of what it will be given is there: what it has by now it may keep. */
+muster_status link_measure(struct link *link, struct muster_error *err);
+/* Lets it take so many bytes more, for the device's memory. With the lock. */
+void link_allow_locked(struct link *link, uint64_t bytes);
+/* The memory was given back, or not had. With the lock. */
+void link_forbid_locked(struct link *link, uint64_t bytes);
+
 /* errand.c: what comes up. */
 
 /* A place for an errand, at the end of its stream's list; NULL: no memory. With the lock. */
@@ -266,6 +302,11 @@ void awaited_fail_locked(struct link *link, const struct platform_child_end *end
 
 /* Has the stream say how far it is, if it was not asked to since. With the lock. */
 void stream_mark_locked(struct isolated_stream *stream);
+/*
+ * What comes next touches shared host memory, which the stream's calls may use: it waits for those that are not done. With
+ * the lock.
+ */
+muster_status stream_fence_locked(struct isolated_stream *stream, struct muster_error *err);
 /* How far a stream is, as the helper says; never more than it was given. */
 uint64_t stream_done(const struct isolated_stream *stream);
 
@@ -294,6 +335,10 @@ muster_status isolated_memory_free(void *device, void *stream, struct muster_mem
 /* The place of memory that isolated_memory_allocate gave; WIRE_NONE if it is none, or too small. With the lock. */
 uint32_t memory_find_locked(const struct link *link, const struct muster_memory *memory,
                             uint64_t offset, uint64_t bytes);
+muster_status isolated_host_register(void *device, void *memory, size_t bytes,
+                                     struct muster_error *err);
+void isolated_host_unregister(void *device, void *memory);
+int isolated_host_is_fast(void *device, const void *memory, size_t bytes);
 muster_status isolated_stream_open(void *device, int32_t priority, int is_default, void *stream,
                                    struct muster_error *err);
 void isolated_stream_close(void *stream);

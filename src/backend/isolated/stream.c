@@ -60,6 +60,9 @@ muster_status isolated_stream_open(void *device_state, int32_t priority, int is_
                                        "a helper has room for %u streams", WIRE_STREAMS);
         else
             link->stream_at[id] = stream;
+        /* The last stream with this number had done more than this one has. */
+        if (status == MUSTER_OK)
+            atomic_store(&link->page->streams[id].done, 0);
         link_unlock(link);
     }
     if (status != MUSTER_OK) {
@@ -291,7 +294,7 @@ static bool take_stage_locked(struct isolated_stream *stream)
 static bool find_place_locked(const struct link *link, const struct muster_place *place,
                               uint64_t bytes, struct wire_place *out)
 {
-    *out = (struct wire_place){ .memory = WIRE_NONE, .offset = place->offset };
+    *out = (struct wire_place){ .memory = WIRE_NONE, .offset = place->memory ? place->offset : 0 };
     if (!place->memory)
         return place->host != NULL;
     out->memory = memory_find_locked(link, place->memory, place->offset, bytes);
@@ -323,37 +326,111 @@ static char *host_of(const struct muster_place *place)
     return place->memory ? NULL : (char *)place->host;
 }
 
-muster_status isolated_copy(void *state, const struct muster_copy_desc *copy,
-                            struct muster_error *err)
+muster_status stream_fence_locked(struct isolated_stream *stream, struct muster_error *err)
 {
-    struct isolated_stream *stream = stream_of(state);
     struct link *link = stream->link;
-    struct wire_copy body = { .bytes = copy->bytes, .errand = WIRE_NONE, .stage = WIRE_NONE };
-    muster_status status;
-    struct wire_head *head = begin(stream, WIRE_COPY, sizeof body, &status, err);
-    if (!head)
+    struct errand *errand;
+    struct wire_copy body = { .to.memory = WIRE_NONE, .from.memory = WIRE_NONE };
+    if (!stream->has_calls || stream->has_failed || stream->first_errand == WIRE_NONE) {
+        stream->has_calls = stream->has_calls && stream->first_errand != WIRE_NONE;
+        return MUSTER_OK;
+    }
+    struct wire_head *head = link_begin(link, WIRE_COPY, sizeof body);
+    if (!head || stream->has_failed)
+        return head ? MUSTER_OK : link_say_lost(link, err);
+    muster_status status = add_errand_locked(stream, ERRAND_FENCE, &errand, &body.errand, err);
+    if (status != MUSTER_OK)
+        return status;
+    body.stage = stream->stage;
+    head->a = stream->id;
+    *(struct wire_copy *)(head + 1) = body;
+    stream->issued++;
+    stream->has_calls = false;
+    link_send(link, head);
+    return MUSTER_OK;
+}
+
+/* Through the stream's stage, or by the program alone if both are its memory. With the lock. */
+static muster_status copy_by_errand_locked(struct isolated_stream *stream,
+                                           const struct muster_copy_desc *copy,
+                                           struct wire_copy *body, struct muster_error *err)
+{
+    struct errand *errand;
+    muster_status status = add_errand_locked(stream, ERRAND_COPY, &errand, &body->errand, err);
+    if (status != MUSTER_OK)
+        return status;
+    errand->to = host_of(&copy->to);
+    errand->from = host_of(&copy->from);
+    errand->bytes = copy->bytes;
+    body->stage = stream->stage;
+    return MUSTER_OK;
+}
+
+/* The part of the copy that the helper can do by itself as one; 0: none. With the lock. */
+static uint64_t find_shared_locked(struct isolated_stream *stream,
+                                   const struct muster_copy_desc *copy, uint64_t at,
+                                   struct wire_copy *body)
+{
+    bool is_out = !copy->to.memory;
+    uint64_t bytes = copy->bytes - at;
+    struct wire_place *host = is_out ? &body->to : &body->from;
+    const char *memory = host_of(is_out ? &copy->to : &copy->from);
+    if (!memory || (is_out && !copy->from.memory))
+        return memory ? 0 : bytes;
+    uint64_t together = host_find(stream->link, memory + at, bytes, &host->offset);
+    if (together > 0) {
+        host->memory = WIRE_HOST;
+        host_renew_locked(stream->link, stream->device, host->offset, together);
+    }
+    return together;
+}
+
+/* One message, of the rest of the copy or as much as lies together. Writes how much that is. */
+static muster_status copy_part(struct isolated_stream *stream, const struct muster_copy_desc *copy,
+                               uint64_t *at, struct muster_error *err)
+{
+    struct link *link = stream->link;
+    struct wire_copy body = { .errand = WIRE_NONE, .stage = WIRE_NONE };
+    muster_status status = link_lock(link, err);
+    if (status != MUSTER_OK)
         return status;
     if (!find_place_locked(link, &copy->to, copy->bytes, &body.to) ||
-        !find_place_locked(link, &copy->from, copy->bytes, &body.from))
-        status = say_no_place(err);
-    bool is_staged = !copy->to.memory || !copy->from.memory;
-    struct errand *errand = NULL;
-    if (status == MUSTER_OK && !stream->has_failed && is_staged)
-        status = add_errand_locked(stream, ERRAND_COPY, &errand, &body.errand, err);
+        !find_place_locked(link, &copy->from, copy->bytes, &body.from)) {
+        link_unlock(link);
+        return say_no_place(err);
+    }
+    body.bytes = find_shared_locked(stream, copy, *at, &body);
+    if (body.to.memory == WIRE_HOST || body.from.memory == WIRE_HOST)
+        status = stream_fence_locked(stream, err);
+    struct wire_head *head = status == MUSTER_OK ? link_begin(link, WIRE_COPY, sizeof body) : NULL;
+    if (!head)
+        status = status == MUSTER_OK ? link_say_lost(link, err) : status;
+    else if (body.bytes == 0 && !stream->has_failed)
+        status = copy_by_errand_locked(stream, copy, &body, err);
     if (status != MUSTER_OK || stream->has_failed) {
+        *at = copy->bytes;
         link_unlock(link);
         return status;
     }
-    if (errand) {
-        errand->to = host_of(&copy->to);
-        errand->from = host_of(&copy->from);
-        errand->bytes = copy->bytes;
-        body.stage = stream->stage;
-    }
+    if (body.bytes == 0)
+        body.bytes = copy->bytes;
+    body.to.offset += body.to.memory == WIRE_HOST ? 0 : *at;
+    body.from.offset += body.from.memory == WIRE_HOST ? 0 : *at;
+    *at += body.bytes;
     head->a = stream->id;
     *(struct wire_copy *)(head + 1) = body;
     end(stream, head);
     return MUSTER_OK;
+}
+
+muster_status isolated_copy(void *state, const struct muster_copy_desc *copy,
+                            struct muster_error *err)
+{
+    muster_status status = MUSTER_OK;
+    /* A ring's memory may begin again in the middle. */
+    for (uint64_t at = 0; at < copy->bytes && status == MUSTER_OK;)
+        status = copy_part(stream_of(state), copy, &at, err);
+    return status;
 }
 
 muster_status isolated_fill(void *state, const struct muster_place *to, uint8_t value,
@@ -402,6 +479,7 @@ muster_status isolated_host_call(void *state, void (*function)(void *user, muste
         link_unlock(link);
         return muster_error_fill(err, MUSTER_E_NO_MEMORY, 0, NULL, "no memory for a call");
     }
+    stream->has_calls = true;
     errand->function = function;
     errand->user = user;
     head->a = stream->id;

@@ -3,15 +3,20 @@
  */
 #include "backend/isolated/state.h"
 
+#include "platform/sandbox.h"
+
 #include <string.h>
 
-static muster_status open_named(struct isolated *backend, const char *name,
+static muster_status open_named(struct isolated *backend, const char *name, bool is_sandboxed,
                                 const struct muster_services *services, uint32_t *device_count,
                                 struct muster_error *err)
 {
     struct link *link;
-    *backend = (struct isolated){ .services = services, .name = name };
-    muster_status status = link_create(backend, 0, &link, err);
+    *backend =
+        (struct isolated){ .services = services, .name = name, .is_sandboxed = is_sandboxed };
+    muster_status status = is_sandboxed ? platform_sandbox_check(err) : MUSTER_OK;
+    if (status == MUSTER_OK)
+        status = link_create(backend, 0, &link, err);
     if (status != MUSTER_OK)
         return status;
     backend->first = link;
@@ -27,20 +32,13 @@ static void isolated_close(void *state)
     backend->first = NULL;
 }
 
-/* Where host memory is shared with the helper, copies need no help; plain memory is better staged by many threads. */
-static int isolated_host_is_fast(void *device, const void *memory, size_t bytes)
-{
-    (void)device, (void)memory, (void)bytes;
-    return 1;
-}
-
-#define TABLE(name_)                                                                               \
-    static muster_status open_##name_(void *backend, const struct muster_services *services,       \
-                                      uint32_t *device_count, struct muster_error *err)            \
+#define TABLE(variant, name_, is_sandboxed_)                                                       \
+    static muster_status open_##variant(void *backend, const struct muster_services *services,     \
+                                        uint32_t *device_count, struct muster_error *err)          \
     {                                                                                              \
-        return open_named(backend, #name_, services, device_count, err);                           \
+        return open_named(backend, #name_, is_sandboxed_, services, device_count, err);            \
     }                                                                                              \
-    static const struct muster_backend table_##name_ = {                                           \
+    static const struct muster_backend table_##variant = {                                         \
         .size = sizeof(struct muster_backend),                                                     \
         .abi = MUSTER_BACKEND_ABI,                                                                 \
         .name = #name_,                                                                            \
@@ -50,7 +48,7 @@ static int isolated_host_is_fast(void *device, const void *memory, size_t bytes)
         .event_bytes = sizeof(struct isolated_event),                                              \
         .gate_bytes = sizeof(struct isolated_gate),                                                \
         .kernel_bytes = sizeof(struct isolated_kernel_state),                                      \
-        .open = open_##name_,                                                                      \
+        .open = open_##variant,                                                                    \
         .close = isolated_close,                                                                   \
         .device_open = isolated_device_open,                                                       \
         .device_close = isolated_device_close,                                                     \
@@ -60,6 +58,8 @@ static int isolated_host_is_fast(void *device, const void *memory, size_t bytes)
         .slice_unplan = isolated_slice_unplan,                                                     \
         .memory_allocate = isolated_memory_allocate,                                               \
         .memory_free = isolated_memory_free,                                                       \
+        .host_register = isolated_host_register,                                                   \
+        .host_unregister = isolated_host_unregister,                                               \
         .stream_open = isolated_stream_open,                                                       \
         .stream_close = isolated_stream_close,                                                     \
         .stream_native = isolated_stream_native,                                                   \
@@ -87,17 +87,32 @@ static int isolated_host_is_fast(void *device, const void *memory, size_t bytes)
         .device_explain = isolated_device_explain,                                                 \
     }
 
-TABLE(cpu);
-TABLE(cuda);
-TABLE(opencl);
-TABLE(sim);
+TABLE(cpu, cpu, false);
+TABLE(cuda, cuda, false);
+TABLE(opencl, opencl, false);
+TABLE(sim, sim, false);
+TABLE(cpu_sandboxed, cpu, true);
+TABLE(sim_sandboxed, sim, true);
+
+static const struct muster_backend *find(const struct muster_backend *const *tables, size_t count,
+                                         const char *name)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(tables[i]->name, name) == 0)
+            return tables[i];
+    return NULL;
+}
 
 const struct muster_backend *isolated_find(const char *name)
 {
     static const struct muster_backend *const tables[] = { &table_cpu, &table_cuda, &table_opencl,
                                                            &table_sim };
-    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
-        if (strcmp(tables[i]->name, name) == 0)
-            return tables[i];
-    return NULL;
+    return find(tables, sizeof tables / sizeof *tables, name);
+}
+
+const struct muster_backend *isolated_find_sandboxed(const char *name)
+{
+    static const struct muster_backend *const tables[] = { &table_cpu_sandboxed,
+                                                           &table_sim_sandboxed };
+    return find(tables, sizeof tables / sizeof *tables, name);
 }

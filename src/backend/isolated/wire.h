@@ -17,7 +17,7 @@
 #include <stdbool.h>
 
 #define WIRE_MAGIC UINT32_C(0x6d757374)
-#define WIRE_VERSION 1
+#define WIRE_VERSION 2
 
 /* The ring of messages down. A message never wraps: WIRE_PAD fills the end. */
 #define WIRE_DOWN_BYTES ((uint32_t)1 << 20)
@@ -35,13 +35,15 @@
 #define WIRE_STAGE_BYTES ((uint32_t)1 << 16)
 
 #define WIRE_NONE UINT32_MAX
+/* In place of a memory's number: a place in the host memory that both map. */
+#define WIRE_HOST (UINT32_MAX - 1)
 /* What a helper exits with whose device is lost. */
 #define WIRE_EXIT_LOST 70
 
 enum wire_kind {
     WIRE_PAD = 1,
     /* Answered. */
-    WIRE_OPEN,            /* text: the simulated devices; a: cpu_workers -> uint32_t device count */
+    WIRE_OPEN,            /* text: the simulated devices; a: cpu_workers -> wire_opened */
     WIRE_DEVICE_OPEN,     /* a: index -> info */
     WIRE_DEVICE_SAMPLE,   /* a: device -> sample */
     WIRE_SLICE_PLAN,      /* a: device; uint32_t sizes[b] */
@@ -53,23 +55,26 @@ enum wire_kind {
     WIRE_EVENT_ELAPSED,   /* a: begin, b: end -> uint64_t ns */
     WIRE_GATE_INIT,       /* a: gate, b: device, c: value */
     WIRE_KERNEL_INIT,     /* a: kernel, b: device, wire_form; its code came with WIRE_CODE */
+    WIRE_HOST_REGISTER,   /* b: device, wire_host */
     WIRE_LAUNCH_CHECKED,  /* as WIRE_LAUNCH */
     /* Not answered. */
     WIRE_CODE, /* a piece of a kernel's code; a: 1 for the first */
     WIRE_SLICE_CLOSE,
     WIRE_SLICE_UNPLAN,
-    WIRE_MEMORY_FREE,   /* a: memory, b: stream or WIRE_NONE */
-    WIRE_STREAM_CLOSE,  /* a: stream */
-    WIRE_STREAM_WAIT,   /* a: stream, b: event */
-    WIRE_STREAM_MARK,   /* a: stream, c: what it has done when it gets there */
-    WIRE_EVENT_DEINIT,  /* a: event */
-    WIRE_EVENT_RECORD,  /* a: event, b: stream, wire_record */
-    WIRE_GATE_DEINIT,   /* a: gate */
-    WIRE_GATE_PUBLISH,  /* a: gate, c: value */
-    WIRE_GATE_WAIT,     /* a: gate, b: stream, c: value */
-    WIRE_COPY,          /* a: stream, wire_copy */
-    WIRE_FILL,          /* a: stream, wire_fill */
-    WIRE_ERRAND,        /* a: stream, b: errand */
+    WIRE_MEMORY_FREE,  /* a: memory, b: stream or WIRE_NONE */
+    WIRE_STREAM_CLOSE, /* a: stream */
+    WIRE_STREAM_WAIT,  /* a: stream, b: event */
+    WIRE_STREAM_MARK,  /* a: stream, c: what it has done when it gets there */
+    WIRE_EVENT_DEINIT, /* a: event */
+    WIRE_EVENT_RECORD, /* a: event, b: stream, wire_record */
+    WIRE_GATE_DEINIT,  /* a: gate */
+    WIRE_GATE_PUBLISH, /* a: gate, c: value */
+    WIRE_GATE_WAIT,    /* a: gate, b: stream, c: value */
+    WIRE_COPY,         /* a: stream, wire_copy */
+    WIRE_FILL,         /* a: stream, wire_fill */
+    WIRE_ERRAND,       /* a: stream, b: errand */
+    WIRE_HOST_AGAIN,   /* as WIRE_HOST_REGISTER: the last helper had it */
+    WIRE_HOST_UNREGISTER,
     WIRE_KERNEL_DEINIT, /* a: kernel */
     WIRE_LAUNCH /* a: stream, b: kernel; c launches, each a wire_launch with its arguments */
 };
@@ -81,6 +86,16 @@ struct wire_head {
     uint32_t a, b;
     uint64_t c;
     uint64_t answer; /* the number of the answer that is waited for; 0: none */
+};
+
+struct wire_opened {
+    uint32_t device_count;
+    uint32_t has_host; /* the host memory that the page speaks of is mapped */
+};
+
+/* A part of the host memory that both map. */
+struct wire_host {
+    uint64_t offset, bytes;
 };
 
 struct wire_stream {
@@ -101,9 +116,9 @@ struct wire_record {
     uint64_t done;
 };
 
-/* Device memory, or host memory that the runtime reads and writes when it is asked to (an errand). */
+/* Device memory, shared host memory, or host memory that the runtime reads and writes when it is asked to (an errand). */
 struct wire_place {
-    uint32_t memory; /* WIRE_NONE: host memory */
+    uint32_t memory; /* or WIRE_HOST; WIRE_NONE: the runtime's own */
     uint32_t unused;
     uint64_t offset;
 };
@@ -111,7 +126,7 @@ struct wire_place {
 struct wire_copy {
     struct wire_place to, from;
     uint64_t bytes;
-    uint32_t errand; /* WIRE_NONE: both are on the device */
+    uint32_t errand; /* WIRE_NONE: the helper has both */
     uint32_t stage;
 };
 
@@ -142,7 +157,7 @@ struct wire_launch {
 
 /* Followed by the value, padded to 8 bytes, if it is one. */
 struct wire_arg {
-    uint32_t memory; /* WIRE_NONE: a value */
+    uint32_t memory; /* or WIRE_HOST; WIRE_NONE: a value */
     uint32_t bytes;
     uint64_t offset;
 };
@@ -170,7 +185,12 @@ struct wire_stream_state {
     uint32_t unused;
 };
 
-/* What a thread of the helper executes: written before it calls a kernel, cleared after it. */
+/* Of a thread of the helper. */
+#define WIRE_BUSY_NEVER 0u
+#define WIRE_BUSY 1u
+#define WIRE_BUSY_BEFORE 2u
+
+/* What a thread of the helper executes: written before it calls a kernel. */
 struct wire_thread {
     _Atomic uint32_t result; /* of the launch, plus 1; 0: none that is known */
     _Atomic uint32_t is_busy;
@@ -198,7 +218,8 @@ struct wire_reply {
 
 struct wire_page {
     uint32_t magic, version;
-    uint64_t bytes; /* of this structure */
+    uint64_t bytes;      /* of this structure */
+    uint64_t host_bytes; /* of the file of host memory that the helper is given; 0: there is none */
     char backend[16];
 
     /* Down: `tail` is the runtime's, `head` the helper's; both count bytes and never go round. */
@@ -252,6 +273,31 @@ static inline uint64_t wire_event_word(uint32_t generation, muster_status status
 static inline uint32_t wire_round(size_t bytes)
 {
     return (uint32_t)((bytes + 15) & ~(size_t)15);
+}
+
+/*
+ * Whether the device executes something on this machine's cores, as the helper says. Then nobody looks for long before it
+ * sleeps: that would take a core from the kernels. Threads are numbered in the order in which they first executed anything.
+ */
+static inline bool wire_computes(const struct wire_page *page)
+{
+    uint32_t busy = WIRE_BUSY_NEVER;
+    for (uint32_t i = 0; i < WIRE_THREADS && busy != WIRE_BUSY; i++) {
+        busy = atomic_load_explicit(&page->threads[i].is_busy, memory_order_relaxed);
+        if (busy == WIRE_BUSY_NEVER)
+            return false;
+    }
+    return busy == WIRE_BUSY;
+}
+
+/*
+ * Whether somebody who has waited for so long looks on rather than sleep: a wake costs more than most answers take. Kernels
+ * that are over in a moment are waited for, too.
+ */
+#define WIRE_LOOK_NS 6000u
+static inline bool wire_looks_on(const struct wire_page *page, uint64_t waited_ns, uint64_t most_ns)
+{
+    return waited_ns < WIRE_LOOK_NS || (waited_ns < most_ns && !wire_computes(page));
 }
 
 /* A status as the other side wrote it: one of the list, or MUSTER_E_INTERNAL. */

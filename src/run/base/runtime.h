@@ -45,6 +45,7 @@ struct poller;
 struct run_backend;
 struct run_device;
 struct task_pool;
+struct muster_resident;
 
 /* Totals, each exact by itself, added to from any thread. */
 struct run_counts {
@@ -52,6 +53,7 @@ struct run_counts {
     _Atomic uint64_t units_started, units_done, units_late, units_failed;
     _Atomic uint64_t items_delivered, bytes_delivered, bytes_in, bytes_out;
     _Atomic uint64_t data_loads, kernels_built;
+    _Atomic uint64_t pages_pinned; /* for jobs */
     /* Of pipelines: units, which devices count as what was dispatched, and launches in them. */
     _Atomic uint64_t line_units, line_units_done, line_units_failed;
     _Atomic uint64_t line_launches, line_launches_done, line_launches_failed;
@@ -62,6 +64,13 @@ struct run_table {
     void **entries;              /* owns the array; NULL where a slot is free */
 };
 
+/* What resident lanes need of the tasks' room, which is above theirs. */
+struct resident_hooks {
+    /* Ends tasks that have ended; whether somebody goes on relying on it. `is_watch`: on the lane's watch. */
+    bool (*tell)(struct muster_resident *lane, bool is_watch);
+    void (*forget)(struct muster_resident *lane); /* it has no tasks, and gets none */
+};
+
 struct muster {
     /* Asks given_allocator; nothing any more once the runtime is abandoned. */
     struct muster_allocator allocator;
@@ -70,7 +79,8 @@ struct muster {
     struct muster *next_abandoned; /* on a list of the process's, so that leaks can be told apart */
     struct muster_options options; /* strings are copies */
     struct muster_services services;
-    uint64_t stream_bytes; /* planned for one stream */
+    struct platform_arena *arena; /* owns: what host memory is taken from; NULL: from the system */
+    uint64_t stream_bytes;        /* planned for one stream */
     struct platform_mutex lock;
     struct platform_condition changed;
     uint64_t next_token;
@@ -102,6 +112,10 @@ struct muster {
         *jobs_left; /* list, owns: destroyed, but a hung device still works for them */
     _Atomic(struct task_pool *) task_pool; /* owns; NULL before the first task */
     bool is_making_pool;
+    struct resident_hooks resident_hooks; /* set before the first task */
+    struct muster_resident *residents;    /* list, owns: resident lanes */
+    struct muster_resident
+        *residents_left; /* list, owns: destroyed, but something of them still runs */
     /*
      * Moves on, with the lock, when a device becomes fit for work or unfit, and when a kernel goes:
      * whoever keeps what may run where looks whether it did. Relaxed: that is out of date at once.

@@ -8,6 +8,7 @@
 #include "backend/registry.h"
 #include "base/allocator.h"
 #include "platform/exit.h"
+#include "platform/sandbox.h"
 #include "run/threads/crew.h"
 
 #include <stdio.h>
@@ -62,10 +63,12 @@ static muster_status load(struct muster *m, const char *path, struct muster_erro
     return status;
 }
 
-/* Whether the option `isolate` names the backend, or all. */
+/* Whether the option `isolate` names the backend, or all; what is not trusted never runs in this process. */
 static bool is_isolated(const struct muster *m, const char *name)
 {
     size_t length = strlen(name);
+    if (m->options.untrusted)
+        return true;
     for (const char *at = m->options.isolate; at && *at;) {
         size_t entry = strcspn(at, ",");
         if ((entry == 3 && memcmp(at, "all", 3) == 0) ||
@@ -92,19 +95,32 @@ static muster_status check_isolated(const struct muster *m, struct muster_error 
     return MUSTER_OK;
 }
 
+static muster_status add_built_in(struct muster *m, const struct muster_backend *table,
+                                  struct muster_error *err)
+{
+    const struct platform_library none = { NULL };
+    const struct muster_backend *apart =
+        is_isolated(m, table->name) ? isolated_find(table->name) : NULL;
+    const struct muster_backend *closed =
+        m->options.untrusted ? isolated_find_sandboxed(table->name) : NULL;
+    muster_status status = add(m, closed ? closed : apart ? apart : table, none, "", err);
+    if (status != MUSTER_OK)
+        return status;
+    m->backends[m->backend_count - 1]->is_built_in = true;
+    m->backends[m->backend_count - 1]->is_sandboxed = closed != NULL;
+    return MUSTER_OK;
+}
+
 muster_status backends_load(struct muster *m, struct muster_error *err)
 {
     const struct platform_library none = { NULL };
     size_t count;
     const struct muster_backend *const *built_in = registry_built_in(&count);
     muster_status status = check_isolated(m, err);
-    for (size_t i = 0; i < count && status == MUSTER_OK; i++) {
-        const struct muster_backend *apart =
-            is_isolated(m, built_in[i]->name) ? isolated_find(built_in[i]->name) : NULL;
-        status = add(m, apart ? apart : built_in[i], none, "", err);
-        if (status == MUSTER_OK)
-            m->backends[m->backend_count - 1]->is_built_in = true;
-    }
+    if (status == MUSTER_OK && m->options.untrusted)
+        status = platform_sandbox_check(err);
+    for (size_t i = 0; i < count && status == MUSTER_OK; i++)
+        status = add_built_in(m, built_in[i], err);
     for (size_t i = 0; i < m->options.backend_count && status == MUSTER_OK; i++)
         status = add(m, m->options.backends[i], none, "", err);
     for (const char *at = m->options.backend_paths; at && *at && status == MUSTER_OK;) {

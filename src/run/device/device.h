@@ -25,6 +25,7 @@ struct run_backend {
     uint32_t device_count;
     uint32_t first_domain; /* the backend's domains count from here */
     bool is_built_in;
+    bool is_sandboxed;     /* kernels there can compute and nothing else */
     uint32_t hidden_count; /* devices that another backend has too */
     char hidden[128];      /* which and why, for people */
     bool is_abandoned;     /* a device of it hangs and was not closed: neither is the backend */

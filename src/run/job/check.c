@@ -42,6 +42,9 @@ static muster_status check_arg(const struct muster_arg *arg, struct muster_error
         if (arg->bytes > 0)
             return MUSTER_OK;
         break;
+    case MUSTER_ARG_ACCESS: /* of tasks */
+    case MUSTER_ARG_PITCH:
+        break;
     }
     return run_bad_argument(err, "a job's argument",
                             "its kind is unknown, or it has no memory or size");

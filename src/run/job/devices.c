@@ -158,9 +158,7 @@ muster_status job_add_lane_locked(struct muster_job *job, struct run_device *dev
                                .watch = { .device = device, .job = job->work.number },
                                .has_device_pin = true,
                                .index = job->lane_count,
-                               .plan = plan,
-                               .uses_host_memory =
-                                   device->info.capabilities & MUSTER_CAN_USE_HOST_MEMORY };
+                               .plan = plan };
     muster_status status = platform_condition_init(&lane->changed, err);
     if (status != MUSTER_OK)
         return status;

@@ -81,16 +81,50 @@ static enum job_output find_output(const struct muster_job *job)
     return output == JOB_OUTPUT_CUTS && !are_pieces_small(job) ? JOB_OUTPUT_SLOTS : output;
 }
 
+/*
+ * Whether all that kernels would be given lies in memory that helpers map too. A ring does, but its views are the
+ * program's; arrays with margins have these elsewhere.
+ */
+static bool are_arrays_shared(const struct muster_job *job)
+{
+    const struct muster_services *services = &job->m->services;
+    bool shares = false;
+    if (!services->host_file_find || job->pipeline || job->desc.source || job->seam > 0 ||
+        job->grid.is_given)
+        return false;
+    for (size_t i = 0; i < job->desc.arg_count; i++) {
+        const struct muster_arg *arg = &job->args[i];
+        const void *array = arg->kind == MUSTER_ARG_IN ? arg->in : arg->out;
+        size_t bytes = array_bytes(job, arg);
+        uint64_t offset;
+        if (arg->kind != MUSTER_ARG_IN && !arg_is_written(arg))
+            continue;
+        if (bytes == 0 || services->host_file_find(services, array, bytes, &offset) != bytes ||
+            (arg->kind == MUSTER_ARG_INOUT && arg->in != array))
+            return false;
+        shares = true;
+    }
+    return shares;
+}
+
+bool job_works_on_host(const struct muster_job *job, const struct run_device *device)
+{
+    uint32_t can = device->info.capabilities;
+    return (can & MUSTER_CAN_USE_HOST_MEMORY) ||
+           (job->shares_arrays && (can & MUSTER_CAN_USE_SHARED_MEMORY));
+}
+
 bool job_is_direct_on(const struct muster_job *job, const struct run_device *device)
 {
-    uint32_t needed = MUSTER_CAN_USE_HOST_MEMORY |
-                      (uint32_t)(job->output == JOB_OUTPUT_CUTS ? MUSTER_CAN_RUN_IN_PIECES : 0);
-    return job->output != JOB_OUTPUT_SLOTS && (device->info.capabilities & needed) == needed;
+    bool has_pieces =
+        job->output != JOB_OUTPUT_CUTS || (device->info.capabilities & MUSTER_CAN_RUN_IN_PIECES);
+    return job->output != JOB_OUTPUT_SLOTS && has_pieces && job_works_on_host(job, device);
 }
 
 void job_find_output(struct muster_job *job)
 {
     uint32_t direct = 0;
+    job->shares_arrays = are_arrays_shared(job);
     job->output = find_output(job);
     for (uint32_t i = 0; i < job->lane_count; i++)
         direct += job_is_direct_on(job, job->lanes[i].device);

@@ -16,6 +16,7 @@
 #include "run/job/jobs.h"
 #include "run/lane/kernel_plan.h"
 #include "run/lane/lane.h"
+#include "run/memory/pages.h"
 #include "run/memory/partial.h"
 #include "run/place/place.h"
 #include "run/threads/threads.h"
@@ -145,6 +146,7 @@ struct muster_job {
     enum job_policy policy;
     bool places;            /* by `policy`; else lanes take */
     enum job_output output; /* where attempts write their results */
+    bool shares_arrays;     /* all arrays lie in memory that devices in other processes can use */
     bool needs_buffers;     /* some of them may write into result buffers */
     struct job_options core_options;
     struct job *core;                  /* owns */
@@ -176,8 +178,12 @@ struct muster_job {
      */
     uint64_t nodes;
     size_t buffer_bytes;
-    char *memory;        /* all buffers, NULL if nothing is written */
-    struct pages *pages; /* owns: what `memory` lies in */
+    /*
+     * Own: what the buffers lie in, so many in each; none if nothing is written. In several, so that a
+     * device's driver is told of those alone that the device uses.
+     */
+    struct pages *pages[LANE_RESULTS_MAX];
+    uint32_t pages_count, pages_buffers;
     uint32_t buffer_count;
     struct muster_kept *kept; /* owns: those that a sink may keep */
     struct muster_kept *kept_free;
@@ -215,7 +221,7 @@ struct muster_job {
     struct kernel_hold *kernels; /* owns: those that attempts may run */
     bool has_own_mathematics;    /* one of them does */
     uint64_t start_ns, end_ns;
-    uint64_t start_faults; /* page faults of the process until then */
+    uint64_t start_faults; /* lessons_page_faults then */
     muster_status status;
     struct muster_error error;   /* what made the job fail */
     struct muster_report report; /* as it was last, and when the job was over */
@@ -225,7 +231,10 @@ struct muster_job {
 
 static inline char *job_buffer(const struct muster_job *job, uint32_t buffer)
 {
-    return job->memory ? job->memory + (size_t)buffer * job->buffer_bytes : NULL;
+    if (job->pages_count == 0)
+        return NULL;
+    return job->pages[buffer / job->pages_buffers]->memory +
+           (size_t)(buffer % job->pages_buffers) * job->buffer_bytes;
 }
 
 /* Instead of a buffer: the results are in the caller's arrays. */
@@ -340,6 +349,8 @@ void job_set_core_options(struct muster_job *job);
 /* direct.c */
 /* Where attempts write results; once the devices are known. */
 void job_find_output(struct muster_job *job);
+/* Whether kernels on the device are given the caller's arrays and the job's buffers as they are. */
+bool job_works_on_host(const struct muster_job *job, const struct run_device *device);
 /* Whether they write into the caller's arrays on the device. */
 bool job_is_direct_on(const struct muster_job *job, const struct run_device *device);
 
@@ -386,6 +397,8 @@ void job_joined_locked(struct run_lane *lane, bool takes_part);
 /* memory.c */
 void job_copy_values(struct muster_job *job);
 muster_status job_allocate_buffers(struct muster_job *job, struct muster_error *err);
+/* What the lane's device copies: the result buffers, and the ring, NULL if there is none. */
+void job_lend_memory(struct muster_job *job, struct run_lane *lane, struct pages *ring);
 muster_status job_make_core(struct muster_job *job, struct muster_error *err);
 /* Tells the core what the lane's device is. */
 void job_describe_lane(struct muster_job *job, uint32_t lane);

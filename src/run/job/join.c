@@ -117,10 +117,8 @@ static muster_status add_lane(struct muster_job *job, struct run_device *device,
         struct run_lane *lane = *out = &job->lanes[job->lane_count - 1];
         const struct run_source *source = &job->source;
         lane->is_joining = true;
-        lane->memory = (struct lane_memory){ .results = job->pages,
-                                             .ring = source->ring_count > 0
-                                                         ? source->pages[source->ring_count - 1]
-                                                         : NULL };
+        job_lend_memory(job, lane,
+                        source->ring_count > 0 ? source->pages[source->ring_count - 1] : NULL);
         job_describe_lane(job, lane->index);
     }
     run_unlock(job->m);

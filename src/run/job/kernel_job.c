@@ -58,7 +58,7 @@ static bool is_itemwise(const struct muster_job *job)
 muster_status kernel_job_compile(struct muster_job *job, const struct run_device *device,
                                  struct lane_plan *plan, struct muster_error *err)
 {
-    bool on_host = device->info.capabilities & MUSTER_CAN_USE_HOST_MEMORY;
+    bool on_host = plan->on_host;
     struct kernel_work work = { .kernel = job->desc.kernel,
                                 .args = job->args,
                                 .arg_count = job->desc.arg_count,

@@ -116,6 +116,11 @@ uint64_t lessons_set_kind_locked(struct muster_job *job, struct run_device *cons
     return job->aside;
 }
 
+uint64_t lessons_page_faults(struct muster *m)
+{
+    return platform_page_faults() + run_count(&m->counts.pages_pinned, 0);
+}
+
 void lessons_make_room(const struct muster_job *job)
 {
     struct muster *m = job->m;
@@ -170,7 +175,7 @@ void lessons_keep_locked(const struct muster_job *job)
         return;
     uint32_t place = find_place(lessons, &job->kind);
     struct take_part_lesson *lesson = &lessons->kept[place].lesson;
-    uint64_t faults = platform_page_faults() - job->start_faults;
+    uint64_t faults = lessons_page_faults(job->m) - job->start_faults;
     if (job->kind.device_count == 1) {
         if (job->lane_room > 1 || job_state(job->core) != JOB_DONE || job->end_ns <= job->start_ns)
             return;

@@ -30,6 +30,8 @@ void lessons_make_room(const struct muster_job *job);
 const struct take_part_lesson *lessons_find_locked(const struct muster_job *job);
 /* How many items a nanosecond an earlier job of its kind did, on the one device it has; 0: not known. With the lock. */
 double lessons_rate_locked(const struct muster_job *job);
+/* How many pages the process has got so far, and jobs have pinned: of a job, those until its end less those at its start. */
+uint64_t lessons_page_faults(struct muster *m);
 /* The job is over: what it has learned is kept, if there is room. With the lock. */
 void lessons_keep_locked(const struct muster_job *job);
 void lessons_destroy(struct muster *m);

@@ -10,6 +10,32 @@
 
 #include <string.h>
 
+/* Where a GPU takes part buffers lie in parts of about this size: a part is pinned when it is first used. */
+#define PART_BYTES ((size_t)4 << 20)
+
+static muster_status take_pages(struct muster_job *job, struct muster_error *err)
+{
+    struct pages_want want = { .is_large = job_has_gpu(job), .nodes = job->nodes };
+    uint32_t each = job->buffer_count;
+    if (job_may_have_gpu(job)) {
+        uint32_t least_each = (job->buffer_count - 1) / LANE_RESULTS_MAX + 1;
+        each = job->buffer_bytes < PART_BYTES ? (uint32_t)(PART_BYTES / job->buffer_bytes) : 1;
+        each = each < least_each ? least_each : each;
+        each = each < job->buffer_count ? each : job->buffer_count;
+    }
+    job->pages_buffers = each;
+    bool fits = !__builtin_mul_overflow(job->buffer_bytes, (size_t)each, &want.bytes);
+    for (uint32_t filled = 0; fits && filled < job->buffer_count; filled += each) {
+        fits = pages_take(job->m, &want, &job->pages[job->pages_count], NULL) == MUSTER_OK;
+        job->pages_count += fits;
+    }
+    if (fits)
+        return MUSTER_OK;
+    return muster_error_fill(err, MUSTER_E_NO_MEMORY, 0, "use smaller units, or fewer devices",
+                             "no host memory for %u buffers of %zu bytes", job->buffer_count,
+                             job->buffer_bytes);
+}
+
 muster_status job_allocate_buffers(struct muster_job *job, struct muster_error *err)
 {
     struct muster *m = job->m;
@@ -25,20 +51,18 @@ muster_status job_allocate_buffers(struct muster_job *job, struct muster_error *
     if (!job->free_buffers || !job->unit_buffers || !job->unit_failures ||
         (job->pipeline && !job->result_bytes))
         return run_no_memory(err, "a job");
-    while (job->free_count < job->buffer_count) {
-        job->free_buffers[job->free_count] = job->free_count;
-        job->free_count++;
-    }
-    if (job->buffer_bytes == 0)
-        return MUSTER_OK;
-    struct pages_want want = { .is_large = job_has_gpu(job), .nodes = job->nodes };
-    if (__builtin_mul_overflow(job->buffer_bytes, (size_t)job->buffer_count, &want.bytes) ||
-        pages_take(m, &want, &job->pages, NULL) != MUSTER_OK)
-        return muster_error_fill(err, MUSTER_E_NO_MEMORY, 0, "use smaller units, or fewer devices",
-                                 "no host memory for %u buffers of %zu bytes", job->buffer_count,
-                                 job->buffer_bytes);
-    job->memory = job->pages->memory;
-    return MUSTER_OK;
+    /* The first is taken first: those that are used lie together. */
+    for (uint32_t i = job->buffer_count; i > 0; i--)
+        job->free_buffers[job->free_count++] = i - 1;
+    return job->buffer_bytes > 0 ? take_pages(job, err) : MUSTER_OK;
+}
+
+void job_lend_memory(struct muster_job *job, struct run_lane *lane, struct pages *ring)
+{
+    lane->memory = (struct lane_memory){ .results = job->pages,
+                                         .result_count = job->pages_count,
+                                         .result_buffers = job->pages_buffers,
+                                         .ring = ring };
 }
 
 /* Lanes of one failure domain have one number, counted within the job. */
@@ -71,7 +95,7 @@ muster_status job_make_core(struct muster_job *job, struct muster_error *err)
     lessons_make_room(job);
     run_lock(job->m);
     job->start_ns = job->end_ns = platform_clock_ns();
-    job->start_faults = platform_page_faults();
+    job->start_faults = lessons_page_faults(job->m);
     job->core_options.lesson = lessons_find_locked(job);
     job->core_options.known_per_ns = lessons_rate_locked(job);
     job->core = job->work.core = job_init(memory, &job->core_options, job->start_ns);
@@ -162,7 +186,9 @@ void job_free(struct muster_job *job)
     allocator_give(&m->allocator, job->lane_reports, job->lanes_max, sizeof *job->lane_reports);
     allocator_give(&m->allocator, job->lane_ids, job->lanes_max, sizeof *job->lane_ids);
     allocator_give(&m->allocator, job->lanes, job->lanes_max, sizeof *job->lanes);
-    pages_give(m, job->pages);
+    /* The first last: the next job takes first what was given back last, and is pinned. */
+    while (job->pages_count > 0)
+        pages_give(m, job->pages[--job->pages_count]);
     workers_free(job->work.workers);
     kept_free(job);
     source_free(job);

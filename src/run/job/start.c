@@ -54,6 +54,7 @@ muster_status job_make_plan(struct muster_job *job, const struct run_device *dev
     if (!plan)
         return run_no_memory(err, "a lane");
     plan->items = job->desc.items;
+    plan->on_host = job_works_on_host(job, device);
     plan->grid = job->grid;
     plan->seam = halo_seam(job);
     plan->part_items = job->part_items;
@@ -74,7 +75,7 @@ static muster_status set_up_lane(struct muster_job *job, struct run_lane *lane, 
     muster_status status = job_make_plan(job, lane->device, &lane->plan, err);
     if (status != MUSTER_OK)
         return status;
-    lane->memory = (struct lane_memory){ .results = job->pages, .ring = job->source.pages[0] };
+    job_lend_memory(job, lane, job->source.pages[0]);
     if (!is_put_off)
         return lane_set_up(lane, err);
     if ((status = lane_start_workers(&job->work, err)) == MUSTER_OK)

@@ -303,7 +303,7 @@ void account_unit(struct lane_unit *unit)
     for (uint32_t s = 1; s + 1 < lane->plan->order->step_count; s++)
         if (!pipe_is_host(lane->plan->declaration, s))
             account_step(unit, s);
-    if (!lane->uses_host_memory && !unit->is_void)
+    if (!lane->plan->on_host && !unit->is_void)
         unit->at_kernel = work_span(unit);
 }
 

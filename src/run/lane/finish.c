@@ -56,7 +56,8 @@ static void reset(struct lane_unit *unit)
     unit->pieces = (struct muster_pieces){ .grain = plan->cut_grain };
     unit->is_stopping = false;
     unit->attempt.is_bystander = false;
-    unit->generation = lane_table(unit->lane)->device_generation(unit->lane->device->state);
+    /* Not the device's of now: streams of the last one may have failed while they had nothing to do. */
+    unit->generation = unit->lane->generation;
     unit->attempt.is_refused = unit->attempt.is_broken_off = false;
     unit->marked = 0;
     unit->is_anchor = false;
@@ -143,6 +144,8 @@ static void note_section(struct lane_unit *unit)
             return;
         unit->statuses[section.begin] = unit->attempt.result;
         unit->attempt.result = unit->attempt.ended = MUSTER_OK;
+        /* Its device ended because of it: where it was the last, the others are done and are not done again. */
+        unit->attempt.is_bystander = false;
         return;
     }
     unit->is_looked_at = unit->is_looked_at || is_blamed;
@@ -167,7 +170,7 @@ static void note_bytes_locked(struct lane_unit *unit)
     }
 }
 
-static bool has_carried(const struct lane_plan *plan)
+bool lane_carries(const struct lane_plan *plan)
 {
     for (uint32_t i = 0; i < plan->declaration->buffer_count; i++)
         if (plan->declaration->buffers[i].is_carried)
@@ -196,7 +199,7 @@ static void note_end_locked(struct lane_unit *unit)
     unit->attempt.is_bystander =
         lane_table(lane)->device_generation(lane->device->state) != unit->generation;
     /* What units hand on to the next was on the device. */
-    if (unit->attempt.is_bystander && has_carried(lane->plan))
+    if (unit->attempt.is_bystander && lane_carries(lane->plan))
         unit->attempt.ended = MUSTER_E_DEVICE_LOST;
     count_launches_ended(unit);
     loss_attempt_locked(unit);

@@ -19,7 +19,7 @@ static muster_status build_kernels(struct run_lane *lane, struct muster_error *e
     return status;
 }
 
-static bool is_wanted(struct run_lane *lane)
+bool lane_is_wanted(struct run_lane *lane)
 {
     struct muster *m = lane->work->group.m;
     run_lock(m);
@@ -33,9 +33,9 @@ bool lane_join(struct run_lane *lane)
     struct lane_work *work = lane->work;
     struct muster_error problem = { .size = sizeof problem };
     platform_exit_hold();
-    bool has_kernels = is_wanted(lane) && build_kernels(lane, &problem) == MUSTER_OK;
+    bool has_kernels = lane_is_wanted(lane) && build_kernels(lane, &problem) == MUSTER_OK;
     muster_status status =
-        has_kernels && is_wanted(lane) ? lane_set_up(lane, &problem) : MUSTER_E_CANCELLED;
+        has_kernels && lane_is_wanted(lane) ? lane_set_up(lane, &problem) : MUSTER_E_CANCELLED;
     platform_exit_release();
     if (short_is(status)) {
         short_begin(lane, &problem);

@@ -131,6 +131,8 @@ static struct lane_operand make_operand(const struct muster_arg *given)
     case MUSTER_ARG_PICTURES:
         return (struct lane_operand){ .kind = OPERAND_CELL };
     case MUSTER_ARG_ITEMS:
+    case MUSTER_ARG_ACCESS: /* never get here */
+    case MUSTER_ARG_PITCH:
         return (struct lane_operand){ .kind = OPERAND_ITEMS };
     case MUSTER_ARG_ALL:
         return (struct lane_operand){ .kind = OPERAND_DATA, .data = given->data };

@@ -82,9 +82,12 @@ static bool is_enough(const struct run_lane *lane, uint64_t count)
 }
 
 /* The places for the next units; the first one is enqueued before many are taken. */
-static uint32_t find_places_locked(const struct run_lane *lane, struct lane_unit **places)
+static uint32_t find_places_locked(struct run_lane *lane, struct lane_unit **places)
 {
     uint32_t count = 0, most = lane->ended_count + 1;
+    /* What was carried is gone with the device's last start; the next unit is told so. */
+    if (memory_generation(lane->device) != lane->generation && !lane_carries(lane->plan))
+        lane->must_renew = true;
     if (lane->must_renew || lane->is_isolating || lane->work->must_leave)
         return 0;
     if (lane->plan->width == 1) {
@@ -172,6 +175,9 @@ static bool see_ends(struct run_lane *lane)
 /* All streams anew, after one failed and nothing is in flight. */
 static void renew_streams(struct run_lane *lane)
 {
+    /* Before they are: one that is started meanwhile is noticed. */
+    if (!lane_carries(lane->plan))
+        lane->generation = memory_generation(lane->device);
     for (uint32_t i = 0; i < MUSTER_ROLES_MAX; i++)
         if (lane->streams[i].stream)
             streams_renew(&lane->streams[i]);

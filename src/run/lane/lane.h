@@ -182,9 +182,15 @@ struct edge_count {
     uint64_t records, waits, stall_ns;
 };
 
-/* Memory of the job's that its devices copy, made known to them; NULL: none. */
+/* What a job's result buffers lie in has so many parts at most. */
+#define LANE_RESULTS_MAX 64u
+
+/* Memory of the job's that its devices copy, made known to them. Borrowed. */
 struct lane_memory {
-    struct pages *results, *ring; /* borrowed */
+    struct pages *const *results; /* so many, with so many result buffers in each */
+    uint32_t result_count, result_buffers;
+    uint64_t known_results; /* of these, by bits: the lane's device was told. The thread's own */
+    struct pages *ring;     /* NULL: none */
 };
 
 /* One device working on one job. */
@@ -204,7 +210,6 @@ struct run_lane {
     /* How often that was said. Written with the lock; relaxed: its thread takes that before it acts. */
     _Atomic uint64_t changes;
     struct watch watch;      /* what its thread adds to its device's hangs */
-    bool uses_host_memory;   /* kernels work on arrays and result buffers themselves */
     struct lane_plan *plan;  /* owns */
     struct lane_unit *units; /* owns: as many as the plan's depth */
     void *unit_memory;       /* owns: what the units point to */
@@ -215,11 +220,12 @@ struct run_lane {
     void *kernels[MUSTER_STAGES_MAX]; /* what the device has built of each stage's; borrowed */
     uint64_t staged;                  /* pieces, bits: workers move them to pinned slots */
     struct lane_memory memory;        /* the job's */
-    bool has_bell;     /* the end of a unit is told by a call, and need not be asked */
-    bool is_over;      /* the job: units in flight are not wanted any more */
-    bool is_lost;      /* the device: an event has ended with that */
-    bool renews_first; /* before the unit that is run alone: nothing else is in flight */
-    bool is_stopped;   /* its device was told to stop, and has not been started again */
+    bool has_bell;       /* the end of a unit is told by a call, and need not be asked */
+    bool is_over;        /* the job: units in flight are not wanted any more */
+    bool is_lost;        /* the device: an event has ended with that */
+    uint64_t generation; /* of its device, when its streams were taken */
+    bool renews_first;   /* before the unit that is run alone: nothing else is in flight */
+    bool is_stopped;     /* its device was told to stop, and has not been started again */
     uint64_t stopped_generation, stopped_ns;
     char told[LANE_TOLD_BYTES]; /* for the log, when the lock is not held; "": nothing */
     bool must_renew;            /* a stream failed: when nothing is in flight they are all left */
@@ -341,6 +347,8 @@ void lane_log(const struct run_lane *lane, const char *what, uint64_t begin_ns);
 /* join.c: lanes of devices that came late. */
 /* On its thread: takes all it needs and has its kernels built; false if it takes no part. */
 bool lane_join(struct run_lane *lane);
+/* Whether the job still goes on. No lock is held. */
+bool lane_is_wanted(struct run_lane *lane);
 
 /* set_up.c: what a lane needs on its device. */
 /* Starts the workers that lanes share, if there are none. */
@@ -350,6 +358,11 @@ muster_status lane_start_workers(struct lane_work *work, struct muster_error *er
  * took be given back.
  */
 muster_status lane_set_up(struct run_lane *lane, struct muster_error *err);
+/*
+ * Before the device writes into the result buffer: its driver is told of the memory around it, the first time.
+ * On the lane's thread, without the lock.
+ */
+void lane_make_results_known(struct run_lane *lane, uint32_t buffer);
 /* Gives back what lane_set_up took, all of it or what there was when it failed; it may be called again. */
 void lane_give_back(struct run_lane *lane);
 /*
@@ -445,6 +458,8 @@ muster_status unit_launch_step(struct lane_unit *unit, uint32_t step, uint32_t f
 /* finish.c: what comes of a unit. */
 /* The unit that was claimed begins. */
 void unit_start_locked(struct lane_unit *unit, uint64_t number, uint64_t now_ns);
+/* Whether what units hand on to the next is on the device. */
+bool lane_carries(const struct lane_plan *plan);
 /* Sees to units that are over: they are to be handed in, or run again in sections. */
 void lane_finish_locked(struct run_lane *lane);
 /* The lane leaves units that its device has not finished. */

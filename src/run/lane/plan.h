@@ -119,6 +119,7 @@ struct lane_plan {
      * counts in whole numbers of so many items.
      */
     uint64_t cut_grain;
+    bool on_host;        /* kernels work on arrays and result buffers themselves */
     bool is_itemwise;    /* any range of items of a unit can be run alone, and again */
     bool has_host_steps; /* stages on "host" */
     bool sets_bytes;     /* stages may say how many bytes of a piece count */

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define WORKERS_PER_JOB 4u
+#define TOUCHED_BYTES ((size_t)2 << 20)
 /* What takes less is not worth a line in the log. */
 #define LOGGED_NS 1000000u
 
@@ -221,7 +222,7 @@ static uint64_t find_staged(const struct run_lane *lane)
     const struct lane_plan *plan = lane->plan;
     uint64_t items = plan->items;
     uint64_t staged = 0;
-    if (lane->uses_host_memory || items == 0)
+    if (lane->plan->on_host || items == 0)
         return 0;
     for (uint32_t i = 0; i < plan->piece_count; i++) {
         const struct lane_piece *piece = &plan->pieces[i];
@@ -237,6 +238,37 @@ muster_status lane_start_workers(struct lane_work *work, struct muster_error *er
 {
     return work->workers ? MUSTER_OK
                          : workers_start(&work->group, WORKERS_PER_JOB, &work->workers, err);
+}
+
+/*
+ * To pin memory that nobody has touched yet takes some 10 ms for 30 MB, in which no thread of the process
+ * gets pages or maps any. While others work already a ring is touched first, piece by piece, and by a job
+ * that is over meanwhile no further.
+ */
+static muster_status make_ring_known(struct run_lane *lane)
+{
+    struct pages *ring = lane->memory.ring;
+    for (size_t at = 0, bytes = ring ? pages_span(ring) : 0; lane->is_joining && at < bytes;) {
+        size_t piece = bytes - at < TOUCHED_BYTES ? bytes - at : TOUCHED_BYTES;
+        if (!lane_is_wanted(lane))
+            return MUSTER_E_CANCELLED;
+        platform_pages_touch(ring->memory + at, piece);
+        at += piece;
+    }
+    pages_pin(ring, lane->device, NULL);
+    return MUSTER_OK;
+}
+
+void lane_make_results_known(struct run_lane *lane, uint32_t buffer)
+{
+    struct lane_memory *memory = &lane->memory;
+    if (lane->plan->on_host || memory->result_count == 0)
+        return;
+    uint32_t part = buffer / memory->result_buffers;
+    if (memory->known_results >> part & 1)
+        return;
+    memory->known_results |= (uint64_t)1 << part;
+    pages_pin(memory->results[part], lane->device, NULL);
 }
 
 static muster_status take_all(struct run_lane *lane, struct muster_error *err)
@@ -264,11 +296,7 @@ static muster_status take_all(struct run_lane *lane, struct muster_error *err)
     if (lane->plan->is_timed)
         timing_set_up(lane);
     /* Copies are faster from and to memory that the driver knows; they work without. */
-    if (!lane->uses_host_memory) {
-        pages_pin(lane->memory.results, lane->device, NULL);
-        pages_pin(lane->memory.ring, lane->device, NULL);
-    }
-    return MUSTER_OK;
+    return lane->plan->on_host ? MUSTER_OK : make_ring_known(lane);
 }
 
 void lane_log(const struct run_lane *lane, const char *what, uint64_t begin_ns)
@@ -286,7 +314,7 @@ muster_status lane_set_up(struct run_lane *lane, struct muster_error *err)
     uint64_t generation;
     /* A device that was started again meanwhile is set up anew. */
     do {
-        generation = memory_generation(lane->device);
+        lane->generation = generation = memory_generation(lane->device);
         status = take_all(lane, err);
         if (status != MUSTER_OK && generation != memory_generation(lane->device))
             lane_give_back(lane);
@@ -349,7 +377,10 @@ static void give_buffers(struct run_lane *lane)
 
 static void unpin(struct run_lane *lane)
 {
-    pages_leave(lane->memory.results, lane->device);
+    for (uint32_t i = 0; i < lane->memory.result_count; i++)
+        if (lane->memory.known_results >> i & 1)
+            pages_leave(lane->memory.results[i], lane->device);
+    lane->memory.known_results = 0;
     pages_leave(lane->memory.ring, lane->device);
 }
 

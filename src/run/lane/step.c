@@ -491,6 +491,8 @@ static bool move_unit(struct lane_unit *unit)
 {
     struct run_lane *lane = unit->lane;
     bool has_moved = false;
+    if (unit->is_fresh && unit->results)
+        lane_make_results_known(lane, unit->buffer);
     if (unit->is_fresh)
         clear_statuses(unit);
     while (unit->next < lane_sink(lane)) {

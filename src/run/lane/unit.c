@@ -90,7 +90,7 @@ muster_status muster_unit_view(struct muster_unit *unit, uint32_t buffer, struct
     if (place.memory) {
         found.object = place.memory->object;
         found.address = place.memory->address == 0 ? 0 : place.memory->address + place.offset;
-        if (lane->uses_host_memory)
+        if (lane->plan->on_host)
             found.host = (void *)(uintptr_t)found.address;
     }
     layout_write(LAYOUT(muster_view), view, &found);
@@ -310,7 +310,7 @@ muster_status unit_launch_step(struct lane_unit *of, uint32_t step, uint32_t fir
         set_cell(&launch, of, first_part);
     timing_mark(of, 0, stream);
     do {
-        uint64_t done = lane->uses_host_memory ? items_to_seam(of, launch.begin, left) : left;
+        uint64_t done = lane->plan->on_host ? items_to_seam(of, launch.begin, left) : left;
         launch.items = launch.counted = done;
         if (launched->block_items > 0)
             launch.items = launched->lanes *

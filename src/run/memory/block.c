@@ -357,6 +357,8 @@ uint32_t arg_access(const struct muster_arg *arg)
     case MUSTER_ARG_PICTURES:
     case MUSTER_ARG_FIRST:
     case MUSTER_ARG_ITEMS:
+    case MUSTER_ARG_ACCESS: /* as the task's access says */
+    case MUSTER_ARG_PITCH:
         break;
     }
     return 0;

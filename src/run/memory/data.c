@@ -19,24 +19,36 @@ static muster_status find_locked(struct muster *m, muster_data handle, struct ru
     return status;
 }
 
-muster_status muster_data_create(struct muster *m, const void *host, uint64_t bytes, uint32_t flags,
-                                 muster_data *out, struct muster_error *err)
+muster_status data_add(struct muster *m, struct run_data *data, muster_data *out,
+                       struct muster_error *err)
 {
-    if (!m || !host || !out || bytes == 0 || flags != 0)
-        return run_bad_argument(err, "muster_data_create",
-                                "an argument is NULL, bytes is 0, or flags is not 0");
-    if (run_is_forked(m))
-        return run_say_forked(err);
-    struct run_data *data = allocator_take(&m->allocator, 1, sizeof *data);
-    if (!data)
-        return run_no_memory(err, "a piece of data");
-    data->host = host;
-    data->bytes = bytes;
     run_lock(m);
     muster_status status = table_add_locked(m, &m->data, data, &out->index, &out->generation, err);
     if (status == MUSTER_OK)
         data->index = out->index;
     run_unlock(m);
+    return status;
+}
+
+muster_status muster_data_create(struct muster *m, const void *host, uint64_t bytes, uint32_t flags,
+                                 muster_data *out, struct muster_error *err)
+{
+    if (!m || !out || (host && bytes == 0) || flags != 0)
+        return run_bad_argument(err, "muster_data_create",
+                                "an argument is NULL, bytes is 0, or flags is not 0");
+    if (run_is_forked(m))
+        return run_say_forked(err);
+    if (bytes > SIZE_MAX / 2)
+        return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, NULL, "data of %llu bytes",
+                                 (unsigned long long)bytes);
+    struct run_data *data = allocator_take(&m->allocator, 1, sizeof *data);
+    if (!data)
+        return run_no_memory(err, "a piece of data");
+    data->host = host;
+    data->bytes = data->row_bytes = data->pitch = bytes;
+    data->rows = 1;
+    atomic_init(&data->home, (char *)(uintptr_t)host);
+    muster_status status = data_add(m, data, out, err);
     if (status != MUSTER_OK)
         allocator_give(&m->allocator, data, 1, sizeof *data);
     return status;
@@ -234,6 +246,7 @@ static muster_status make_resident(struct muster *m, struct run_data *data, must
     copy->is_loading = false;
     if (status == MUSTER_OK) {
         block_of_locked(m, copy)->is_copy = true;
+        atomic_store_explicit(&data->was_resident, true, memory_order_relaxed);
         ask_locked(m, copy, stream);
         run_count(&m->counts.data_loads, 1);
         trace_device_locked(device, MUSTER_TRACE_DATA, 0, data->bytes);
@@ -248,8 +261,8 @@ static muster_status make_resident(struct muster *m, struct run_data *data, must
 }
 
 /* Keeps the data while a call uses it; waits for one that is being dropped. */
-static muster_status begin_use(struct muster *m, muster_data handle, struct run_data **out,
-                               struct muster_error *err)
+muster_status data_begin_use(struct muster *m, muster_data handle, struct run_data **out,
+                             struct muster_error *err)
 {
     run_lock(m);
     muster_status status = find_locked(m, handle, out, err);
@@ -263,7 +276,7 @@ static muster_status begin_use(struct muster *m, muster_data handle, struct run_
     return status;
 }
 
-static void end_use(struct muster *m, struct run_data *data)
+void data_end_use(struct muster *m, struct run_data *data)
 {
     run_lock(m);
     data->users--;
@@ -300,7 +313,8 @@ bool data_overlaps(struct muster *m, muster_data handle, const void *memory, siz
     struct run_data *data;
     run_lock(m);
     bool is_there = find_locked(m, handle, &data, NULL) == MUSTER_OK;
-    bool overlaps = is_there && (uintptr_t)memory < (uintptr_t)data->host + data->bytes &&
+    bool overlaps = is_there && data->host &&
+                    (uintptr_t)memory < (uintptr_t)data->host + data->bytes &&
                     (uintptr_t)data->host < (uintptr_t)memory + bytes;
     run_unlock(m);
     return overlaps;
@@ -316,9 +330,14 @@ muster_status muster_data_resident(struct muster *m, muster_data handle, muster_
     if (find_loaded(m, handle, stream, out))
         return MUSTER_OK;
     struct run_data *data;
-    muster_status status = begin_use(m, handle, &data, err);
+    muster_status status = data_begin_use(m, handle, &data, err);
     if (status != MUSTER_OK)
         return status;
+    if (!data->host) {
+        data_end_use(m, data);
+        return run_bad_argument(err, "muster_data_resident",
+                                "the data is a size alone, or a part: let a task access it");
+    }
     struct run_copy *fresh = make_copy(m);
     struct run_stream *pinned;
     if (!fresh)
@@ -328,7 +347,7 @@ muster_status muster_data_resident(struct muster *m, muster_data handle, muster_
         stream_unpin(pinned);
     }
     free_copy(m, fresh);
-    end_use(m, data);
+    data_end_use(m, data);
     return status;
 }
 
@@ -400,8 +419,8 @@ static muster_status stop_uses_locked(struct muster *m, struct run_data *data,
 }
 
 /* Drops all copies once nothing reads the host memory or them. */
-static muster_status drop_copies(struct muster *m, muster_data handle, bool is_last,
-                                 struct muster_error *err)
+muster_status data_drop_copies(struct muster *m, muster_data handle, bool is_last,
+                               struct muster_error *err)
 {
     struct run_data *data;
     struct run_copy *dropped = NULL;
@@ -414,6 +433,9 @@ static muster_status drop_copies(struct muster *m, muster_data handle, bool is_l
         platform_condition_wait(&m->changed, &m->lock, UINT64_MAX);
         status = find_locked(m, handle, &data, err);
     }
+    if (status == MUSTER_OK && is_last && data->part_count > 0)
+        status = muster_error_fill(err, MUSTER_E_BUSY, 0, "destroy its parts first",
+                                   "the data has %u parts", data->part_count);
     if (status == MUSTER_OK)
         status = stop_uses_locked(m, data, err);
     if (status != MUSTER_OK) {
@@ -434,11 +456,16 @@ static muster_status drop_copies(struct muster *m, muster_data handle, bool is_l
         copy->next = dropped;
         dropped = copy;
     }
+    if (!data->copies)
+        atomic_store_explicit(&data->was_resident, false, memory_order_relaxed);
     for (struct run_copy *copy = data->copies; copy; copy = copy->next)
         block_of_locked(m, copy)->is_going = false;
     data->is_going = false;
-    if (status == MUSTER_OK && is_last)
+    if (status == MUSTER_OK && is_last) {
         table_remove_locked(&m->data, data->index);
+        if (data->whole)
+            data->whole->part_count--;
+    }
     platform_condition_wake_all(&m->changed);
     run_unlock(m);
     while (dropped) {
@@ -447,21 +474,11 @@ static muster_status drop_copies(struct muster *m, muster_data handle, bool is_l
         zombies_reclaim(copy->device);
         free_copy(m, copy);
     }
-    if (status == MUSTER_OK && is_last)
+    if (status == MUSTER_OK && is_last) {
+        data_home_free(m, data);
         allocator_give(&m->allocator, data, 1, sizeof *data);
+    }
     return status;
-}
-
-muster_status muster_data_invalidate(struct muster *m, muster_data handle, struct muster_error *err)
-{
-    return m ? drop_copies(m, handle, false, err)
-             : run_bad_argument(err, "muster_data_invalidate", "an argument is NULL");
-}
-
-muster_status muster_data_destroy(struct muster *m, muster_data handle, struct muster_error *err)
-{
-    return m ? drop_copies(m, handle, true, err)
-             : run_bad_argument(err, "muster_data_destroy", "an argument is NULL");
 }
 
 /*
@@ -531,6 +548,8 @@ void data_destroy_all(struct muster *m)
             data->copies = copy->next;
             free_copy(m, copy);
         }
+        if (data)
+            data_home_free(m, data);
         allocator_give(&m->allocator, data, 1, sizeof *data);
     }
 }

@@ -8,6 +8,7 @@
 #include "base/allocator.h"
 #include "base/invariant.h"
 #include "platform/machine.h"
+#include "run/memory/host_pages.h"
 
 #define SLAB_BYTES ((size_t)1 << 20)
 #define CLASS_FIRST_BYTES ((size_t)64)
@@ -30,7 +31,7 @@ struct slab {
 
 static void slab_free(struct run_device *device, struct slab *slab)
 {
-    platform_pages_unmap(slab->pages, slab->bytes);
+    host_pages_unmap(device->m, slab->pages, slab->bytes, false);
     allocator_give(&device->m->allocator, slab->used, slab->used_words, sizeof *slab->used);
     allocator_give(&device->m->allocator, slab, 1, sizeof *slab);
 }
@@ -66,7 +67,9 @@ static muster_status slab_make(struct run_device *device, size_t bytes, size_t p
     size_t words = (bytes / piece_bytes + 63) / 64;
     struct slab *slab = allocator_take(&m->allocator, 1, sizeof *slab);
     uint64_t *used = allocator_take(&m->allocator, words, sizeof *used);
-    char *pages = slab && used ? platform_pages_map(bytes, device->info.numa_node) : NULL;
+    const struct platform_part part = { .bytes = bytes,
+                                        .nodes = platform_node_bit(device->info.numa_node) };
+    char *pages = slab && used ? host_pages_map(m, &part) : NULL;
     muster_status status = MUSTER_OK;
     if (!pages) {
         status = muster_error_fill(err, MUSTER_E_NO_MEMORY, 0, "free memory of the process",
@@ -74,7 +77,7 @@ static muster_status slab_make(struct run_device *device, size_t bytes, size_t p
     } else {
         status = device->backend->table.host_register(device->state, pages, bytes, err);
         if (status != MUSTER_OK)
-            platform_pages_unmap(pages, bytes);
+            host_pages_unmap(m, pages, bytes, false);
     }
     if (status != MUSTER_OK) {
         allocator_give(&m->allocator, used, words, sizeof *used);

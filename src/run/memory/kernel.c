@@ -9,6 +9,7 @@
 #include "kernel/check.h"
 #include "kernel/mathematics.h"
 #include "kernel/signature.h"
+#include "platform/helper.h"
 
 #include <muster/bundle.h>
 #include <stdio.h>
@@ -329,13 +330,29 @@ static struct kernel_target target_of(const struct run_device *device)
                                    !(device->info.capabilities & MUSTER_CAN_DOUBLE) };
 }
 
+/* What nobody trusts runs in sandboxes alone. */
+static bool is_refused_untrusted(const struct run_device *device)
+{
+    return device->m->options.untrusted && !device->backend->is_sandboxed;
+}
+
+/* A function of the program that the device's helper has, too. */
+static bool is_shared(const struct muster_kernel_form *form, const struct run_device *device)
+{
+    return form->kind == MUSTER_KERNEL_FUNCTION && device->backend->table.device_stop &&
+           device->info.forms & MUSTER_KERNEL_SHARED_OBJECT &&
+           platform_helper_name_of(form->function);
+}
+
 /* The first form that the device takes, else the first that can be made into one; NULL if none. */
 static const struct muster_kernel_form *choose_form(const struct muster_kernel *kernel,
                                                     const struct run_device *device)
 {
     const struct kernel_target target = target_of(device);
+    if (is_refused_untrusted(device))
+        return NULL;
     for (size_t i = 0; i < kernel->form_count; i++)
-        if (kernel_is_taken(&kernel->forms[i], &target))
+        if (kernel_is_taken(&kernel->forms[i], &target) || is_shared(&kernel->forms[i], device))
             return &kernel->forms[i];
     for (size_t i = 0; i < kernel->form_count; i++)
         if (kernel_can_build(&kernel->forms[i], &target))
@@ -397,6 +414,10 @@ muster_status kernel_explain_no_form(const struct muster_kernel *kernel,
     const struct kernel_target target = target_of(device);
     struct muster_error why = { .text = "" };
     struct kernel_image image;
+    if (is_refused_untrusted(device))
+        muster_error_fill(&why, MUSTER_E_NOT_SUPPORTED, 0,
+                          "use cpu or sim, or leave out untrusted if you trust the kernel",
+                          "its helper is no sandbox, and the kernel is untrusted");
     for (size_t i = 0; i < kernel->form_count && !why.text[0]; i++) {
         if (kernel->forms[i].kind == MUSTER_KERNEL_FUNCTION) {
             if (device->backend->table.device_stop)
@@ -443,8 +464,12 @@ static muster_status build(struct muster_kernel *kernel, struct built *built,
         return kernel_explain_no_form(kernel, device, err);
     const struct kernel_target target = target_of(device);
     const struct kernel_log log = { say_line, kernel };
-    muster_status status =
-        kernel_build_logged(form, &target, &m->allocator, &log, &built->image, &built->why);
+    muster_status status = MUSTER_OK;
+    if (is_shared(form, device))
+        built->image = (struct kernel_image){ .form = *form };
+    else
+        status = (m->options.untrusted ? kernel_build_untrusted : kernel_build_logged)(
+            form, &target, &m->allocator, &log, &built->image, &built->why);
     if (status != MUSTER_OK) {
         built->is_refused = is_final(status);
         if (err)
@@ -691,6 +716,15 @@ const char *kernel_name(const struct muster_kernel *kernel)
     return kernel->name;
 }
 
+static const struct muster_kernel_form *find_form(const struct muster_kernel *kernel,
+                                                  enum muster_kernel_kind kind)
+{
+    for (size_t i = 0; i < kernel->form_count; i++)
+        if (kernel->forms[i].kind == kind)
+            return &kernel->forms[i];
+    return NULL;
+}
+
 /* The first form that a compiler of this machine, or none, makes a function of. */
 static muster_status build_host_image(struct muster_kernel *kernel, struct kernel_image *out,
                                       struct muster_error *err)
@@ -713,6 +747,12 @@ muster_status kernel_get_host_image(struct muster_kernel *kernel, const struct k
                                     struct muster_error *err)
 {
     struct muster *m = kernel->m;
+    if (m->options.untrusted)
+        return muster_error_fill(err, MUSTER_E_NOT_SUPPORTED, 0,
+                                 "leave out untrusted, if you trust the kernel",
+                                 "kernel %s is untrusted, and partial results of a reduction are "
+                                 "joined by its own code in the program itself",
+                                 kernel->name);
     run_lock(m);
     *out = kernel->host;
     run_unlock(m);
@@ -735,6 +775,31 @@ muster_status kernel_get_host_image(struct muster_kernel *kernel, const struct k
     run_unlock(m);
     free_host_image(kernel, spare);
     return MUSTER_OK;
+}
+
+muster_status kernel_get_function(struct muster_kernel *kernel, muster_kernel_function *out,
+                                  struct muster_error *err)
+{
+    const struct kernel_image *image;
+    for (size_t i = 0; i < kernel->form_count; i++)
+        if (kernel->forms[i].kind == MUSTER_KERNEL_FUNCTION) {
+            *out = kernel->forms[i].function;
+            return MUSTER_OK;
+        }
+    if (!find_form(kernel, MUSTER_KERNEL_PORTABLE) &&
+        !find_form(kernel, MUSTER_KERNEL_SHARED_OBJECT))
+        return muster_error_fill(err, MUSTER_E_NOT_SUPPORTED, 0,
+                                 "give it in the portable form, or as a C function",
+                                 "the kernel %s has no form that a processor runs", kernel->name);
+    muster_status status = kernel_get_host_image(kernel, &image, err);
+    if (status == MUSTER_OK)
+        *out = image->form.function;
+    return status;
+}
+
+const struct muster_kernel_form *kernel_portable_form(const struct muster_kernel *kernel)
+{
+    return find_form(kernel, MUSTER_KERNEL_PORTABLE);
 }
 
 static muster_status read_operands(const struct muster_operand *args, size_t count,

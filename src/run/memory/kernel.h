@@ -73,6 +73,11 @@ muster_status kernel_check_reduction(const struct muster_kernel *kernel,
 struct kernel_image;
 muster_status kernel_get_host_image(struct muster_kernel *kernel, const struct kernel_image **out,
                                     struct muster_error *err);
+/* The kernel as a function of this process, as it was given or built of another form. */
+muster_status kernel_get_function(struct muster_kernel *kernel, muster_kernel_function *out,
+                                  struct muster_error *err);
+/* Its first form of the portable kind; NULL: there is none. */
+const struct muster_kernel_form *kernel_portable_form(const struct muster_kernel *kernel);
 /* A kernel that is held stays, with all that devices have built of it, when its user destroys it. */
 void kernel_hold_locked(struct muster_kernel *kernel);
 void kernel_let_go(struct muster_kernel *kernel);

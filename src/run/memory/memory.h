@@ -41,13 +41,32 @@ struct run_copy {
 };
 
 struct run_data {
-    const void *host; /* borrowed until destroy */
-    uint64_t bytes;
-    uint32_t index; /* in the table */
-    uint32_t users; /* calls under way */
+    const void *host; /* borrowed until destroy; NULL: it is a size alone, or a part */
+    uint64_t bytes;   /* of a tile: of its rows together */
+    uint32_t index;   /* in the table */
+    uint32_t users;   /* calls under way */
     bool is_going;
     struct run_copy *copies; /* owns */
+
+    /* A copy was made since they were last dropped. Relaxed: a write comes after the reads that it must see. */
+    _Atomic bool was_resident;
+
+    /* Where its bytes are on the host. */
+    _Atomic(char *) home;   /* of a whole: `host`, or `owned` once it is needed */
+    struct run_data *whole; /* that it is a part of, borrowed; NULL: of none */
+    muster_data whole_handle;
+    uint64_t offset, rows, row_bytes, pitch; /* in the whole; a range is one row */
+    uint32_t part_count;                     /* parts that there are of it */
+    struct muster_reduction reduction;       /* size 0: none */
+    /* Index 0, generation 0: not made yet. Of a reduction, own. */
+    muster_data contributions[MUSTER_REDUCE_PARTS];
 };
+
+/* The whole that the bytes are of. */
+static inline struct run_data *data_whole(struct run_data *data)
+{
+    return data->whole ? data->whole : data;
+}
 
 /* What the device counts its starts with; 1 for ever unless it is in a process of its own. Any thread. */
 static inline uint64_t memory_generation(const struct run_device *device)
@@ -104,7 +123,26 @@ muster_status block_declare(struct muster *m, struct run_device *device,
                             struct muster_memory memory, muster_block *out,
                             struct muster_error *err);
 
+/* part.c */
+/*
+ * Where the data's first byte is on the host: memory of Muster's is made for data that has none, zeroed.
+ * NULL: there is no memory. The caller keeps the data from going. No lock is held.
+ */
+char *data_home(struct muster *m, struct run_data *data);
+/* Gives back what data_home has made. */
+void data_home_free(struct muster *m, struct run_data *data);
+
 /* data.c */
+/* Finds data that is not going, and keeps it; every success is followed by data_end_use. */
+muster_status data_begin_use(struct muster *m, muster_data handle, struct run_data **out,
+                             struct muster_error *err);
+void data_end_use(struct muster *m, struct run_data *data);
+/* A new handle for a record that the caller filled, and that is the table's from then on. */
+muster_status data_add(struct muster *m, struct run_data *data, muster_data *out,
+                       struct muster_error *err);
+/* As muster_data_invalidate and muster_data_destroy, for data that no task has accessed. */
+muster_status data_drop_copies(struct muster *m, muster_data data, bool is_last,
+                               struct muster_error *err);
 /* Drops one resident copy that nobody uses, the one unasked for longest; false if there is none. */
 bool data_evict(struct run_device *device);
 /* The stream has used a block, which counts if that is a copy. */

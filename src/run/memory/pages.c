@@ -3,6 +3,7 @@
 #include "base/allocator.h"
 #include "base/invariant.h"
 #include "platform/machine.h"
+#include "run/memory/host_pages.h"
 
 /* Sizes are rounded up so that they differ by this part at least, and jobs that are alike share. */
 #define CLASSES_PER_DOUBLING 8u
@@ -20,8 +21,7 @@ static size_t round_up(size_t bytes)
     return rounded / step * step;
 }
 
-/* Of addresses: a ring has each of its bytes twice. */
-static size_t span(const struct pages *pages)
+size_t pages_span(const struct pages *pages)
 {
     return pages->is_ring ? 2 * pages->bytes : pages->bytes;
 }
@@ -94,10 +94,7 @@ static void free_pages(struct muster *m, struct pages *pages)
         device->backend->table.host_unregister(device->state, pages->memory);
         device_unpin(device);
     }
-    if (pages->is_ring)
-        platform_ring_unmap(pages->memory, pages->bytes);
-    else
-        platform_pages_unmap(pages->memory, pages->bytes);
+    host_pages_unmap(m, pages->memory, pages->bytes, pages->is_ring);
     allocator_give(&m->allocator, pages, 1, sizeof *pages);
 }
 
@@ -150,15 +147,12 @@ static void make_room(struct muster *m, size_t bytes)
     } while (is_over && evict(m));
 }
 
-static char *map(const struct pages_want *want, size_t bytes)
+static char *map(struct muster *m, const struct pages_want *want, size_t bytes)
 {
-    char *memory = want->is_ring ? platform_ring_map(bytes) : platform_pages_map(bytes, -1);
-    if (!memory)
-        return NULL;
-    platform_pages_place(memory, bytes, want->nodes);
-    if (want->is_large)
-        platform_pages_prefer_large(memory, bytes);
-    return memory;
+    const struct platform_part part = {
+        .bytes = bytes, .is_ring = want->is_ring, .is_large = want->is_large, .nodes = want->nodes
+    };
+    return host_pages_map(m, &part);
 }
 
 static muster_status say_none(const struct pages_want *want, struct muster_error *err)
@@ -181,9 +175,9 @@ muster_status pages_take(struct muster *m, const struct pages_want *want, struct
     }
     make_room(m, bytes);
     pages = allocator_take(&m->allocator, 1, sizeof *pages);
-    char *memory = pages ? map(want, bytes) : NULL;
+    char *memory = pages ? map(m, want, bytes) : NULL;
     while (pages && !memory && evict(m))
-        memory = map(want, bytes);
+        memory = map(m, want, bytes);
     if (!memory) {
         allocator_give(&m->allocator, pages, 1, sizeof *pages);
         return say_none(want, err);
@@ -216,12 +210,14 @@ muster_status pages_pin(struct pages *pages, struct run_device *device, struct m
     if (is_known)
         return MUSTER_OK;
     const struct muster_backend *table = &device->backend->table;
-    muster_status status = table->host_register(device->state, pages->memory, span(pages), err);
+    muster_status status =
+        table->host_register(device->state, pages->memory, pages_span(pages), err);
     /* The system limits how much may be pinned, and kept pages are. */
     while (status == MUSTER_E_NO_MEMORY && evict(m))
-        status = table->host_register(device->state, pages->memory, span(pages), err);
+        status = table->host_register(device->state, pages->memory, pages_span(pages), err);
     if (status != MUSTER_OK)
         return device_note(device, status, err);
+    run_count(&m->counts.pages_pinned, pages_span(pages) / platform_page_bytes());
     run_lock(m);
     set_known(pages, device->index, true);
     run_unlock(m);

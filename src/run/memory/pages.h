@@ -48,6 +48,8 @@ muster_status pages_take(struct muster *m, const struct pages_want *want, struct
  * as muster_backend.host_register says. At most one thread for each device. NULL is allowed.
  */
 muster_status pages_pin(struct pages *pages, struct run_device *device, struct muster_error *err);
+/* How many bytes a driver is told of: a ring's lie twice, one after the other. */
+size_t pages_span(const struct pages *pages);
 /*
  * The device has finished with them: its driver forgets them now, unless they may be kept for it.
  * Called before pages_give, on a thread that may stay in a driver. NULL is allowed.

@@ -73,6 +73,9 @@ bool kernel_tasks_take_locked(struct task_pool *pool, uint32_t count, struct ker
 
 void kernel_task_give_locked(struct task_pool *pool, struct kernel_task *task)
 {
+    if (task->entry)
+        resident_drop(task->entry);
+    task->entry = NULL;
     if (task->is_spoilt) {
         task->is_left = true;
         pool->kernel_task_count--;
@@ -363,7 +366,7 @@ static bool still_holds(const struct task_pool *pool, const struct muster_kernel
 bool kernel_task_is_known(const struct task_pool *pool, const struct muster_task_desc *desc,
                           const struct kernel_devices *known)
 {
-    bool is_known = !desc->hints && still_holds(pool, desc->kernel, known) &&
+    bool is_known = !desc->resident && !desc->hints && still_holds(pool, desc->kernel, known) &&
                     (desc->args || desc->arg_count == 0) && desc->arg_count <= MUSTER_ARGS_MAX;
     /* Arguments of another size are read with care, and so not here. */
     for (size_t i = 0; is_known && i < desc->arg_count; i++)
@@ -407,6 +410,8 @@ muster_status kernel_task_fill(struct task_pool *pool, struct kernel_task *task,
                                const struct muster_task_desc *desc, struct kernel_devices *known,
                                bool is_known, struct muster_error *err)
 {
+    if (desc->resident)
+        return resident_task_fill(pool, task, desc, err);
     if (!kernel_is_of(desc->kernel, pool->m))
         return say_bad(err, "the kernel is another runtime's");
     if (desc->arg_count > MUSTER_ARGS_MAX)

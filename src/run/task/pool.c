@@ -2,7 +2,7 @@
  * The threads and the table of a runtime's tasks: made by the first who submits, drained and freed when
  * the runtime closes.
  */
-#include "run/task/task_pool.h"
+#include "run/task/flow.h"
 
 #include "base/allocator.h"
 #include "base/invariant.h"
@@ -30,9 +30,11 @@ static void drain(struct task_pool *pool)
     platform_mutex_lock(&pool->lock);
     if (pool->drain_ns == 0)
         pool->drain_ns = platform_clock_ns();
-    while (pool->tasks.open_count > 0)
+    while (pool->tasks.open_count > 0) {
+        flow_leave_gates_locked(pool);
         if (!pool_help_locked(pool))
             pool_await_any_locked(pool, true);
+    }
     platform_mutex_unlock(&pool->lock);
 }
 
@@ -52,7 +54,9 @@ static uint32_t stop_pool(struct task_pool *pool, struct muster_error *what)
     /* A lane that was given up had its time; any other may only be short of a core. */
     uint64_t close_ns = pool->m->options.close_ns;
     uint64_t patience_ns = close_ns > STUCK_LEAST_NS ? close_ns : STUCK_LEAST_NS;
-    uint32_t stuck = lanes_stop(pool, platform_deadline_ns(patience_ns), what);
+    uint64_t deadline_ns = platform_deadline_ns(patience_ns);
+    uint32_t stuck = flow_devices_stop(pool, deadline_ns, what);
+    stuck += lanes_stop(pool, deadline_ns, what);
     INVARIANT(pool->tasks.open_count == 0);
     return stuck;
 }
@@ -62,6 +66,7 @@ static void free_pool(struct task_pool *pool)
     struct muster *m = pool->m;
     lanes_free(pool);
     kernel_chunks_free(pool);
+    flow_free(pool);
     platform_mutex_deinit(&pool->opening);
     platform_condition_deinit(&pool->guard_wake);
     platform_condition_deinit(&pool->ended);
@@ -114,6 +119,7 @@ static muster_status make_pool(struct muster *m, struct task_pool **out, struct 
     if ((status = platform_mutex_init(&pool->opening, err)) != MUSTER_OK)
         goto no_opening;
     tasks_init(&pool->tasks, pool->memory, MUSTER_TASKS_MAX, EDGES_AT_FIRST);
+    m->resident_hooks = (struct resident_hooks){ residents_tell, residents_forget };
     status = start_workers(pool, err);
     if (status == MUSTER_OK) {
         *out = pool;

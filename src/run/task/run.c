@@ -6,7 +6,7 @@
  * taken back by whoever has nothing to do, and what it has finished is handed in by whoever needs
  * it ended, in its stead.
  */
-#include "run/task/task_pool.h"
+#include "run/task/flow.h"
 
 #include "observe/nvtx.h"
 
@@ -35,9 +35,9 @@ const void *pool_this_thread(void)
     return &name;
 }
 
-void pool_load(const struct tasks *tasks, uint32_t index, struct running *out)
+bool pool_load_locked(struct task_pool *pool, uint32_t index, struct running *out)
 {
-    const struct tasks_entry *entry = &tasks->entries[index];
+    const struct tasks_entry *entry = &pool->tasks.entries[index];
     *out = (struct running){ .index = index,
                              .user = entry->payload[1],
                              .handle = { index, entry->generation },
@@ -47,15 +47,31 @@ void pool_load(const struct tasks *tasks, uint32_t index, struct running *out)
     if (!entry->is_aside)
         memcpy(&out->fn, &entry->payload[0], sizeof out->fn);
     memcpy(&out->done, &entry->payload[2], sizeof out->done);
+    if (!(entry->tag & FLOW_IS))
+        return true;
+    if (entry->tag & FLOW_RECORD) {
+        out->record = entry->payload[1];
+        out->user = out->record->user;
+    }
+    return flow_begin_locked(pool, out);
+}
+
+static muster_status run_body(struct task_pool *pool, const struct running *task)
+{
+    return task->is_doomed ? MUSTER_E_CANCELLED
+           : task->is_over ? task->record->status
+           : task->record  ? flow_run(pool, task->record)
+                           : task->fn(task->user);
 }
 
 /* Runs a task that was taken. No lock is held. */
-static void run_task(struct muster *m, struct running *task, bool is_profiled)
+static void run_task(struct task_pool *pool, struct running *task, bool is_profiled)
 {
+    struct muster *m = pool->m;
     uint64_t begin_ns = trace_clock(m);
     if (is_profiled)
         nvtx_push(NVTX_TASKS, 1, "task");
-    task->status = task->is_doomed ? MUSTER_E_CANCELLED : task->fn(task->user);
+    task->status = run_body(pool, task);
     if (is_profiled)
         nvtx_pop();
     if (begin_ns > 0)
@@ -67,7 +83,8 @@ static void run_task(struct muster *m, struct running *task, bool is_profiled)
 /* Whether there is something for a thread of the pool's. */
 static bool has_ready_locked(const struct task_pool *pool)
 {
-    return pool->tasks.ready.count > 0 || pool->untold;
+    return pool->tasks.ready_count > 0 || pool->untold ||
+           (pool->flow.runs && flow_has_runs_locked(pool));
 }
 
 bool pool_ask_for_wake_locked(struct task_pool *pool)
@@ -95,6 +112,20 @@ void pool_tell_locked(struct task_pool *pool)
     pool_wake_locked(pool);
 }
 
+/* A task with accesses is over for core before it is for the table. */
+static void end_entry_locked(struct task_pool *pool, uint32_t index, muster_status status)
+{
+    const struct tasks_entry *entry = &pool->tasks.entries[index];
+    bool has_accesses = entry->tag & FLOW_IS;
+    if (status != MUSTER_OK && pool->flow.notes)
+        flow_note_end_locked(pool, index, status);
+    if (has_accesses)
+        flow_end_locked(pool, index, status);
+    tasks_end(&pool->tasks, index, status);
+    if (has_accesses || pool->tasks.dispatched.count > 0)
+        flow_turn_locked(pool);
+}
+
 void pool_end_entry_locked(struct task_pool *pool, uint32_t index, muster_status status)
 {
     struct tasks_entry *entry = &pool->tasks.entries[index];
@@ -105,7 +136,7 @@ void pool_end_entry_locked(struct task_pool *pool, uint32_t index, muster_status
         pool->kernels_wanted -= (task->done != NULL) + (entry->first_follower != TASKS_NONE);
         kernel_task_give_locked(pool, task);
     }
-    tasks_end(&pool->tasks, index, status);
+    end_entry_locked(pool, index, status);
 }
 
 static void end_locked(struct task_pool *pool, const struct running *task)
@@ -119,7 +150,7 @@ void pool_run_aside_locked(struct task_pool *pool, struct running *task)
     struct task_frame frame;
     platform_mutex_unlock(&pool->lock);
     pool_enter(&frame, pool, task->handle);
-    run_task(pool->m, task, nvtx_is_on());
+    run_task(pool, task, nvtx_is_on());
     platform_frame_leave(&frame.head);
     platform_mutex_lock(&pool->lock);
     end_locked(pool, task);
@@ -192,7 +223,7 @@ static bool hand_in_locked(struct worker *worker, uint32_t place)
         struct running *task = &worker->batch[i];
         if (task->is_gone || i == PLACE_AT(place))
             continue;
-        tasks_end(&worker->pool->tasks, task->index, task->status);
+        end_entry_locked(worker->pool, task->index, task->status);
         task->is_gone = has_ended = true;
     }
     if (has_ended)
@@ -235,10 +266,10 @@ static bool go_on(struct worker *worker, uint32_t limit, uint32_t *at, bool *is_
 static bool take_one_locked(struct task_pool *pool, struct running *out)
 {
     uint32_t index;
-    if (tasks_take(&pool->tasks, 1, &index) == 0)
-        return steal_locked(pool, out);
-    pool_load(&pool->tasks, index, out);
-    return true;
+    while (tasks_take(&pool->tasks, 1, &index) > 0)
+        if (pool_load_locked(pool, index, out))
+            return true;
+    return steal_locked(pool, out);
 }
 
 bool pool_help_locked(struct task_pool *pool)
@@ -247,7 +278,7 @@ bool pool_help_locked(struct task_pool *pool)
     if (pool_tell_end_locked(pool))
         return true;
     if (!take_one_locked(pool, &task))
-        return false;
+        return pool->flow.runs && flow_help_run_locked(pool);
     pool_run_aside_locked(pool, &task);
     return true;
 }
@@ -257,11 +288,12 @@ static uint32_t fill_locked(struct worker *worker)
 {
     struct task_pool *pool = worker->pool;
     uint32_t indices[TAKEN_AT_ONCE];
-    uint32_t share = pool->tasks.ready.count / (pool->started + 1) + 1;
-    worker->count =
+    uint32_t share = pool->tasks.ready_count / (pool->started + 1) + 1;
+    uint32_t taken =
         tasks_take(&pool->tasks, share < TAKEN_AT_ONCE ? share : TAKEN_AT_ONCE, indices);
-    for (uint32_t i = 0; i < worker->count; i++)
-        pool_load(&pool->tasks, indices[i], &worker->batch[i]);
+    worker->count = 0;
+    for (uint32_t i = 0; i < taken; i++)
+        worker->count += pool_load_locked(pool, indices[i], &worker->batch[worker->count]);
     atomic_store_explicit(&worker->place,
                           PLACE(0u, PLACE_NOWHERE) | (pool->wanting > 0 ? PLACE_IS_WANTED : 0),
                           memory_order_relaxed);
@@ -283,7 +315,7 @@ static void run_batch_locked(struct worker *worker)
             platform_mutex_unlock(&pool->lock);
         }
         worker->frame.task = worker->batch[at].handle;
-        run_task(pool->m, &worker->batch[at], is_profiled);
+        run_task(pool, &worker->batch[at], is_profiled);
         has_followers = worker->batch[at].has_followers;
     }
     platform_mutex_lock(&pool->lock);

@@ -108,15 +108,16 @@ void task_settle(struct task_pool *pool, struct kernel_task *chain)
     platform_mutex_unlock(&pool->lock);
 }
 
-/* Takes kernel tasks that are ready: some to be given, and some to be ended. Both keep their order. */
+/* Takes kernel tasks that are ready: to be given to devices or to resident lanes, or ended. All keep their order. */
 static void take_aside_locked(struct task_pool *pool, struct kernel_task **ready,
-                              struct kernel_task **doomed)
+                              struct kernel_task **doomed, struct kernel_task **resident)
 {
     uint32_t indices[TAKEN_AT_ONCE];
-    *ready = *doomed = NULL;
+    *ready = *doomed = *resident = NULL;
     for (uint32_t i = tasks_take_aside(&pool->tasks, TAKEN_AT_ONCE, indices); i-- > 0;) {
         const struct tasks_entry *entry = &pool->tasks.entries[indices[i]];
-        struct kernel_task *task = entry->payload[0], **chain = entry->is_doomed ? doomed : ready;
+        struct kernel_task *task = entry->payload[0];
+        struct kernel_task **chain = entry->is_doomed ? doomed : task->entry ? resident : ready;
         if (entry->is_doomed) {
             task->outcome = KERNEL_ENDS;
             task->status = MUSTER_E_CANCELLED;
@@ -128,21 +129,26 @@ static void take_aside_locked(struct task_pool *pool, struct kernel_task **ready
 
 void pool_give_ready_locked(struct task_pool *pool, const void *submitter)
 {
-    bool has_waiting = false, has_given = false;
+    bool has_waiting = false, has_given = false, has_posted = false;
     while (pool->tasks.aside.count > 0 && !has_waiting) {
-        struct kernel_task *ready, *doomed, *left = NULL;
-        take_aside_locked(pool, &ready, &doomed);
-        if (ready) {
+        struct kernel_task *ready, *doomed, *resident, *left = NULL;
+        take_aside_locked(pool, &ready, &doomed, &resident);
+        if (ready || resident) {
             platform_mutex_unlock(&pool->lock);
-            left = lanes_give(pool, ready, submitter);
+            resident_tasks_post(resident);
+            if (ready)
+                left = lanes_give(pool, ready, submitter);
             platform_mutex_lock(&pool->lock);
         }
         settle_locked(pool, doomed);
         has_waiting = settle_locked(pool, left);
-        has_given = true;
+        has_given |= ready || doomed;
+        has_posted |= resident != NULL;
     }
     if (has_given)
         lanes_wake_locked(pool);
+    if (has_posted)
+        residents_wake_locked(pool);
 }
 
 /* A task's thread may be one that others need: it leaves the driver to the lanes'. */
@@ -154,8 +160,10 @@ static const void *submitter_now(void)
 void pool_give_ready_and_unlock(struct task_pool *pool)
 {
     pool_give_ready_locked(pool, submitter_now());
-    if (pool->kernels_wanted > 0)
+    if (pool->kernels_wanted > 0) {
         lanes_wake_locked(pool);
+        residents_wake_locked(pool);
+    }
     platform_mutex_unlock(&pool->lock);
 }
 

@@ -15,6 +15,8 @@
 #include "run/memory/kernel.h"
 #include "run/memory/memory.h"
 #include "run/place/place.h"
+#include "run/resident/resident.h"
+#include "run/task/flow_pool.h"
 #include "run/task/tasks.h"
 
 #include <muster/task.h>
@@ -28,7 +30,6 @@
 /* How often a kernel task is run at most. */
 #define KERNEL_TRIES 3u
 
-typedef muster_status (*task_function)(void *user);
 typedef void (*done_function)(void *user, muster_task task, muster_status status);
 
 /* A set of devices, by index; of the words those that are counted are there. */
@@ -100,6 +101,8 @@ struct kernel_task {
     bool is_plain;                  /* it may run on one device alone, of which it asks nothing */
     bool has_marks;                 /* `refused` and `avoided` are filled */
     struct run_device *only_device; /* whose memory arguments are in; NULL: none are */
+    struct resident_record
+        *entry; /* owns: of a resident lane, which runs it; NULL: a device does */
 
     /* With a device. */
     struct run_device *device;
@@ -130,7 +133,9 @@ struct running {
     done_function done;
     muster_task handle;
     muster_status status;
+    struct flow_task *record; /* of one with accesses that has one */
     bool is_doomed;
+    bool is_over;       /* its record says how it ended already */
     bool has_followers; /* when it was taken */
     bool is_gone;       /* in a batch: handed in, or taken back; under the lock */
 };
@@ -221,6 +226,9 @@ struct task_pool {
     struct platform_condition guard_wake;
     uint64_t drain_ns; /* since when closing waits for all tasks; 0: it does not */
 
+    struct flow_pool flow;             /* tasks with accesses */
+    struct muster_resident *residents; /* list, borrows: lanes that had tasks; with the lock */
+
     struct live_tasks unseen;
     struct platform_mutex opening; /* held by who opens a lane; no other lock is held then */
     uint32_t lanes_asleep;         /* lanes' threads that nap or are parked */
@@ -244,7 +252,8 @@ bool pool_is_in_task(void);
 const void *pool_this_thread(void);
 /* This thread is in the function or the callback of the task from here on. No lock. */
 void pool_enter(struct task_frame *frame, struct task_pool *pool, muster_task task);
-void pool_load(const struct tasks *tasks, uint32_t index, struct running *out);
+/* A task that was taken: false if it is not to be run now, and nothing is to be done with it. */
+bool pool_load_locked(struct task_pool *pool, uint32_t index, struct running *out);
 /*
  * Whether one more thread is to be woken: not if one is on its way or looking around. It wakes the
  * next. Where all are in tasks that wait for others, those are the ones to run it.
@@ -265,6 +274,13 @@ void pool_recall_locked(struct task_pool *pool, uint32_t index);
 bool pool_collect_locked(struct task_pool *pool);
 /* A thread of the pool's. */
 void pool_work(void *worker);
+
+/* task.c */
+/* Places for so many tasks, by running some; a task's thread does not wait for them. */
+muster_status pool_make_room_locked(struct task_pool *pool, size_t count, struct muster_error *err);
+/* Room for so many edges more. The lock is not held meanwhile. */
+muster_status pool_add_edges_locked(struct task_pool *pool, uint64_t needed,
+                                    struct muster_error *err);
 
 /* settle.c */
 /*
@@ -297,6 +313,31 @@ bool pool_await_end_locked(struct task_pool *pool, bool is_for_all, uint64_t dea
  * was not held.
  */
 void pool_await_any_locked(struct task_pool *pool, bool is_for_all);
+
+/* The same for an end that others are to see: lanes' threads look more often meanwhile. */
+bool pool_rely_locked(struct task_pool *pool, bool is_for_all, uint64_t deadline_ns);
+
+/* resident_task.c */
+/* As kernel_task_fill. MUSTER_E_BUSY, without words: the lane has no room now. */
+muster_status resident_task_fill(struct task_pool *pool, struct kernel_task *task,
+                                 const struct muster_task_desc *desc, struct muster_error *err);
+/* The task is in the table: its lane is among those that are woken. */
+void resident_task_bind_locked(struct task_pool *pool, const struct kernel_task *task);
+/* Gives taken tasks, a chain, to their lanes. No lock is held. */
+void resident_tasks_post(struct kernel_task *chain);
+/* Ends what has ended; whether anything had. No lock is held. */
+bool residents_look(struct task_pool *pool, struct muster_resident *lane);
+/* Lanes look for ends where somebody relies on that. */
+void residents_wake_locked(struct task_pool *pool);
+/* The first of these tasks in its lane, if one has it; NULL: none. */
+const struct resident_record *resident_of_locked(const struct task_pool *pool,
+                                                 const muster_task *tasks, size_t count,
+                                                 size_t first);
+bool resident_await_locked(struct task_pool *pool, const struct resident_record *record,
+                           uint64_t deadline_ns, uint64_t *since_ns);
+/* For lanes (resident_hooks). */
+bool residents_tell(struct muster_resident *lane, bool is_watch);
+void residents_forget(struct muster_resident *lane);
 
 /* trace.c */
 /* A task began at `begin_ns`, of trace_clock and not 0, and ended just now. */

@@ -2,7 +2,7 @@
  * Waiting for tasks. Whoever waits runs what is ready, asks the devices where it may, and parks only when
  * there is nothing else to do.
  */
-#include "run/task/task_pool.h"
+#include "run/task/flow.h"
 
 /*
  * One who waits for a device looks all the time for so long, and then after pauses of a part of the
@@ -26,11 +26,11 @@ bool pool_await_end_locked(struct task_pool *pool, bool is_for_all, uint64_t dea
     return in_time;
 }
 
-/* The same for an end that the lanes' threads are to see: these look more often meanwhile. */
-static bool rely_locked(struct task_pool *pool, bool is_for_all, uint64_t deadline_ns)
+bool pool_rely_locked(struct task_pool *pool, bool is_for_all, uint64_t deadline_ns)
 {
     pool->relying++;
     lanes_wake_locked(pool);
+    residents_wake_locked(pool);
     bool in_time = pool_await_end_locked(pool, is_for_all, deadline_ns);
     pool->relying--;
     return in_time;
@@ -39,7 +39,7 @@ static bool rely_locked(struct task_pool *pool, bool is_for_all, uint64_t deadli
 void pool_await_any_locked(struct task_pool *pool, bool is_for_all)
 {
     pool_give_ready_locked(pool, NULL);
-    rely_locked(pool, is_for_all, platform_clock_ns() + PAUSE_MAX_NS);
+    pool_rely_locked(pool, is_for_all, platform_clock_ns() + PAUSE_MAX_NS);
 }
 
 /* Whether all have ended; gives the first that has not, and the first failure of those before it. */
@@ -73,14 +73,15 @@ static bool help_with_locked(struct task_pool *pool, const muster_task *tasks, s
 {
     struct running task;
     uint32_t index = count > 0 ? tasks[first].index : TASKS_NONE;
-    if (count == 0 || pool->tasks.ready.count == 0)
+    if (count == 0 || pool->tasks.ready_count == 0)
         return pool_help_locked(pool);
-    if (pool->tasks.entries[index].is_aside || !tasks_take_this(&pool->tasks, index)) {
-        index = pool->tasks.ready.tail;
+    const struct tasks_entry *entry = &pool->tasks.entries[index];
+    if (entry->is_aside || entry->is_dispatched || !tasks_take_this(&pool->tasks, index)) {
+        index = tasks_newest_ready(&pool->tasks);
         tasks_take_this(&pool->tasks, index);
     }
-    pool_load(&pool->tasks, index, &task);
-    pool_run_aside_locked(pool, &task);
+    if (pool_load_locked(pool, index, &task))
+        pool_run_aside_locked(pool, &task);
     return true;
 }
 
@@ -107,6 +108,9 @@ static bool await_devices_locked(struct task_pool *pool, const muster_task *task
                                  size_t first, uint64_t deadline_ns, uint64_t *since_ns)
 {
     struct task_lane *lane;
+    const struct resident_record *resident = resident_of_locked(pool, tasks, count, first);
+    if (resident)
+        return resident_await_locked(pool, resident, deadline_ns, since_ns);
     bool may_look = deadline_ns == UINT64_MAX && pool->kernels_timed == 0 && !pool_is_in_task() &&
                     find_lane_locked(pool, tasks, count, first, &lane);
     bool has_ended = false;
@@ -125,8 +129,10 @@ static bool await_devices_locked(struct task_pool *pool, const muster_task *task
     uint64_t waited_ns = now_ns - *since_ns;
     if (waited_ns < LOOK_NS) {
         pool->relying += !may_look;
-        if (!may_look)
+        if (!may_look) {
             lanes_wake_locked(pool);
+            residents_wake_locked(pool);
+        }
         platform_mutex_unlock(&pool->lock);
         platform_thread_yield();
         platform_mutex_lock(&pool->lock);
@@ -139,7 +145,7 @@ static bool await_devices_locked(struct task_pool *pool, const muster_task *task
     if (may_look)
         pool_await_end_locked(pool, count == 0, until_ns);
     else
-        rely_locked(pool, count == 0, until_ns);
+        pool_rely_locked(pool, count == 0, until_ns);
     return platform_clock_ns() < deadline_ns;
 }
 
@@ -166,6 +172,20 @@ static bool waits_for_itself_locked(struct task_pool *pool, const muster_task *t
                 return true;
     }
     return false;
+}
+
+/* Names the first of the tasks that ended so. */
+static void say_failed_locked(struct task_pool *pool, const muster_task *tasks, size_t count,
+                              muster_status status, struct muster_error *err)
+{
+    size_t i = 0;
+    while (i < count) {
+        muster_status found = tasks_find(&pool->tasks, tasks[i].index, tasks[i].generation);
+        if ((found == MUSTER_OK ? pool->tasks.entries[tasks[i].index].status : found) == status)
+            break;
+        i++;
+    }
+    flow_explain_locked(pool, i < count ? tasks[i] : (muster_task){ 0, 0 }, status, err);
 }
 
 muster_status muster_wait(struct muster *m, const muster_task *tasks, size_t count,
@@ -198,14 +218,13 @@ muster_status muster_wait(struct muster *m, const muster_task *tasks, size_t cou
         }
     }
     bool is_over = all_ended_locked(pool, tasks, count, &first, &status);
+    if (is_over && !is_stuck && status != MUSTER_OK)
+        say_failed_locked(pool, tasks, count, status, err);
     platform_mutex_unlock(&pool->lock);
     if (is_stuck)
         return run_say_stuck(err, "muster_wait");
     if (!is_over)
         return muster_error_fill(err, MUSTER_E_TIMEOUT, 0, NULL,
                                  "not all tasks have ended in the time allowed");
-    if (status != MUSTER_OK)
-        muster_error_fill(err, status, 0, NULL, "a task ended with %s (%s)",
-                          muster_status_name(status), muster_status_message(status));
     return status;
 }

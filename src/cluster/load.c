@@ -1,0 +1,89 @@
+#include "cluster/transport.h"
+
+#include "platform/child.h"
+#include "platform/file.h"
+#include "platform/library.h"
+#include "platform/machine.h"
+#include "platform/thread.h"
+
+#include <muster/backend.h>
+#include <muster/runtime.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LIBRARY "libmuster-cluster.so"
+
+static struct {
+    struct platform_once once;
+    const struct transport *transport;
+    struct muster_error error;
+} loaded = { .once = PLATFORM_ONCE_INIT };
+
+/* The file beside another one; false if it is not there. */
+static bool beside(const char *file, const char *name, char path[PLATFORM_PATH_BYTES])
+{
+    const char *slash = strrchr(file, '/');
+    int written = snprintf(path, PLATFORM_PATH_BYTES, "%.*s/%s", slash ? (int)(slash - file) : 1,
+                           slash ? file : ".", name);
+    return written > 0 && written < PLATFORM_PATH_BYTES && access(path, R_OK) == 0;
+}
+
+/* MUSTER_CLUSTER_LIBRARY; beside the library or the command; in the folder of libraries next to the command's. */
+static const char *find_library(char path[PLATFORM_PATH_BYTES])
+{
+    static const char *const places[] = { LIBRARY, "../lib/" LIBRARY, "../lib64/" LIBRARY,
+                                          "../lib/x86_64-linux-gnu/" LIBRARY,
+                                          "../lib/aarch64-linux-gnu/" LIBRARY };
+    char here[PLATFORM_PATH_BYTES];
+    const char *named = platform_environment("MUSTER_CLUSTER_LIBRARY");
+    if (named && *named)
+        return named;
+    bool has_program = platform_program_path(here, sizeof here);
+    for (size_t i = 0; has_program && i < sizeof places / sizeof *places; i++)
+        if (beside(here, places[i], path))
+            return path;
+    if (platform_symbol_file((const void *)&loaded, here, sizeof here) &&
+        beside(here, LIBRARY, path))
+        return path;
+    return LIBRARY;
+}
+
+static void load(void)
+{
+    char path[PLATFORM_PATH_BYTES];
+    struct platform_library library = { NULL };
+    struct muster_error why;
+    const char *name = find_library(path);
+    if (platform_library_open(&library, name, &why) != MUSTER_OK) {
+        muster_error_fill(&loaded.error, MUSTER_E_NOT_FOUND, 0,
+                          "install libnats3.4 or later (Debian; to build: libnats-dev), or set "
+                          "MUSTER_CLUSTER_LIBRARY",
+                          "many machines need libmuster-cluster.so: %.160s", why.text);
+        return;
+    }
+    void *symbol = platform_library_symbol(&library, TRANSPORT_SYMBOL);
+    transport_find find = NULL;
+    /* A pointer to a function is as large as one to data wherever there is dlsym. */
+    memcpy(&find, &symbol, sizeof find);
+    const struct transport *transport = find ? find(TRANSPORT_ABI) : NULL;
+    if (transport && transport->size == sizeof *transport) {
+        loaded.transport = transport; /* stays loaded: its client has threads of its own */
+        return;
+    }
+    platform_library_close(&library);
+    muster_error_fill(&loaded.error, MUSTER_E_VERSION, 0, "install both of one version",
+                      "%.120s is not of this version of Muster (%s)", name, MUSTER_VERSION_STRING);
+}
+
+muster_status transport_load(const struct transport **out, struct muster_error *err)
+{
+    platform_once_run(&loaded.once, load);
+    if (!loaded.transport) {
+        if (err)
+            *err = loaded.error;
+        return loaded.error.status;
+    }
+    *out = loaded.transport;
+    return MUSTER_OK;
+}

@@ -1,0 +1,304 @@
+/*
+ * Tasks with accesses on devices with memory of their own: kernels and native bodies, what is copied,
+ * tiles, memory that is too small, devices that fail.
+ */
+#include "support.h"
+
+#define ITEMS 64
+
+static struct muster *open_sim(const char *sim)
+{
+    struct muster_options options = MUSTER_OPTIONS_INIT;
+    options.cpu_workers = 2;
+    options.sim = sim;
+    options.devices = sim ? "sim" : "cpu";
+    return open_with(options);
+}
+
+static muster_data create(struct muster *m, void *host, uint64_t bytes)
+{
+    muster_data data = { 0, 0 };
+    MUST(muster_data_create(m, host, bytes, 0, &data, &problem));
+    return data;
+}
+
+/* y = y * 3 + x + value, of items that are uint32_t. */
+static muster_status step(uint64_t begin, uint64_t end, void *const *args)
+{
+    const uint32_t *x = *(void *const *)args[0];
+    uint32_t *y = *(void *const *)args[1];
+    uint32_t value;
+    memcpy(&value, args[2], sizeof value);
+    for (uint64_t i = begin; i < end; i++)
+        y[i] = y[i] * 3 + x[i] + value;
+    return MUSTER_OK;
+}
+
+static muster_status submit_step(struct muster *m, struct muster_kernel *kernel, muster_data x,
+                                 muster_data y, uint32_t value, muster_task *out)
+{
+    const struct muster_task_access accesses[] = { MUSTER_ACCESS(x, MUSTER_READ),
+                                                   MUSTER_ACCESS(y, MUSTER_READ_WRITE) };
+    const struct muster_arg args[] = { MUSTER_ACCESSED(0), MUSTER_ACCESSED(1),
+                                       MUSTER_VALUE(value) };
+    const struct muster_task_desc desc = { .size = sizeof desc,
+                                           .kernel = kernel,
+                                           .args = args,
+                                           .arg_count = 3,
+                                           .items = ITEMS,
+                                           .accesses = accesses,
+                                           .access_count = 2,
+                                           .name = "step" };
+    return muster_submit(m, &desc, 1, out, &problem);
+}
+
+static void check_steps(const char *sim)
+{
+    struct muster *m = open_sim(sim);
+    struct muster_kernel *kernel = kernel_of(m, step);
+    uint32_t values[3][ITEMS], expected[3][ITEMS];
+    muster_data data[3];
+    for (uint32_t d = 0; d < 3; d++) {
+        for (uint32_t i = 0; i < ITEMS; i++)
+            values[d][i] = expected[d][i] = d * 1000 + i;
+        data[d] = create(m, values[d], sizeof values[d]);
+    }
+    for (uint32_t t = 0; t < 40; t++) {
+        uint32_t x = t % 3, y = (t * 2 + 1) % 3;
+        if (x == y)
+            continue;
+        MUST(submit_step(m, kernel, data[x], data[y], t, NULL));
+        for (uint32_t i = 0; i < ITEMS; i++)
+            expected[y][i] = expected[y][i] * 3 + expected[x][i] + t;
+    }
+    for (uint32_t d = 0; d < 3; d++) {
+        MUST(muster_data_destroy(m, data[d], &problem));
+        CHECK(memcmp(expected[d], values[d], sizeof values[d]) == 0);
+    }
+    muster_kernel_destroy(kernel);
+    MUST(muster_close(m, &problem));
+}
+
+static void kernels_run_where_the_data_is_brought(void)
+{
+    check_steps(NULL);
+    check_steps("[{\"items_per_s\": 1e9}]");
+    check_steps("[{\"count\": 3, \"items_per_s\": 1e8, \"launch_ns\": 2000}]");
+}
+
+/* A tile has rows without gaps on a device, and the pitch says so. */
+static muster_status add_rows(uint64_t begin, uint64_t end, void *const *args)
+{
+    char *tile = *(void *const *)args[0];
+    uint64_t pitch;
+    memcpy(&pitch, args[1], sizeof pitch);
+    for (uint64_t row = begin; row < end; row++)
+        for (int column = 0; column < 4; column++)
+            tile[row * pitch + (uint64_t)column] += 1;
+    return MUSTER_OK;
+}
+
+static void check_tile(const char *sim)
+{
+    struct muster *m = open_sim(sim);
+    struct muster_kernel *kernel = kernel_of(m, add_rows);
+    char bytes[8 * 8] = { 0 };
+    muster_data whole = create(m, bytes, sizeof bytes), tile;
+    MUST(muster_data_tile(m, whole, 2, 3, 2, 4, 8, &tile, &problem));
+    const struct muster_task_access access = MUSTER_ACCESS(tile, MUSTER_READ_WRITE);
+    const struct muster_arg args[] = { MUSTER_ACCESSED(0), MUSTER_PITCH(0) };
+    const struct muster_task_desc desc = { .size = sizeof desc,
+                                           .kernel = kernel,
+                                           .args = args,
+                                           .arg_count = 2,
+                                           .items = 3,
+                                           .accesses = &access,
+                                           .access_count = 1 };
+    for (int i = 0; i < 5; i++)
+        MUST(muster_submit(m, &desc, 1, NULL, &problem));
+    MUST(muster_data_destroy(m, tile, &problem));
+    MUST(muster_data_destroy(m, whole, &problem));
+    for (int y = 0; y < 8; y++)
+        for (int x = 0; x < 8; x++)
+            CHECK_EQUAL(y >= 2 && y < 5 && x >= 2 && x < 6 ? 5 : 0, bytes[8 * y + x]);
+    muster_kernel_destroy(kernel);
+    MUST(muster_close(m, &problem));
+}
+
+static void tiles_are_brought_without_gaps(void)
+{
+    check_tile(NULL);
+    check_tile("[{\"items_per_s\": 1e9}]");
+}
+
+static void what_no_device_can_hold_is_refused(void)
+{
+    struct muster *m = open_sim("[{\"items_per_s\": 1e9, \"memory\": 300}]");
+    struct muster_kernel *kernel = kernel_of(m, step);
+    uint32_t values[2][ITEMS] = { { 0 } };
+    muster_data x = create(m, values[0], sizeof values[0]),
+                y = create(m, values[1], sizeof values[1]);
+    CHECK_STATUS(MUSTER_E_TOO_LARGE, submit_step(m, kernel, x, y, 1, NULL));
+    CHECK_CONTAINS("'step'", problem.text);
+    MUST(muster_data_destroy(m, x, &problem));
+    MUST(muster_data_destroy(m, y, &problem));
+    muster_kernel_destroy(kernel);
+    MUST(muster_close(m, &problem));
+}
+
+static void arguments_are_checked(void)
+{
+    struct muster *m = open_sim("[{\"items_per_s\": 1e9}]");
+    struct muster_kernel *kernel = kernel_of(m, step);
+    uint32_t values[ITEMS] = { 0 };
+    muster_data x = create(m, values, sizeof values);
+    const struct muster_task_access access = MUSTER_ACCESS(x, MUSTER_READ);
+    struct muster_arg args[] = { MUSTER_ACCESSED(1) };
+    struct muster_task_desc desc = { .size = sizeof desc,
+                                     .kernel = kernel,
+                                     .args = args,
+                                     .arg_count = 1,
+                                     .items = 1,
+                                     .accesses = &access,
+                                     .access_count = 1 };
+    CHECK_STATUS(MUSTER_E_INVALID, muster_submit(m, &desc, 1, NULL, &problem));
+    args[0] = (struct muster_arg)MUSTER_IN(values);
+    CHECK_STATUS(MUSTER_E_NOT_SUPPORTED, muster_submit(m, &desc, 1, NULL, &problem));
+    desc.fn = (muster_status(*)(void *))0;
+    desc.kernel = NULL;
+    CHECK_STATUS(MUSTER_E_INVALID, muster_submit(m, &desc, 1, NULL, &problem));
+    MUST(muster_data_destroy(m, x, &problem));
+    muster_kernel_destroy(kernel);
+    MUST(muster_close(m, &problem));
+}
+
+/* Two devices, one of which is lost in the middle: what was newest there alone is named, all else is right. */
+static void a_lost_device_costs_what_it_alone_had(void)
+{
+    struct muster *m = open_sim("[{\"items_per_s\": 1e7, \"launch_ns\": 1000,"
+                                "  \"faults\": [{\"kind\": \"lost\", \"at_launch\": 6}]},"
+                                " {\"items_per_s\": 1e7, \"launch_ns\": 1000}]");
+    struct muster_kernel *kernel = kernel_of(m, step);
+    enum { COUNT = 8 };
+    uint32_t values[COUNT + 1][ITEMS], expected[COUNT + 1][ITEMS];
+    muster_data data[COUNT + 1];
+    muster_task tasks[COUNT * 8];
+    for (uint32_t d = 0; d <= COUNT; d++) {
+        for (uint32_t i = 0; i < ITEMS; i++)
+            values[d][i] = expected[d][i] = d * 1000 + i;
+        data[d] = create(m, values[d], sizeof values[d]);
+    }
+    for (uint32_t t = 0; t < COUNT * 8; t++) {
+        uint32_t y = t % COUNT;
+        MUST(submit_step(m, kernel, data[COUNT], data[y], t, &tasks[t]));
+        for (uint32_t i = 0; i < ITEMS; i++)
+            expected[y][i] = expected[y][i] * 3 + expected[COUNT][i] + t;
+    }
+    unsigned right = 0;
+    bool is_well[COUNT] = { 0 };
+    for (uint32_t d = 0; d < COUNT; d++) {
+        is_well[d] = true;
+        for (uint32_t t = d; t < COUNT * 8; t += COUNT) {
+            muster_status status = muster_wait(m, &tasks[t], 1, 60 * SECOND, &problem);
+            CHECK(status == MUSTER_OK || status == MUSTER_E_DATA_LOST ||
+                  status == MUSTER_E_CANCELLED);
+            is_well[d] &= status == MUSTER_OK;
+        }
+    }
+    for (uint32_t d = 0; d < COUNT; d++) {
+        muster_status status = muster_data_destroy(m, data[d], &problem);
+        if (status != MUSTER_OK)
+            CHECK_STATUS(MUSTER_E_DATA_LOST, status);
+        else
+            CHECK(memcmp(expected[d], values[d], sizeof values[d]) == 0);
+        CHECK(!is_well[d] || status == MUSTER_OK || status == MUSTER_E_DATA_LOST);
+        right += status == MUSTER_OK;
+    }
+    CHECK(right > 0);
+    MUST(muster_data_destroy(m, data[COUNT], &problem));
+    muster_kernel_destroy(kernel);
+    MUST(muster_close(m, &problem));
+}
+
+/* Kernels that only write run again, elsewhere, when they fail. */
+static muster_status write_all(uint64_t begin, uint64_t end, void *const *args)
+{
+    uint32_t *y = *(void *const *)args[0];
+    for (uint64_t i = begin; i < end; i++)
+        y[i] = (uint32_t)i + 7;
+    return MUSTER_OK;
+}
+
+static void a_task_that_only_writes_is_run_again(void)
+{
+    struct muster *m = open_sim("[{\"items_per_s\": 1e9, \"faults\": [{\"kind\": \"unit_error\"}]},"
+                                " {\"items_per_s\": 1e6}]");
+    struct muster_kernel *kernel = kernel_of(m, write_all);
+    uint32_t values[ITEMS] = { 0 };
+    muster_data y = create(m, values, sizeof values);
+    const struct muster_task_access access = MUSTER_ACCESS(y, MUSTER_WRITE);
+    const struct muster_arg args[] = { MUSTER_ACCESSED(0) };
+    const struct muster_task_desc desc = { .size = sizeof desc,
+                                           .kernel = kernel,
+                                           .args = args,
+                                           .arg_count = 1,
+                                           .items = ITEMS,
+                                           .accesses = &access,
+                                           .access_count = 1 };
+    for (int i = 0; i < 10; i++)
+        MUST(muster_submit(m, &desc, 1, NULL, &problem));
+    MUST(muster_wait(m, NULL, 0, 60 * SECOND, &problem));
+    MUST(muster_data_destroy(m, y, &problem));
+    for (uint32_t i = 0; i < ITEMS; i++)
+        CHECK_EQUAL(i + 7, values[i]);
+    muster_kernel_destroy(kernel);
+    MUST(muster_close(m, &problem));
+}
+
+static atomic_int told;
+static void tell(void *user, muster_task task, muster_status status)
+{
+    (void)user;
+    (void)task;
+    atomic_fetch_add(&told, status == MUSTER_OK ? 1 : 100);
+}
+
+static void the_end_is_told_once(void)
+{
+    struct muster *m = open_sim("[{\"count\": 2, \"items_per_s\": 1e9}]");
+    struct muster_kernel *kernel = kernel_of(m, write_all);
+    uint32_t values[ITEMS] = { 0 };
+    muster_data y = create(m, values, sizeof values);
+    const struct muster_task_access access = MUSTER_ACCESS(y, MUSTER_WRITE);
+    const struct muster_arg args[] = { MUSTER_ACCESSED(0) };
+    const struct muster_task_desc desc = { .size = sizeof desc,
+                                           .kernel = kernel,
+                                           .args = args,
+                                           .arg_count = 1,
+                                           .items = ITEMS,
+                                           .accesses = &access,
+                                           .access_count = 1,
+                                           .done = tell };
+    atomic_store(&told, 0);
+    for (int i = 0; i < 20; i++)
+        MUST(muster_submit(m, &desc, 1, NULL, &problem));
+    MUST(muster_wait(m, NULL, 0, 60 * SECOND, &problem));
+    CHECK_EQUAL(20, atomic_load(&told));
+    MUST(muster_data_destroy(m, y, &problem));
+    muster_kernel_destroy(kernel);
+    MUST(muster_close(m, &problem));
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test tests[] = {
+        TEST(kernels_run_where_the_data_is_brought),
+        TEST(tiles_are_brought_without_gaps),
+        TEST(what_no_device_can_hold_is_refused),
+        TEST(arguments_are_checked),
+        TEST(a_lost_device_costs_what_it_alone_had),
+        TEST(a_task_that_only_writes_is_run_again),
+        TEST(the_end_is_told_once),
+    };
+    return test_main(argc, argv, tests, COUNT_OF(tests));
+}
