@@ -127,6 +127,24 @@ static void count_stall(struct lane_unit *unit, uint64_t now_ns)
     unit->asked_ns = 0;
 }
 
+/*
+ * Whether an older unit has a step on the stream of this one that was not recorded and is not over. Its end is seen
+ * when the stream has nothing left, so nothing may follow it there until then: it could be a wait at a gate that the
+ * older unit is to open.
+ */
+static bool has_untold_before(struct lane_unit *unit, uint32_t step)
+{
+    struct run_lane *lane = unit->lane;
+    uint32_t stream = unit_stream(unit, step);
+    for (uint64_t number = lane->oldest; number < unit->number; number++) {
+        struct lane_unit *before = lane_unit_at(lane, number);
+        for (uint32_t s = 0; before->is_running && s < before->next; s++)
+            if (before->is_untold[s] && unit_stream(before, s) == stream && !has_arrived(before, s))
+                return true;
+    }
+    return false;
+}
+
 /* Whether all edges into the next step do. */
 static bool may_go_on(struct lane_unit *unit, uint32_t step)
 {
@@ -143,6 +161,8 @@ static bool may_go_on(struct lane_unit *unit, uint32_t step)
     if (may && lane->plan->width == 1 && !lane_is_host_step(lane, step) &&
         unit->number > lane->oldest)
         may = lane_unit_at(lane, unit->number - 1)->next > lane->segment_last[order->segment[step]];
+    if (may && lane->must_renew && !lane_is_host_step(lane, step))
+        may = !has_untold_before(unit, step);
     if (!lane->plan->is_accounted)
         return may;
     uint64_t now_ns = platform_clock_ns();
