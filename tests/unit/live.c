@@ -224,7 +224,8 @@ static void what_is_shown_is_what_is_told(void)
     remove_place();
 }
 
-static void a_running_job_is_seen_at_work(void)
+/* True: it was seen with both lanes while its devices had work. */
+static bool is_seen_at_work(void)
 {
     make_place();
     struct muster *m = open_two();
@@ -256,7 +257,6 @@ static void a_running_job_is_seen_at_work(void)
         has_worked = has_worked || (seen.running > 0 && device.queue_depth > 0 && seen.lanes == 2);
         muster_live_destroy(live);
     } while (seen.state == MUSTER_LIVE_RUNNING);
-    CHECK(has_worked);
     CHECK_EQUAL(MUSTER_LIVE_DONE, seen.state);
     MUST(muster_job_wait(job, NULL, &problem));
     muster_job_destroy(job);
@@ -264,6 +264,16 @@ static void a_running_job_is_seen_at_work(void)
     muster_kernel_destroy(kernel);
     MUST(muster_close(m, &problem));
     remove_place();
+    return has_worked;
+}
+
+/* On a busy machine a whole job can pass between two looks. */
+static void a_running_job_is_seen_at_work(void)
+{
+    bool has_been = false;
+    for (int again = 0; again < 20 && !has_been; again++)
+        has_been = is_seen_at_work();
+    CHECK(has_been);
 }
 
 static void a_lost_device_is_seen(void)
@@ -278,10 +288,15 @@ static void a_lost_device_is_seen(void)
     struct muster_kernel *kernel = make_kernel(m);
     struct account account;
     account_init(&account, 400000);
-    MUST(muster_for(m, kernel, account.items, account.args, 3, NULL, NULL, &problem));
     size_t at;
     struct muster_live_runtime runtime;
-    struct muster_live *live = look_at(&at, &runtime);
+    struct muster_live *live = NULL;
+    /* On a busy machine the first device may do all before the second comes to its third launch. */
+    for (int again = 0; again < 20 && (!live || runtime.devices_lost == 0); again++) {
+        muster_live_destroy(live);
+        MUST(muster_for(m, kernel, account.items, account.args, 3, NULL, NULL, &problem));
+        live = look_at(&at, &runtime);
+    }
     struct muster_live_device device = { .size = sizeof device };
     struct muster_live_lane lane = { .size = sizeof lane };
     CHECK_EQUAL(1, runtime.devices_lost);
@@ -314,15 +329,20 @@ static void a_device_that_hangs_is_seen_and_a_runtime_that_is_abandoned_is_not(v
     account_init(&account, 400000);
     /* All is delivered, though not by the one that hangs. */
     struct muster_run_options how = { .size = sizeof how, .timeout_ns = test_patience(50 * MS) };
-    muster_status status =
-        muster_for(m, kernel, account.items, account.args, 3, &how, NULL, &problem);
-    CHECK(status == MUSTER_OK || status == MUSTER_E_DEVICE_HUNG);
     size_t at;
     struct muster_live_runtime runtime;
-    struct muster_live *live = look_at(&at, &runtime);
+    struct muster_live *live = NULL;
     struct muster_live_device device = { .size = sizeof device };
     struct muster_live_job job = { .size = sizeof job };
-    MUST(muster_live_device(live, at, 1, &device, &problem));
+    /* On a busy machine the first device may do all before the second comes to its third launch. */
+    for (int again = 0; again < 20 && !device.is_hung; again++) {
+        muster_live_destroy(live);
+        muster_status status =
+            muster_for(m, kernel, account.items, account.args, 3, &how, NULL, &problem);
+        CHECK(status == MUSTER_OK || status == MUSTER_E_DEVICE_HUNG);
+        live = look_at(&at, &runtime);
+        MUST(muster_live_device(live, at, 1, &device, &problem));
+    }
     CHECK_EQUAL(1, device.is_hung);
     CHECK_EQUAL(MUSTER_HEALTH_SUSPECT, device.health);
     MUST(muster_live_device(live, at, 0, &device, &problem));
