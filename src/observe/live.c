@@ -66,14 +66,39 @@ void live_leave_place(struct live *live, uint32_t place, uint64_t now_ns)
  * Each word is released, so that none is seen before the odd number is, nor the even one before them all.
  * Its partner is a reader in another process, which reads the number first and last.
  */
-void live_put(_Atomic uint64_t *record, const void *from, size_t count)
+void live_begin(_Atomic uint64_t *record)
 {
     uint64_t sequence = atomic_load_explicit(record, memory_order_relaxed);
-    atomic_store_explicit(record, sequence + 1, memory_order_relaxed);
+    /* Sequentially consistent: a clock that is read next is read after readers could see this. */
+    atomic_exchange_explicit(record, sequence + 1, memory_order_seq_cst);
+}
+
+void live_end(_Atomic uint64_t *record, const void *from, size_t count)
+{
+    uint64_t sequence = atomic_load_explicit(record, memory_order_relaxed);
     for (size_t i = 0; i < count; i++) {
         uint64_t word;
         memcpy(&word, (const char *)from + i * sizeof word, sizeof word);
         atomic_store_explicit(record + 1 + i, word, memory_order_release);
     }
-    atomic_store_explicit(record, sequence + 2, memory_order_release);
+    atomic_store_explicit(record, sequence + 1, memory_order_release);
+}
+
+void live_put(_Atomic uint64_t *record, const void *from, size_t count)
+{
+    live_begin(record);
+    live_end(record, from, count);
+}
+
+void live_busy_show(struct live_busy *shown, uint64_t busy_ns, uint64_t since_ns, uint64_t now_ns)
+{
+    if (since_ns > 0 && since_ns == shown->span_ns)
+        return; /* the same span still */
+    uint64_t seen_ns = shown->busy_ns;
+    if (shown->since_ns > 0 && now_ns > shown->since_ns)
+        seen_ns += now_ns - shown->since_ns;
+    uint64_t ahead_ns = seen_ns > busy_ns ? seen_ns - busy_ns : 0;
+    *shown = (struct live_busy){ .busy_ns = busy_ns + ahead_ns,
+                                 .since_ns = since_ns > 0 ? since_ns + ahead_ns : 0,
+                                 .span_ns = since_ns };
 }

@@ -135,5 +135,20 @@ static inline void live_set(_Atomic uint64_t *word, uint64_t value)
 
 /* Writes a record of `count` words; one thread at a time. */
 void live_put(_Atomic uint64_t *record, const void *from, size_t count);
+/* The same in two calls: from the first on readers wait for the second. */
+void live_begin(_Atomic uint64_t *record);
+void live_end(_Atomic uint64_t *record, const void *from, size_t count);
+
+/*
+ * Busy time as a record shows it. Readers count a span that goes on by their own clocks; one that looked
+ * just before the span's end is written may have counted more than the span lasted. So what is shown is
+ * ahead of the device by that much, until the next span has caught up: it never goes back.
+ */
+struct live_busy {
+    uint64_t busy_ns, since_ns; /* as in the record */
+    uint64_t span_ns;           /* the device's own since_ns then */
+};
+/* `now_ns` was taken after live_begin: readers of the old record had earlier clocks. */
+void live_busy_show(struct live_busy *shown, uint64_t busy_ns, uint64_t since_ns, uint64_t now_ns);
 
 #endif

@@ -812,6 +812,39 @@ static void records_are_read_whole_or_not_at_all(void)
     remove_place();
 }
 
+/*
+ * Spans whose ends are shown late, and readers in between: what they count never goes back, and is ahead
+ * of the device by no more than the longest delay, however many spans there are.
+ */
+static void busy_time_never_goes_back(void)
+{
+    const uint64_t delay_max = 50;
+    struct random random;
+    random_init(&random, test_seed());
+    struct live_busy shown = { 0 };
+    uint64_t now = 1, busy = 0, counted = 0;
+    for (unsigned span = 0; span < test_repetitions(20000); span++) {
+        uint64_t begin = now += 1 + random_next(&random) % 100;
+        now += random_next(&random) % delay_max;
+        live_busy_show(&shown, busy, begin, now);
+        for (unsigned look = 0; look < 3; look++) {
+            uint64_t read = shown.busy_ns + (now > shown.since_ns ? now - shown.since_ns : 0);
+            CHECK(read >= counted && read <= busy + (now - begin) + delay_max);
+            counted = read;
+            now += random_next(&random) % 100;
+            /* Something else of the device has changed. */
+            live_busy_show(&shown, busy, begin, now);
+        }
+        /* It ended some time ago, and readers counted on until now. */
+        uint64_t read = shown.busy_ns + (now > shown.since_ns ? now - shown.since_ns : 0);
+        uint64_t late = random_next(&random) % delay_max;
+        busy += now - begin > late ? now - begin - late : 0;
+        live_busy_show(&shown, busy, 0, now);
+        CHECK(shown.busy_ns >= read && shown.busy_ns >= busy && shown.busy_ns <= busy + delay_max);
+        counted = shown.busy_ns;
+    }
+}
+
 static void any_page_can_be_read(void)
 {
     struct random random;
@@ -859,6 +892,7 @@ int main(int argc, char **argv)
         TEST(records_that_are_being_written_are_not_read),
         TEST(what_cannot_be_is_made_into_what_can),
         TEST(records_are_read_whole_or_not_at_all),
+        TEST(busy_time_never_goes_back),
         TEST(any_page_can_be_read),
     };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);

@@ -68,6 +68,7 @@ struct run_device {
     uint64_t dispatched, completed, failed, bytes_in_flight;
     /* With at least one unit or launch: before, and since when it has been so; 0: it has none. */
     uint64_t busy_ns, busy_since_ns;
+    struct live_busy shown;  /* of it on the live page */
     bool is_shown_lost;      /* counts among those that the live page calls lost */
     uint64_t queued_items;   /* of units given and not finished */
     uint32_t streams_active; /* streams with flights */

@@ -48,6 +48,9 @@ void live_device_locked(struct run_device *device)
         return;
     struct muster_device_load load;
     device_load_locked(device, &load);
+    _Atomic uint64_t *record = m->live.page->devices[device->index].words;
+    live_begin(record);
+    live_busy_show(&device->shown, device->busy_ns, device->busy_since_ns, platform_clock_ns());
     struct live_device shown = { .health = load.health,
                                  .is_hung = device->stuck_calls > 0 || device->overdue > 0,
                                  .is_cut = device->is_sliced,
@@ -59,8 +62,8 @@ void live_device_locked(struct run_device *device)
                                  .completed = load.completed,
                                  .failed = load.failed,
                                  .bytes_in_flight = load.bytes_in_flight,
-                                 .busy_ns = device->busy_ns,
-                                 .busy_since_ns = device->busy_since_ns,
+                                 .busy_ns = device->shown.busy_ns,
+                                 .busy_since_ns = device->shown.since_ns,
                                  .items_per_s = load.items_per_s,
                                  .bytes_per_s = load.bytes_per_s,
                                  .memory_total = device->info.memory_total,
@@ -75,7 +78,7 @@ void live_device_locked(struct run_device *device)
     memcpy(shown.id, device->info.id, sizeof shown.id);
     memcpy(shown.name, device->info.name, sizeof shown.name);
     memcpy(shown.backend, device->info.backend, sizeof shown.backend);
-    live_put(m->live.page->devices[device->index].words, &shown, LIVE_WORDS(live_device));
+    live_end(record, &shown, LIVE_WORDS(live_device));
     live_totals_locked(m);
 }
 
