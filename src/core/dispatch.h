@@ -106,8 +106,8 @@ void dispatch_ended(struct dispatch *dispatch, uint32_t task, muster_status stat
                     uint64_t elapsed_ns, uint64_t now_ns);
 /*
  * It was not begun, say for want of memory, or cannot have changed anything: everything that can be
- * evicted is, and it is chosen for anew; with `avoid`, or the third time, not for this device. When no
- * device is left it ends as MUSTER_E_DEVICE_MEMORY.
+ * evicted is, and it is chosen for anew; with `avoid` not for this device, if there is another; the third
+ * time in no case for this one. When no device is left it ends as MUSTER_E_DEVICE_MEMORY.
  */
 void dispatch_put_back(struct dispatch *dispatch, uint32_t task, bool avoid, uint64_t now_ns);
 /*

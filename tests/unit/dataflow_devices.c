@@ -34,6 +34,14 @@ static muster_status step(uint64_t begin, uint64_t end, void *const *args)
     return MUSTER_OK;
 }
 
+static muster_status write_all(uint64_t begin, uint64_t end, void *const *args)
+{
+    uint32_t *y = *(void *const *)args[0];
+    for (uint64_t i = begin; i < end; i++)
+        y[i] = (uint32_t)i + 7;
+    return MUSTER_OK;
+}
+
 static muster_status submit_step(struct muster *m, struct muster_kernel *kernel, muster_data x,
                                  muster_data y, uint32_t value, muster_task *out)
 {
@@ -131,6 +139,84 @@ static void tiles_are_brought_without_gaps(void)
     check_tile("[{\"items_per_s\": 1e9}]");
 }
 
+/* A token orders tasks on devices too, and nothing of it is copied. */
+static void tokens_go_with_tasks_on_devices(void)
+{
+    struct muster *m = open_sim("[{\"count\": 2, \"items_per_s\": 1e9}]");
+    struct muster_kernel *kernel = kernel_of(m, step);
+    uint32_t values[2][ITEMS] = { { 0 } }, expected = 0;
+    muster_data x = create(m, values[0], sizeof values[0]),
+                y = create(m, values[1], sizeof values[1]), token = create(m, NULL, 0);
+    const struct muster_task_access accesses[] = { MUSTER_ACCESS(x, MUSTER_READ),
+                                                   MUSTER_ACCESS(y, MUSTER_READ_WRITE),
+                                                   MUSTER_ACCESS(token, MUSTER_TOKEN) };
+    for (uint32_t t = 0; t < 20; t++) {
+        const struct muster_arg args[] = { MUSTER_ACCESSED(0), MUSTER_ACCESSED(1),
+                                           MUSTER_VALUE(t) };
+        const struct muster_task_desc desc = { .size = sizeof desc,
+                                               .kernel = kernel,
+                                               .args = args,
+                                               .arg_count = 3,
+                                               .items = ITEMS,
+                                               .accesses = accesses,
+                                               .access_count = 3 };
+        MUST(muster_submit(m, &desc, 1, NULL, &problem));
+        expected = expected * 3 + t;
+    }
+    MUST(muster_data_destroy(m, token, &problem));
+    MUST(muster_data_destroy(m, x, &problem));
+    MUST(muster_data_destroy(m, y, &problem));
+    CHECK_EQUAL(expected, values[1][0]);
+    muster_kernel_destroy(kernel);
+    MUST(muster_close(m, &problem));
+}
+
+/* Of a part whose task failed on a device nothing good is there, and nothing is in the way of its end. */
+static muster_status fail(uint64_t begin, uint64_t end, void *const *args)
+{
+    (void)begin;
+    (void)end;
+    (void)args;
+    return MUSTER_E_INVALID;
+}
+
+static void a_part_whose_task_failed_can_be_destroyed(void)
+{
+    struct muster *m = open_sim("[{\"items_per_s\": 1e9}]");
+    struct muster_kernel *kernel = kernel_of(m, fail), *good = kernel_of(m, write_all);
+    uint32_t values[ITEMS] = { 0 };
+    muster_data whole = create(m, values, sizeof values), part;
+    muster_task task;
+    MUST(muster_data_part(m, whole, 0, sizeof values / 2, &part, &problem));
+    const struct muster_task_access access = MUSTER_ACCESS(part, MUSTER_READ_WRITE),
+                                    all = MUSTER_ACCESS(whole, MUSTER_WRITE);
+    const struct muster_arg args[] = { MUSTER_ACCESSED(0) };
+    struct muster_task_desc desc = { .size = sizeof desc,
+                                     .kernel = kernel,
+                                     .args = args,
+                                     .arg_count = 1,
+                                     .items = 1,
+                                     .accesses = &access,
+                                     .access_count = 1 };
+    MUST(muster_submit(m, &desc, 1, &task, &problem));
+    CHECK_STATUS(MUSTER_E_INVALID, muster_wait(m, &task, 1, 60 * SECOND, &problem));
+    CHECK_STATUS(MUSTER_E_INVALID, muster_data_destroy(m, part, &problem));
+    /* What failed stays known, and what is written as a whole is good again. */
+    void *pointer;
+    CHECK_STATUS(MUSTER_E_INVALID,
+                 muster_data_acquire(m, whole, MUSTER_READ, SECOND, &pointer, &problem));
+    desc.kernel = good;
+    desc.accesses = &all;
+    desc.items = ITEMS;
+    MUST(muster_submit(m, &desc, 1, &task, &problem));
+    MUST(muster_data_destroy(m, whole, &problem));
+    for (uint32_t i = 0; i < ITEMS; i++)
+        CHECK_EQUAL(i + 7, values[i]);
+    muster_kernel_destroy(kernel);
+    muster_kernel_destroy(good);
+    MUST(muster_close(m, &problem));
+}
+
 static void what_no_device_can_hold_is_refused(void)
 {
     struct muster *m = open_sim("[{\"items_per_s\": 1e9, \"memory\": 300}]");
@@ -221,14 +307,6 @@ static void a_lost_device_costs_what_it_alone_had(void)
 }
 
 /* Kernels that only write run again, elsewhere, when they fail. */
-static muster_status write_all(uint64_t begin, uint64_t end, void *const *args)
-{
-    uint32_t *y = *(void *const *)args[0];
-    for (uint64_t i = begin; i < end; i++)
-        y[i] = (uint32_t)i + 7;
-    return MUSTER_OK;
-}
-
 static void a_task_that_only_writes_is_run_again(void)
 {
     struct muster *m = open_sim("[{\"items_per_s\": 1e9, \"faults\": [{\"kind\": \"unit_error\"}]},"
@@ -294,6 +372,8 @@ int main(int argc, char **argv)
     static const struct test tests[] = {
         TEST(kernels_run_where_the_data_is_brought),
         TEST(tiles_are_brought_without_gaps),
+        TEST(tokens_go_with_tasks_on_devices),
+        TEST(a_part_whose_task_failed_can_be_destroyed),
         TEST(what_no_device_can_hold_is_refused),
         TEST(arguments_are_checked),
         TEST(a_lost_device_costs_what_it_alone_had),

@@ -260,7 +260,9 @@ void dispatch_put_back(struct dispatch *dispatch, uint32_t task, bool avoid, uin
     uint32_t place = dispatch_place_of(dispatch, entry->device);
     INVARIANT(entry->phase == DISPATCH_RUNNING && entry->device != DISPATCH_HOST);
     dispatch->now_ns = now_ns;
-    entry->avoided |= avoid ? UINT64_C(1) << entry->device : 0;
+    /* Where it can run nowhere else it is tried there again: how it fails is how it ends. */
+    if (avoid && (dispatch_allowed(dispatch, task) & ~(UINT64_C(1) << entry->device)) != 0)
+        entry->avoided |= UINT64_C(1) << entry->device;
     dispatch_refused(dispatch, task);
     if (place != FLOW_HOME)
         dispatch_evict_all(dispatch, place);

@@ -288,14 +288,31 @@ static bool is_known(struct task_pool *pool, muster_data data)
     return is_there;
 }
 
+/*
+ * A gate that is over because nobody may read the data has waited for its tasks, and not for copies that make
+ * room. False: the time is over.
+ */
+static bool await_unused_locked(struct task_pool *pool, muster_data data, uint64_t deadline_ns)
+{
+    const struct flow_slot *slot;
+    while ((slot = flow_slot_of(&pool->flow, data)) &&
+           flow_part_is_used(pool->flow.core, slot->part)) {
+        if (platform_clock_ns() >= deadline_ns)
+            return false;
+        if (!pool_help_locked(pool))
+            pool_await_end_locked(pool, false, deadline_ns);
+    }
+    return true;
+}
+
 /* Waits for all that accesses the data, brings it home, and with `is_last` has core forget it. */
 static muster_status settle(struct task_pool *pool, muster_data data, bool is_last,
                             struct muster_error *err)
 {
     struct flow_gate *gate;
+    uint64_t deadline_ns = platform_deadline_ns(pool->m->options.close_ns);
     muster_status status =
-        open_gate(pool, data, MUSTER_READ_WRITE, platform_deadline_ns(pool->m->options.close_ns),
-                  is_last, &gate, err);
+        open_gate(pool, data, MUSTER_READ_WRITE, deadline_ns, is_last, &gate, err);
     if (status == MUSTER_E_TIMEOUT || status == MUSTER_E_NO_MEMORY || status == MUSTER_E_CAPACITY)
         return status;
     platform_mutex_lock(&pool->lock);
@@ -303,8 +320,12 @@ static muster_status settle(struct task_pool *pool, muster_data data, bool is_la
         gate->is_left = true;
         flow_end_gate_locked(pool, gate, MUSTER_OK);
     }
-    if (is_last)
+    if (is_last && await_unused_locked(pool, data, deadline_ns))
         flow_forget_locked(pool, data);
+    else if (is_last)
+        status =
+            muster_error_fill(err, MUSTER_E_TIMEOUT, 0, NULL,
+                              "what is copied of the data has not arrived in the time allowed");
     free_gates_locked(pool);
     platform_mutex_unlock(&pool->lock);
     return status;

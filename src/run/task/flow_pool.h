@@ -94,6 +94,7 @@ struct flow_device {
     muster_device handle;
     uint32_t index, place;
     uint32_t at_once, running;
+    uint32_t failures; /* one after the other, that may be the device's */
     bool is_lost;
     struct flow_work *first, *last; /* own */
     struct platform_condition wake; /* with the pool's lock */
