@@ -119,9 +119,9 @@ MUSTER_API muster_status muster_data_release(struct muster *m, muster_data data,
  * memory may be kept waiting until it returns. On `cpu` and `sim` there is no stream, and the body does its
  * work before it returns. Valid until it returns.
  *
- * On `opencl` each part is a buffer of its own in the queue's context (muster_opencl_context), and begins at
- * byte 0 of it. A command that the body has enqueued and that fails later without the device being lost is
- * known to the owner of its event alone: OpenCL tells nobody else.
+ * On `cuda` the device's primary context is current in the calling thread. On `opencl` each part is a buffer of its
+ * own in the queue's context (muster_opencl_context), from byte 0 on. A command that the body has enqueued and
+ * that fails later without the device being lost is known to the owner of its event alone.
  */
 struct muster_native {
     size_t size;

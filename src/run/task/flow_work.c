@@ -333,6 +333,24 @@ static size_t pack_uses(const struct flow_task *task, const struct operands *ope
     return count;
 }
 
+/* The body, where what the driver expects is current; its stream cannot go meanwhile. */
+static muster_status call_body(const struct job *job, const struct muster_body *body, void *user,
+                               const struct muster_native *native, struct muster_error *err)
+{
+    const struct muster_backend *table = &job->device->device->backend->table;
+    struct run_stream *stream;
+    muster_status status = stream_pin(job->m, job->thread->stream, &stream, err);
+    if (status != MUSTER_OK)
+        return status;
+    status = table->native_enter(stream->state, err);
+    if (status == MUSTER_OK) {
+        status = body->enqueue(user, native);
+        table->native_leave(stream->state);
+    }
+    stream_unpin(stream);
+    return status;
+}
+
 static muster_status enqueue(const struct job *job, const struct flow_task *task,
                              struct operands *operands, struct muster_error *err)
 {
@@ -370,7 +388,7 @@ static muster_status enqueue(const struct job *job, const struct flow_task *task
                                           .bytes = operands->bytes,
                                           .pitches = operands->pitches,
                                           .rows = operands->rows };
-    status = body->enqueue(task->user, &native);
+    status = call_body(job, body, task->user, &native, err);
     muster_status ended = count > 0 ? operation_end(&run, false, 0, err) : MUSTER_OK;
     if (status == MUSTER_OK)
         status = ended;
