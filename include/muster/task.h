@@ -146,6 +146,21 @@ MUSTER_API muster_status muster_wait(struct muster *m, const muster_task *tasks,
 MUSTER_API muster_status muster_cancel(struct muster *m, muster_task task,
                                        struct muster_error *err);
 
+/*
+ * How long tasks with accesses take is learned for each body, size and device while they run. This keeps it
+ * for the next run: what is loaded counts until the body has been run there twice. A body is known by the name
+ * of its kernel (muster_kernel_from), or else by the name of the first of its tasks that was submitted; bodies
+ * without a name are not saved, and those of one name count as one. Devices are known by their id and name.
+ *
+ * Saved are what was learned and, of what was loaded, what was not learned anew. The file is a text, put in its
+ * place whole. To load replaces what was loaded before; before the first task or later. Any thread; both read or
+ * write a file. MUSTER_E_PARSE, MUSTER_E_VERSION: it is not such a file, and nothing has changed.
+ */
+MUSTER_API muster_status muster_rates_save(struct muster *m, const char *path,
+                                           struct muster_error *err);
+MUSTER_API muster_status muster_rates_load(struct muster *m, const char *path,
+                                           struct muster_error *err);
+
 #ifdef __cplusplus
 }
 #endif

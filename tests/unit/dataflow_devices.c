@@ -4,6 +4,8 @@
  */
 #include "support.h"
 
+#include <unistd.h>
+
 #define ITEMS 64
 
 static struct muster *open_sim(const char *sim)
@@ -367,6 +369,134 @@ static void the_end_is_told_once(void)
     MUST(muster_close(m, &problem));
 }
 
+/* ---- What was learned, from one runtime to the next ---- */
+
+#define TWO "[{\"items_per_s\": 1e9}, {\"items_per_s\": 1e9}]"
+
+static void path_of(char *path, size_t bytes)
+{
+    snprintf(path, bytes, "/tmp/muster-rates-%ld", (long)getpid());
+}
+
+static void write_text(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "w");
+    CHECK(file && fputs(text, file) >= 0 && fclose(file) == 0);
+}
+
+/* `body` takes nothing on sim:1, and for ever on sim:0. */
+static void write_rates(struct muster *m, const char *path, const char *body)
+{
+    char text[1024];
+    struct muster_device_info slow = info_of(m, find(m, "sim:0")),
+                              fast = info_of(m, find(m, "sim:1"));
+    snprintf(text, sizeof text,
+             "{\"muster_rates\": 1, \"rates\": ["
+             "{\"body\": \"%s\", \"device\": \"sim:0\", \"model\": \"%s\", \"size_class\": 7,"
+             " \"ns\": 1099511627776},"
+             "{\"body\": \"%s\", \"device\": \"sim:1\", \"model\": \"%s\", \"size_class\": 7,"
+             " \"ns\": 1000},"
+             "{\"body\": \"kept\", \"device\": \"cuda:7\", \"model\": \"a GPU\", \"size_class\": 9,"
+             " \"ns\": 12}]}",
+             body, slow.name, body, fast.name);
+    write_text(path, text);
+}
+
+/* Steps one after the other; how many of them sim:0 has run. */
+static uint64_t run_steps(struct muster *m, uint32_t count)
+{
+    struct muster_kernel *kernel = kernel_of(m, step);
+    uint32_t values[2][ITEMS] = { { 0 } };
+    muster_data x = create(m, values[0], sizeof values[0]),
+                y = create(m, values[1], sizeof values[1]);
+    for (uint32_t t = 0; t < count; t++) {
+        muster_task task;
+        MUST(submit_step(m, kernel, x, y, t, &task));
+        MUST(muster_wait(m, &task, 1, 60 * SECOND, &problem));
+    }
+    MUST(muster_data_destroy(m, x, &problem));
+    MUST(muster_data_destroy(m, y, &problem));
+    muster_kernel_destroy(kernel);
+    return load_of(m, find(m, "sim:0")).completed;
+}
+
+static void what_was_learned_is_kept(void)
+{
+    char path[64];
+    path_of(path, sizeof path);
+    struct muster *m = open_sim(TWO);
+    CHECK(run_steps(m, 6) > 0); /* each device is tried */
+    MUST(muster_rates_save(m, path, &problem));
+    MUST(muster_close(m, &problem));
+    /* The kernel is called "test": it is not tried where it is known to take for ever. */
+    m = open_sim(TWO);
+    write_rates(m, path, "test");
+    MUST(muster_rates_load(m, path, &problem));
+    CHECK_EQUAL(0, run_steps(m, 10));
+    MUST(muster_close(m, &problem));
+    /* Another body's rates say nothing of it. */
+    m = open_sim(TWO);
+    write_rates(m, path, "other");
+    MUST(muster_rates_load(m, path, &problem));
+    CHECK(run_steps(m, 6) > 0);
+    /* Later too: what was measured meanwhile counts more. */
+    write_rates(m, path, "test");
+    MUST(muster_rates_load(m, path, &problem));
+    MUST(muster_close(m, &problem));
+    unlink(path);
+}
+
+/* What is saved is what was loaded, with what was learned since. */
+static void what_was_loaded_is_saved_again(void)
+{
+    char path[64], text[4096];
+    path_of(path, sizeof path);
+    struct muster *m = open_sim(TWO);
+    write_rates(m, path, "test");
+    MUST(muster_rates_load(m, path, &problem));
+    unlink(path);
+    MUST(muster_rates_save(m, path, &problem));
+    CHECK_EQUAL(0, run_steps(m, 10));
+    MUST(muster_rates_save(m, path, &problem));
+    MUST(muster_close(m, &problem));
+    FILE *file = fopen(path, "r");
+    CHECK(file != NULL);
+    text[fread(text, 1, sizeof text - 1, file)] = 0;
+    fclose(file);
+    /* Each device once. */
+    const char *slow = strstr(text, "sim:0"), *fast = strstr(text, "sim:1");
+    CHECK(slow && !strstr(slow + 1, "sim:0") && fast && !strstr(fast + 1, "sim:1"));
+    CHECK_CONTAINS("1099511627776", text);
+    CHECK_CONTAINS("\"kept\", \"device\": \"cuda:7\"", text);
+    m = open_sim(TWO);
+    MUST(muster_rates_load(m, path, &problem));
+    CHECK_EQUAL(0, run_steps(m, 3));
+    MUST(muster_close(m, &problem));
+    unlink(path);
+}
+
+static void files_that_are_no_rates_are_refused(void)
+{
+    char path[64];
+    path_of(path, sizeof path);
+    struct muster *m = open_sim(TWO);
+    CHECK_STATUS(MUSTER_E_INVALID, muster_rates_load(m, NULL, &problem));
+    CHECK_STATUS(MUSTER_E_INVALID, muster_rates_save(NULL, path, &problem));
+    CHECK_STATUS(MUSTER_E_IO, muster_rates_save(m, "/nonexistent/rates", &problem));
+    CHECK(muster_rates_load(m, "/nonexistent/rates", &problem) != MUSTER_OK);
+    write_rates(m, path, "test");
+    MUST(muster_rates_load(m, path, &problem));
+    write_text(path, "{\"muster_rates\": 1, \"rates\": [{}]}");
+    CHECK_STATUS(MUSTER_E_PARSE, muster_rates_load(m, path, &problem));
+    CHECK_CONTAINS("line 1", problem.text);
+    write_text(path, "{\"muster_rates\": 9, \"rates\": []}");
+    CHECK_STATUS(MUSTER_E_VERSION, muster_rates_load(m, path, &problem));
+    /* What was loaded before holds. */
+    CHECK_EQUAL(0, run_steps(m, 3));
+    MUST(muster_close(m, &problem));
+    unlink(path);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {
@@ -379,6 +509,9 @@ int main(int argc, char **argv)
         TEST(a_lost_device_costs_what_it_alone_had),
         TEST(a_task_that_only_writes_is_run_again),
         TEST(the_end_is_told_once),
+        TEST(what_was_learned_is_kept),
+        TEST(what_was_loaded_is_saved_again),
+        TEST(files_that_are_no_rates_are_refused),
     };
     return test_main(argc, argv, tests, COUNT_OF(tests));
 }

@@ -111,7 +111,7 @@ muster_status flow_add_gate_locked(struct task_pool *pool, struct flow_gate *gat
     gate->next = pool->flow.gates;
     pool->flow.gates = gate;
     if (pool->flow.dispatch)
-        flow_dispatch_locked(pool, index, 0, gate, 0, 0);
+        flow_dispatch_locked(pool, index, 0, gate, NULL, 0, 0);
     return MUSTER_OK;
 }
 

@@ -128,6 +128,8 @@ muster_status flow_make_dispatch_locked(struct task_pool *pool, struct muster_er
         status = flow_grow_locked(pool, &first, err);
     if (status == MUSTER_OK)
         status = flow_grow_locked(pool, &first, err);
+    if (status == MUSTER_OK)
+        status = flow_make_rates_locked(pool, err);
     platform_mutex_unlock(&pool->lock);
     if (status == MUSTER_OK)
         status = find_all(pool, devices, &count, err);
@@ -220,7 +222,7 @@ muster_status flow_find_devices(struct task_pool *pool, const struct muster_task
 }
 
 void flow_dispatch_locked(struct task_pool *pool, uint32_t index, uint64_t devices,
-                          const void *body, uint64_t items, int32_t priority)
+                          const void *body, const char *name, uint64_t items, int32_t priority)
 {
     struct tasks_entry *entry = &pool->tasks.entries[index];
     uint64_t hash = (uint64_t)(uintptr_t)body * UINT64_C(0x9e3779b97f4a7c15);
@@ -229,6 +231,7 @@ void flow_dispatch_locked(struct task_pool *pool, uint32_t index, uint64_t devic
                                          .devices = devices,
                                          .priority = priority,
                                          .on_host = devices == 0 };
+    flow_name_body_locked(pool, about.body, name);
     dispatch_describe(pool->flow.dispatch, index, &about);
     tasks_set_dispatched(&pool->tasks, index);
     entry->tag |= FLOW_DISPATCHED;

@@ -168,6 +168,8 @@ struct flow_pool {
     uint32_t spare_work_count;
     bool is_making, is_pumping, must_stop;
     bool has_parts;
+    struct flow_rates
+        *rates;        /* owns: flow_rates.c; NULL before the dispatch, and what was loaded */
     muster_device cpu; /* where bodies for `cpu` run */
     bool has_cpu;
 };

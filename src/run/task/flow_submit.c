@@ -453,13 +453,19 @@ static enum flow_order_result order(struct task_pool *pool, uint32_t index,
     return result;
 }
 
-/* Names the body: the function that is its first form. */
+/* Names the body: the kernel, or the function that is its first form. */
 static const void *body_key(const struct muster_task_desc *desc)
 {
     struct muster_body copy;
     const void *key;
+    _Static_assert(sizeof key == sizeof copy.enqueue, "functions are kept as pointers");
+    if (desc->kernel)
+        return desc->kernel;
+    if (desc->body_count == 0) {
+        memcpy(&key, &desc->fn, sizeof key);
+        return key;
+    }
     const struct muster_body *body = layout_at(LAYOUT(muster_body), desc->bodies, 0, &copy);
-    _Static_assert(sizeof key == sizeof body->enqueue, "functions are kept as pointers");
     memcpy(&key, &body->enqueue, sizeof key);
     return key;
 }
@@ -498,11 +504,9 @@ muster_status flow_order_locked(struct task_pool *pool, uint32_t index,
     if (*grow != FLOW_ORDERED)
         return MUSTER_E_CAPACITY;
     if (flow->dispatch)
-        flow_dispatch_locked(pool, index, devices,
-                             desc->kernel           ? (const void *)desc->kernel
-                             : desc->body_count > 0 ? body_key(desc)
-                                                    : (const void *)desc->user,
-                             desc->items, desc->priority);
+        flow_dispatch_locked(pool, index, devices, body_key(desc),
+                             desc->kernel ? kernel_name(desc->kernel) : desc->name, desc->items,
+                             desc->priority);
     return MUSTER_OK;
 }
 
@@ -581,7 +585,7 @@ static muster_status add_inserted_locked(struct task_pool *pool, const struct in
     entry->tag |= FLOW_RECORD;
     entry->payload[1] = record;
     if (pool->flow.dispatch)
-        flow_dispatch_locked(pool, index, 0, record, 0, 0);
+        flow_dispatch_locked(pool, index, 0, record, NULL, 0, 0);
     pool->submitted++;
     tasks_release(&pool->tasks, index);
     flow_pump_locked(pool);
