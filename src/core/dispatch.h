@@ -48,6 +48,7 @@ struct dispatch_sizes {
     uint32_t tasks;      /* as in the flow: fixed */
     uint32_t copies;     /* under way or planned, at least FLOW_ACCESSES_MAX */
     uint32_t rate_pairs; /* of task_rates.h */
+    uint32_t decisions;  /* kept for dispatch_explain; 0: none */
 };
 
 struct dispatch;
@@ -166,6 +167,26 @@ struct dispatch_candidate {
 /* One for each device. For tasks that are chosen already: what choosing now would look at. */
 void dispatch_candidates(const struct dispatch *dispatch, uint32_t task, uint64_t now_ns,
                          struct dispatch_candidate *out);
+/* Devices that a kept decision has figures of: the first ones. */
+#define DISPATCH_EXPLAINED_MAX 16u
+struct dispatch_decision {
+    uint64_t number; /* counts choices from 1; 0: none yet, and the figures are those of now */
+    uint64_t tag;    /* of the task, as flow_order was given it */
+    uint64_t time_ns;
+    uint32_t device; /* that has it, or had it; FLOW_NONE: none yet */
+    uint32_t moves;  /* how often it was chosen anew */
+    uint32_t count;  /* of the candidates */
+    bool has_ended;
+    muster_status status;       /* from here on: of one that has ended */
+    uint64_t took_ns, after_ns; /* its body; from the choice to the end */
+    struct dispatch_candidate candidates[DISPATCH_EXPLAINED_MAX];
+};
+/*
+ * What was looked at when a device was last chosen for the task, which may have ended; for one that waits, what
+ * would be looked at now. False: it is forgotten, or nothing is chosen for it.
+ */
+bool dispatch_explain(struct dispatch *dispatch, uint32_t task, uint64_t tag, uint64_t now_ns,
+                      struct dispatch_decision *out);
 /* With DISPATCH_USER: a task for which somebody is to choose, once; FLOW_NONE. */
 uint32_t dispatch_next_undecided(struct dispatch *dispatch, uint64_t *version);
 /*

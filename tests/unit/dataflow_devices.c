@@ -44,9 +44,12 @@ static muster_status write_all(uint64_t begin, uint64_t end, void *const *args)
     return MUSTER_OK;
 }
 
-static muster_status submit_step(struct muster *m, struct muster_kernel *kernel, muster_data x,
-                                 muster_data y, uint32_t value, muster_task *out)
+/* `devices` NULL: any. */
+static muster_status submit_step_on(struct muster *m, const char *devices,
+                                    struct muster_kernel *kernel, muster_data x, muster_data y,
+                                    uint32_t value, muster_task *out)
 {
+    const struct muster_hints hints = { .size = sizeof hints, .devices = devices };
     const struct muster_task_access accesses[] = { MUSTER_ACCESS(x, MUSTER_READ),
                                                    MUSTER_ACCESS(y, MUSTER_READ_WRITE) };
     const struct muster_arg args[] = { MUSTER_ACCESSED(0), MUSTER_ACCESSED(1),
@@ -58,8 +61,15 @@ static muster_status submit_step(struct muster *m, struct muster_kernel *kernel,
                                            .items = ITEMS,
                                            .accesses = accesses,
                                            .access_count = 2,
+                                           .hints = &hints,
                                            .name = "step" };
     return muster_submit(m, &desc, 1, out, &problem);
+}
+
+static muster_status submit_step(struct muster *m, struct muster_kernel *kernel, muster_data x,
+                                 muster_data y, uint32_t value, muster_task *out)
+{
+    return submit_step_on(m, NULL, kernel, x, y, value, out);
 }
 
 static void check_steps(const char *sim)
@@ -369,6 +379,119 @@ static void the_end_is_told_once(void)
     MUST(muster_close(m, &problem));
 }
 
+/* ---- Explanations ---- */
+
+static struct muster_task_decision explain(struct muster *m, muster_task task)
+{
+    struct muster_task_decision decision = { .size = sizeof decision };
+    MUST(muster_task_explain(m, task, &decision, &problem));
+    return decision;
+}
+
+/* What each device was expected to take, which was chosen, and what it took. */
+static void an_explanation_says_what_was_expected(void)
+{
+    struct muster *m = open_sim("[{\"items_per_s\": 1e9, \"launch_ns\": 2000000},"
+                                " {\"items_per_s\": 1e9, \"launch_ns\": 200000000}]");
+    struct muster_kernel *kernel = kernel_of(m, step);
+    struct muster_task_decision decision = { .size = sizeof decision };
+    uint32_t values[2][ITEMS] = { { 0 } };
+    muster_data x = create(m, values[0], sizeof values[0]),
+                y = create(m, values[1], sizeof values[1]);
+    static const char *const devices[] = { NULL, "sim:0", "sim:1", NULL };
+    muster_task tasks[4];
+    for (uint32_t t = 0; t < 4; t++) {
+        MUST(submit_step_on(m, devices[t], kernel, x, y, t, &tasks[t]));
+        MUST(muster_wait(m, &tasks[t], 1, 60 * SECOND, &problem));
+    }
+    /* The first has measured nothing, and brings both. */
+    decision = explain(m, tasks[0]);
+    CHECK_EQUAL(2, decision.device_count);
+    CHECK_TEXT("step", decision.name);
+    CHECK(decision.has_ended && decision.status == MUSTER_OK && decision.time_ns > 0);
+    CHECK(decision.chosen == 0 || decision.chosen == 1);
+    for (uint32_t i = 0; i < 2; i++) {
+        CHECK(decision.devices[i].may_run && !decision.devices[i].is_measured);
+        CHECK_EQUAL(2 * sizeof values[0], decision.devices[i].copy_bytes);
+        CHECK_EQUAL(0, decision.devices[i].queue_ns);
+        CHECK(decision.devices[i].finish_ns >= decision.devices[i].run_ns);
+    }
+    decision = explain(m, tasks[2]);
+    CHECK(decision.chosen == 1 && !decision.devices[0].may_run);
+    /* Both are known: the last is run where it ends first. */
+    decision = explain(m, tasks[3]);
+    uint32_t chosen = (uint32_t)decision.chosen;
+    CHECK(chosen < 2 && decision.devices[0].is_measured && decision.devices[1].is_measured);
+    CHECK(decision.devices[chosen].finish_ns <= decision.devices[1 - chosen].finish_ns);
+    CHECK(decision.devices[1].run_ns >= 200000000 && decision.devices[0].run_ns >= 2000000);
+    CHECK(decision.took_ns >= 2000000 && decision.after_ns >= decision.took_ns);
+    CHECK_EQUAL(0, decision.moves);
+    char id[8];
+    snprintf(id, sizeof id, "sim:%u", chosen);
+    CHECK(find(m, id).index == decision.devices[chosen].device.index);
+    MUST(muster_data_destroy(m, x, &problem));
+    MUST(muster_data_destroy(m, y, &problem));
+    muster_kernel_destroy(kernel);
+    MUST(muster_close(m, &problem));
+}
+
+/* Of one that waits: what would be looked at now. */
+static void a_waiting_task_is_explained_as_of_now(void)
+{
+    struct muster *m = open_sim("[{\"items_per_s\": 1e9}, {\"items_per_s\": 1e9}]");
+    struct muster_kernel *kernel = kernel_of(m, step);
+    uint32_t values[2][ITEMS] = { { 0 } };
+    muster_data x = create(m, values[0], sizeof values[0]),
+                y = create(m, values[1], sizeof values[1]);
+    void *pointer;
+    muster_task task, nobody = { 5, 77 };
+    MUST(muster_data_acquire(m, y, MUSTER_READ_WRITE, UINT64_MAX, &pointer, &problem));
+    MUST(submit_step(m, kernel, x, y, 1, &task));
+    struct muster_task_decision decision = explain(m, task);
+    CHECK(decision.chosen == -1 && decision.time_ns == 0 && !decision.has_ended);
+    CHECK(decision.device_count == 2 && decision.devices[1].may_run);
+    CHECK_EQUAL(2 * sizeof values[0], decision.devices[0].copy_bytes);
+    MUST(muster_data_release(m, y, &problem));
+    MUST(muster_wait(m, &task, 1, 60 * SECOND, &problem));
+    decision = explain(m, task);
+    CHECK(decision.chosen >= 0 && decision.has_ended);
+    CHECK_STATUS(MUSTER_E_INVALID, muster_task_explain(m, task, NULL, &problem));
+    CHECK(muster_task_explain(m, nobody, &decision, &problem) != MUSTER_OK);
+    MUST(muster_data_destroy(m, x, &problem));
+    MUST(muster_data_destroy(m, y, &problem));
+    muster_kernel_destroy(kernel);
+    MUST(muster_close(m, &problem));
+}
+
+static void a_failed_task_is_explained_too(void)
+{
+    struct muster *m = open_sim("[{\"items_per_s\": 1e9}]");
+    struct muster_kernel *kernel = kernel_of(m, fail);
+    uint32_t values[ITEMS] = { 0 };
+    muster_data y = create(m, values, sizeof values);
+    const struct muster_task_access access = MUSTER_ACCESS(y, MUSTER_READ_WRITE);
+    const struct muster_arg args[] = { MUSTER_ACCESSED(0) };
+    const struct muster_task_desc desc = { .size = sizeof desc,
+                                           .kernel = kernel,
+                                           .args = args,
+                                           .arg_count = 1,
+                                           .items = ITEMS,
+                                           .accesses = &access,
+                                           .access_count = 1 };
+    muster_task task, after;
+    MUST(muster_submit(m, &desc, 1, &task, &problem));
+    MUST(muster_submit(m, &desc, 1, &after, &problem));
+    (void)muster_wait(m, NULL, 0, 60 * SECOND, &problem);
+    struct muster_task_decision decision = explain(m, task);
+    CHECK(decision.has_ended && decision.chosen == 0);
+    CHECK_STATUS(MUSTER_E_INVALID, decision.status);
+    /* Nothing was chosen for one that was cancelled before. */
+    CHECK_STATUS(MUSTER_E_NOT_FOUND, muster_task_explain(m, after, &decision, &problem));
+    (void)muster_data_destroy(m, y, &problem);
+    muster_kernel_destroy(kernel);
+    MUST(muster_close(m, &problem));
+}
+
 /* ---- What was learned, from one runtime to the next ---- */
 
 #define TWO "[{\"items_per_s\": 1e9}, {\"items_per_s\": 1e9}]"
@@ -482,8 +605,8 @@ static void files_that_are_no_rates_are_refused(void)
     struct muster *m = open_sim(TWO);
     CHECK_STATUS(MUSTER_E_INVALID, muster_rates_load(m, NULL, &problem));
     CHECK_STATUS(MUSTER_E_INVALID, muster_rates_save(NULL, path, &problem));
-    CHECK_STATUS(MUSTER_E_IO, muster_rates_save(m, "/nonexistent/rates", &problem));
-    CHECK(muster_rates_load(m, "/nonexistent/rates", &problem) != MUSTER_OK);
+    CHECK_STATUS(MUSTER_E_IO, muster_rates_save(m, "/dev/null/rates", &problem));
+    CHECK(muster_rates_load(m, "/dev/null/rates", &problem) != MUSTER_OK);
     write_rates(m, path, "test");
     MUST(muster_rates_load(m, path, &problem));
     write_text(path, "{\"muster_rates\": 1, \"rates\": [{}]}");
@@ -509,6 +632,9 @@ int main(int argc, char **argv)
         TEST(a_lost_device_costs_what_it_alone_had),
         TEST(a_task_that_only_writes_is_run_again),
         TEST(the_end_is_told_once),
+        TEST(an_explanation_says_what_was_expected),
+        TEST(a_waiting_task_is_explained_as_of_now),
+        TEST(a_failed_task_is_explained_too),
         TEST(what_was_learned_is_kept),
         TEST(what_was_loaded_is_saved_again),
         TEST(files_that_are_no_rates_are_refused),

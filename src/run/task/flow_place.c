@@ -11,6 +11,7 @@
 
 #define COPIES_MAX 1024u
 #define RATE_PAIRS 512u
+#define DECISIONS_KEPT 1024u
 /* Pieces of work that devices have at a time; what is more stays with core. */
 #define WORKS_MAX 2048u
 /* Of a device's memory, what core may fill: drivers need some, and their pieces do not fit exactly. */
@@ -111,7 +112,8 @@ muster_status flow_make_dispatch_locked(struct task_pool *pool, struct muster_er
     const struct dispatch_sizes sizes = { .devices = DISPATCH_DEVICES_MAX,
                                           .tasks = MUSTER_TASKS_MAX,
                                           .copies = COPIES_MAX,
-                                          .rate_pairs = RATE_PAIRS };
+                                          .rate_pairs = RATE_PAIRS,
+                                          .decisions = DECISIONS_KEPT };
     struct flow_pool *flow = &pool->flow;
     const struct muster_allocator *allocator = &pool->m->allocator;
     struct flow_device *devices[DISPATCH_DEVICES_MAX];
