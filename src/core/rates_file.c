@@ -1,9 +1,9 @@
 #include "core/rates_file.h"
 
 #include "base/json.h"
+#include "base/text.h"
 
 #include <muster/backend.h>
-#include <stdio.h>
 #include <string.h>
 
 /* A line as JSON is at most as long: six bytes for each of its names'. */
@@ -11,33 +11,17 @@
 
 /* ---- Writing ---- */
 
-struct output {
-    char *text;
-    size_t bytes, room;
-};
-
-static void put(struct output *output, const char *text)
+static void put_string(struct text_room *room, const char *string)
 {
-    size_t bytes = strlen(text);
-    size_t left = output->bytes < output->room ? output->room - output->bytes : 0;
-    if (left > 0)
-        memcpy(output->text + output->bytes, text, bytes < left ? bytes : left);
-    output->bytes += bytes;
-}
-
-static void put_string(struct output *output, const char *string)
-{
-    char one[8];
-    put(output, "\"");
+    text_put(room, "\"");
     for (; *string; string++) {
         unsigned char c = (unsigned char)*string;
         if (c < 0x20)
-            snprintf(one, sizeof one, "\\u%04x", c);
+            text_put(room, "\\u%04x", c);
         else
-            snprintf(one, sizeof one, c == '"' || c == '\\' ? "\\%c" : "%c", c);
-        put(output, one);
+            text_put(room, c == '"' || c == '\\' ? "\\%c" : "%c", c);
     }
-    put(output, "\"");
+    text_put(room, "\"");
 }
 
 /* What a reader would refuse is not written: a name may be any bytes. */
@@ -50,31 +34,27 @@ static bool is_readable(const char *text, size_t bytes)
 
 size_t rates_file_write(const struct rates_file_line *lines, size_t count, char *text, size_t room)
 {
-    struct output output = { text, 0, room };
-    char space[LINE_BYTES], number[64];
+    struct text_room output = { text, room, 0 };
+    char space[LINE_BYTES];
     bool is_first = true;
-    snprintf(number, sizeof number, "{\"muster_rates\": %u, \"rates\": [", RATES_FILE_VERSION);
-    put(&output, number);
+    text_put(&output, "{\"muster_rates\": %u, \"rates\": [", RATES_FILE_VERSION);
     for (size_t i = 0; i < count; i++) {
-        struct output line = { space, 0, sizeof space - 1 };
-        put(&line, "{\"body\": ");
+        struct text_room line = { space, sizeof space, 0 };
+        text_put(&line, "{\"body\": ");
         put_string(&line, lines[i].body);
-        put(&line, ", \"device\": ");
+        text_put(&line, ", \"device\": ");
         put_string(&line, lines[i].device);
-        put(&line, ", \"model\": ");
+        text_put(&line, ", \"model\": ");
         put_string(&line, lines[i].model);
-        snprintf(number, sizeof number, ", \"size_class\": %u, \"ns\": %llu}", lines[i].size_class,
+        text_put(&line, ", \"size_class\": %u, \"ns\": %llu}", lines[i].size_class,
                  (unsigned long long)lines[i].ns);
-        put(&line, number);
-        if (line.bytes > line.room || !is_readable(space, line.bytes))
+        if (line.length >= sizeof space || !is_readable(space, line.length))
             continue;
-        space[line.bytes] = 0;
-        put(&output, is_first ? "\n" : ",\n");
-        put(&output, space);
+        text_put(&output, "%s%s", is_first ? "\n" : ",\n", space);
         is_first = false;
     }
-    put(&output, "\n]}\n");
-    return output.bytes;
+    text_put(&output, "\n]}\n");
+    return output.length;
 }
 
 /* ---- Reading ---- */

@@ -28,8 +28,8 @@ struct rates_file_line {
 };
 
 /*
- * Writes as much as there is room for and gives the bytes that all of it takes, without a terminator. Lines
- * whose names are not UTF-8 are left out.
+ * Writes as much as there is room for, with a zero byte, and gives the bytes that all of it takes without that.
+ * Lines whose names are not UTF-8 are left out.
  */
 size_t rates_file_write(const struct rates_file_line *lines, size_t count, char *text, size_t room);
 

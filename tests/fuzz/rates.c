@@ -25,8 +25,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     size_t bytes = rates_file_write(lines, count, NULL, 0);
     require(bytes <= RATES_FILE_BYTES_MAX);
-    char *text = malloc(bytes);
-    require(text && rates_file_write(lines, count, text, bytes) == bytes);
+    char *text = malloc(bytes + 1);
+    require(text && rates_file_write(lines, count, text, bytes + 1) == bytes);
     require(rates_file_read(text, bytes, again, &same, &err) == MUSTER_OK && same == count);
     require(memcmp(lines, again, count * sizeof *lines) == 0);
     free(text);

@@ -379,6 +379,180 @@ static void the_end_is_told_once(void)
     MUST(muster_close(m, &problem));
 }
 
+/* ---- Jobs that read data which tasks write ---- */
+
+static muster_status look_up(uint64_t begin, uint64_t end, void *const *args)
+{
+    const uint32_t *table = *(void *const *)args[0];
+    uint32_t *out = *(void *const *)args[1];
+    for (uint64_t i = begin; i < end; i++)
+        out[i] = table[0];
+    return MUSTER_OK;
+}
+
+static void check_jobs(const char *sim)
+{
+    enum { COUNT = 256 };
+    struct muster *m = open_sim(sim);
+    struct muster_kernel *job = kernel_of(m, look_up), *kernel = kernel_of(m, step);
+    uint32_t zero[ITEMS] = { 0 }, table[ITEMS] = { 0 }, expected = 0, out[COUNT];
+    muster_data x = create(m, zero, sizeof zero), y = create(m, table, sizeof table);
+    for (uint32_t t = 1; t < 12; t++) {
+        const struct muster_arg args[] = { MUSTER_ALL(y), MUSTER_OUT(out) };
+        for (uint32_t k = 0; k < t % 3; k++) {
+            MUST(submit_step(m, kernel, x, y, t, NULL));
+            expected = expected * 3 + t;
+        }
+        MUST(muster_for(m, job, COUNT, args, 2, NULL, NULL, &problem));
+        for (uint32_t i = 0; i < COUNT; i++)
+            CHECK_EQUAL(expected, out[i]);
+    }
+    MUST(muster_data_destroy(m, x, &problem));
+    MUST(muster_data_destroy(m, y, &problem));
+    muster_kernel_destroy(kernel);
+    muster_kernel_destroy(job);
+    MUST(muster_close(m, &problem));
+}
+
+/* A job sees what the tasks before it have written, wherever that is, and no copy from before. */
+static void a_job_sees_what_tasks_have_written(void)
+{
+    check_jobs(NULL);
+    check_jobs("[{\"count\": 2, \"items_per_s\": 1e9}]");
+}
+
+static struct door door = DOOR_INIT;
+static atomic_uint changed;
+
+static muster_status stop_at_door(uint64_t begin, uint64_t end, void *const *args)
+{
+    (void)begin;
+    (void)end;
+    (void)args;
+    door_pass(&door);
+    return MUSTER_OK;
+}
+
+static muster_status change(void *user)
+{
+    (void)user;
+    atomic_fetch_add(&changed, 1);
+    return MUSTER_OK;
+}
+
+/* A task that writes what a job reads waits for the job's end, and others do not. */
+static void later_writers_wait_for_the_job(void)
+{
+    struct muster *m = open_sim(NULL);
+    struct muster_kernel *kernel = kernel_of(m, stop_at_door);
+    uint32_t table[ITEMS] = { 0 }, other[ITEMS] = { 0 }, out[1];
+    muster_data y = create(m, table, sizeof table), z = create(m, other, sizeof other);
+    const struct muster_task_access accesses[] = { MUSTER_ACCESS(y, MUSTER_WRITE),
+                                                   MUSTER_ACCESS(z, MUSTER_WRITE),
+                                                   MUSTER_ACCESS(y, MUSTER_READ) };
+    struct muster_task_desc desc = {
+        .size = sizeof desc, .fn = change, .accesses = accesses, .access_count = 1
+    };
+    const struct muster_arg args[] = { MUSTER_ALL(y), MUSTER_OUT(out) };
+    const struct muster_job_desc about = {
+        .size = sizeof about, .kernel = kernel, .items = 1, .args = args, .arg_count = 2
+    };
+    struct muster_job *job;
+    muster_task writer, free_one, reader;
+    atomic_store(&changed, 0);
+    MUST(muster_submit(m, &desc, 1, &writer, &problem));
+    MUST(muster_start(m, &about, &job, &problem));
+    CHECK_EQUAL(1, atomic_load(&changed));
+    door_wait_arrived(&door, 1);
+    MUST(muster_submit(m, &desc, 1, &writer, &problem));
+    desc.accesses = &accesses[1];
+    MUST(muster_submit(m, &desc, 1, &free_one, &problem));
+    MUST(muster_wait(m, &free_one, 1, 60 * SECOND, &problem));
+    CHECK_STATUS(MUSTER_E_TIMEOUT, muster_wait(m, &writer, 1, 20 * MS, &problem));
+    CHECK_EQUAL(2, atomic_load(&changed));
+    /* It cannot be released by somebody who has not acquired it. */
+    CHECK_STATUS(MUSTER_E_INVALID, muster_data_release(m, y, &problem));
+    door_open(&door);
+    MUST(muster_wait(m, &writer, 1, 60 * SECOND, &problem));
+    MUST(muster_job_wait(job, NULL, &problem));
+    muster_job_destroy(job);
+    desc.accesses = &accesses[2];
+    MUST(muster_submit(m, &desc, 1, &reader, &problem));
+    MUST(muster_wait(m, &reader, 1, 60 * SECOND, &problem));
+    MUST(muster_data_destroy(m, y, &problem));
+    MUST(muster_data_destroy(m, z, &problem));
+    muster_kernel_destroy(kernel);
+    MUST(muster_close(m, &problem));
+}
+
+/*
+ * A write that is submitted while a job reads its copy: the next job has the new bytes, not the copy, on devices
+ * with memory of their own too.
+ */
+static void a_writer_in_mid_job_is_seen_by_the_next(void)
+{
+    enum { COUNT = 256, ROUNDS = 10 };
+    struct muster *m = open_sim("[{\"items_per_s\": 1e5}]");
+    struct muster_kernel *kernel = kernel_of(m, look_up), *writer = kernel_of(m, step);
+    uint32_t zero[ITEMS] = { 0 }, table[ITEMS] = { 0 }, out[COUNT], next[COUNT], expected = 0;
+    muster_data x = create(m, zero, sizeof zero), y = create(m, table, sizeof table);
+    const struct muster_arg args[] = { MUSTER_ALL(y), MUSTER_OUT(out) },
+                            later[] = { MUSTER_ALL(y), MUSTER_OUT(next) };
+    struct muster_job_desc about = {
+        .size = sizeof about, .kernel = kernel, .items = COUNT, .args = args, .arg_count = 2
+    };
+    MUST(submit_step(m, writer, x, y, 0, NULL));
+    for (uint32_t t = 1; t <= ROUNDS; t++) {
+        struct muster_job *job, *after;
+        about.args = args;
+        MUST(muster_start(m, &about, &job, &problem));
+        MUST(submit_step(m, writer, x, y, t, NULL));
+        about.args = later;
+        MUST(muster_start(m, &about, &after, &problem));
+        MUST(muster_job_wait(job, NULL, &problem));
+        MUST(muster_job_wait(after, NULL, &problem));
+        muster_job_destroy(job);
+        muster_job_destroy(after);
+        for (uint32_t i = 0; i < COUNT; i++)
+            CHECK_EQUAL(expected, out[i]);
+        expected = expected * 3 + t;
+        for (uint32_t i = 0; i < COUNT; i++)
+            CHECK_EQUAL(expected, next[i]);
+    }
+    MUST(muster_data_destroy(m, x, &problem));
+    MUST(muster_data_destroy(m, y, &problem));
+    CHECK_EQUAL(expected, table[0]);
+    muster_kernel_destroy(kernel);
+    muster_kernel_destroy(writer);
+    MUST(muster_close(m, &problem));
+}
+
+/* What a failed task should have written is not read; what the program has acquired is its own. */
+static void a_job_reads_nothing_that_failed(void)
+{
+    struct muster *m = open_sim(NULL);
+    struct muster_kernel *kernel = kernel_of(m, look_up), *failing = kernel_of(m, fail);
+    uint32_t table[ITEMS] = { 0 }, out[ITEMS];
+    muster_data y = create(m, table, sizeof table);
+    const struct muster_arg args[] = { MUSTER_ALL(y), MUSTER_OUT(out) };
+    void *pointer;
+    const struct muster_task_access access = MUSTER_ACCESS(y, MUSTER_READ_WRITE);
+    const struct muster_task_desc desc = {
+        .size = sizeof desc, .kernel = failing, .items = 1, .accesses = &access, .access_count = 1
+    };
+    MUST(muster_data_acquire(m, y, MUSTER_READ_WRITE, UINT64_MAX, &pointer, &problem));
+    table[0] = 7;
+    MUST(muster_for(m, kernel, ITEMS, args, 2, NULL, NULL, &problem));
+    CHECK_EQUAL(7, out[3]);
+    MUST(muster_data_release(m, y, &problem));
+    MUST(muster_submit(m, &desc, 1, NULL, &problem));
+    CHECK_STATUS(MUSTER_E_INVALID, muster_for(m, kernel, ITEMS, args, 2, NULL, NULL, &problem));
+    (void)muster_data_destroy(m, y, &problem);
+    muster_kernel_destroy(kernel);
+    muster_kernel_destroy(failing);
+    MUST(muster_close(m, &problem));
+}
+
 /* ---- Explanations ---- */
 
 static struct muster_task_decision explain(struct muster *m, muster_task task)
@@ -632,6 +806,10 @@ int main(int argc, char **argv)
         TEST(a_lost_device_costs_what_it_alone_had),
         TEST(a_task_that_only_writes_is_run_again),
         TEST(the_end_is_told_once),
+        TEST(a_job_sees_what_tasks_have_written),
+        TEST(later_writers_wait_for_the_job),
+        TEST(a_writer_in_mid_job_is_seen_by_the_next),
+        TEST(a_job_reads_nothing_that_failed),
         TEST(an_explanation_says_what_was_expected),
         TEST(a_waiting_task_is_explained_as_of_now),
         TEST(a_failed_task_is_explained_too),

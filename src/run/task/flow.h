@@ -171,6 +171,14 @@ void flow_remove_gate_locked(struct task_pool *pool, struct flow_gate *gate);
 void flow_end_gate_locked(struct task_pool *pool, struct flow_gate *gate, muster_status status);
 /* The gate is open, or over. With the lock. */
 void flow_open_gate_locked(struct task_pool *pool, struct flow_gate *gate, bool is_dead);
+/* data_hooks. */
+muster_status flow_hold(struct muster *m, muster_data data, uint64_t *held,
+                        struct muster_error *err);
+void flow_let_go(struct muster *m, uint64_t held);
+/* Whether any job reads data that tasks write. With the lock. */
+bool flow_has_jobs_locked(const struct task_pool *pool);
+/* A job reads the whole: its copies are dropped when it is over. With the lock. */
+bool flow_is_held_locked(const struct task_pool *pool, const struct run_data *whole);
 /* When the runtime closes nobody has anything acquired any more. */
 void flow_leave_gates_locked(struct task_pool *pool);
 

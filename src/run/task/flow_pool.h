@@ -109,6 +109,8 @@ struct flow_gate {
     muster_task task;
     bool is_open, is_left; /* its turn has come; nobody waits for that any more */
     bool is_last;          /* of data that goes */
+    bool is_job;           /* a job's: flow_let_go ends it */
+    uint64_t writes;       /* of the data, submitted before it */
     muster_status status;  /* when it is open */
     struct flow_cause cause;
     struct flow_run *run; /* whose gate it is; NULL: the caller's */

@@ -208,12 +208,12 @@ static muster_status write_file(struct muster *m, const char *path,
                                 struct muster_error *err)
 {
     size_t bytes = rates_file_write(lines, count, NULL, 0);
-    char *text = allocator_take(&m->allocator, bytes, 1);
+    char *text = allocator_take(&m->allocator, bytes + 1, 1);
     if (!text)
         return run_no_memory(err, "learned rates");
-    rates_file_write(lines, count, text, bytes);
+    rates_file_write(lines, count, text, bytes + 1);
     muster_status status = platform_file_replace(path, text, bytes, err);
-    allocator_give(&m->allocator, text, bytes, 1);
+    allocator_give(&m->allocator, text, bytes + 1, 1);
     return status;
 }
 

@@ -225,6 +225,7 @@ static muster_status read_accesses_locked(struct task_pool *pool,
         if (access->mode == MUSTER_REDUCE)
             used = flow_slot_of(flow, slot->data->contributions[slot->turn]);
         INVARIANT(used);
+        data_whole(slot->data)->writes += access->mode != MUSTER_READ;
         out[i] = (struct flow_access){ .part = used->part, .mode = modes[access->mode] };
         if (record)
             record->uses[i] =
@@ -245,10 +246,12 @@ find_unknown_locked(struct task_pool *pool, const struct muster_task_desc *desc,
     return NULL;
 }
 
-static bool may_have_copies(const struct flow_slot *slot)
+/* Resident copies that must go before the data is written; a job's go when the job is over. */
+static bool may_have_copies(const struct task_pool *pool, const struct flow_slot *slot)
 {
     return slot &&
-           atomic_load_explicit(&data_whole(slot->data)->was_resident, memory_order_relaxed);
+           atomic_load_explicit(&data_whole(slot->data)->was_resident, memory_order_relaxed) &&
+           !flow_is_held_locked(pool, data_whole(slot->data));
 }
 
 static bool may_have_copies_locked(struct task_pool *pool, const struct muster_task_desc *desc)
@@ -256,8 +259,8 @@ static bool may_have_copies_locked(struct task_pool *pool, const struct muster_t
     bool may_have = false;
     for (size_t i = 0; i < desc->access_count && !may_have; i++) {
         struct muster_task_access access = access_at(desc, i);
-        may_have =
-            access.mode != MUSTER_READ && may_have_copies(flow_slot_of(&pool->flow, access.data));
+        may_have = access.mode != MUSTER_READ &&
+                   may_have_copies(pool, flow_slot_of(&pool->flow, access.data));
     }
     return may_have;
 }
@@ -286,7 +289,7 @@ static muster_status drop_copies_locked(struct task_pool *pool, const struct mus
     for (size_t i = 0; i < desc->access_count && status == MUSTER_OK; i++) {
         struct muster_task_access access = access_at(desc, i);
         struct flow_slot *slot = flow_slot_of(&pool->flow, access.data);
-        if (access.mode == MUSTER_READ || !may_have_copies(slot))
+        if (access.mode == MUSTER_READ || !may_have_copies(pool, slot))
             continue;
         muster_data whole = slot->data->whole ? slot->data->whole_handle : access.data;
         platform_mutex_unlock(&pool->lock);
