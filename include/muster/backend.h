@@ -330,6 +330,14 @@ struct muster_backend {
      */
     muster_status (*stream_open_apart)(void *device, uint32_t *cores, void *stream,
                                        struct muster_error *err);
+
+    /*
+     * Optional: around a function of the user's that enqueues on the stream's native handle. Makes current in
+     * the calling thread what the driver expects to be current, a context say, and undoes that. Calls may
+     * be nested.
+     */
+    muster_status (*native_enter)(void *stream, struct muster_error *err);
+    void (*native_leave)(void *stream);
 };
 
 /*

@@ -115,8 +115,13 @@ MUSTER_API muster_status muster_data_release(struct muster *m, muster_data data,
                                              struct muster_error *err);
 
 /*
- * What a native body is given. It must only enqueue on `stream`, and not wait. On `cpu` and `sim`
- * there is no stream, and the body does its work before it returns. Valid until it returns.
+ * What a native body is given. It must only enqueue on `stream`, and not wait: other tasks that use the same
+ * memory may be kept waiting until it returns. On `cpu` and `sim` there is no stream, and the body does its
+ * work before it returns. Valid until it returns.
+ *
+ * On `cuda` the device's primary context is current in the calling thread. On `opencl` each part is a buffer of its
+ * own in the queue's context (muster_opencl_context), from byte 0 on. A command that the body has enqueued and
+ * that fails later without the device being lost is known to the owner of its event alone.
  */
 struct muster_native {
     size_t size;
@@ -125,7 +130,7 @@ struct muster_native {
     void *stream; /* CUstream, cl_command_queue; NULL where work is done at once */
     /* One for each access, in their order. */
     size_t count;
-    void *const *pointers; /* address on the device or host, a cl_mem on OpenCL; NULL for a token */
+    void *const *pointers; /* address on the device or host; a cl_mem on OpenCL; NULL for a token */
     const uint64_t *bytes; /* of its rows together */
     const uint64_t *pitches; /* bytes from row to row; of a range: its bytes */
     const uint64_t *rows;    /* 1, but for tiles */

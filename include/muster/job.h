@@ -44,11 +44,12 @@ MUSTER_API muster_status muster_partition(uint64_t total, uint64_t devices,
  * unit, and each array argument points to the unit's first item.
  */
 enum muster_arg_kind {
-    MUSTER_ARG_IN = 1,     /* an array that is read, cut by item */
-    MUSTER_ARG_OUT = 2,    /* an array that is written, cut by item; see below */
-    MUSTER_ARG_INOUT = 3,  /* both: each item is read and then written in its place */
-    MUSTER_ARG_VALUE = 4,  /* a scalar */
-    MUSTER_ARG_ALL = 5,    /* data, whole and resident, only read */
+    MUSTER_ARG_IN = 1,    /* an array that is read, cut by item */
+    MUSTER_ARG_OUT = 2,   /* an array that is written, cut by item; see below */
+    MUSTER_ARG_INOUT = 3, /* both: each item is read and then written in its place */
+    MUSTER_ARG_VALUE = 4, /* a scalar */
+    /* Data, whole and resident, only read: a job waits for tasks before that write it (data.h), and they for it. */
+    MUSTER_ARG_ALL = 5,
     MUSTER_ARG_FIRST = 6,  /* the number of the unit's first item, a uint64_t */
     MUSTER_ARG_SOURCE = 7, /* an array that is read, supplied by the job's source */
     /*
@@ -575,6 +576,9 @@ struct muster_report {
  * not help, the job waits for what other jobs have of its devices, and is refused if there is nothing
  * to wait for: MUSTER_E_DEVICE_MEMORY, MUSTER_E_CAPACITY (streams), MUSTER_E_NO_MEMORY (of the host),
  * or MUSTER_E_TOO_LARGE, which more memory would not change.
+ *
+ * With MUSTER_ALL of data that tasks access it waits for the tasks before that write it, and fails as the one
+ * that should have written it has; not in a task: MUSTER_E_ORDER.
  */
 MUSTER_API muster_status muster_start(struct muster *m, const struct muster_job_desc *desc,
                                       struct muster_job **out, struct muster_error *err);

@@ -175,8 +175,8 @@ MUSTER_API muster_status muster_data_create(struct muster *m, const void *host, 
 
 /*
  * Makes the data resident on the stream's device, if it is not, and gives the block that holds it
- * there; tasks that were submitted before and write it are waited for. MUSTER_E_INVALID: it has no host memory in
- * one piece. Only for reading, and valid until the data is invalidated or destroyed. The copy stays
+ * there. Waits for no task that writes the data: acquire it before (data.h). MUSTER_E_INVALID: it has no host memory
+ * in one piece. Only for reading, and valid until the data is invalidated or destroyed. The copy stays
  * until the stream has used it or was released. After that Muster may drop it while nothing uses
  * it, so call again before each use; while the copy is still there the call costs nothing.
  */

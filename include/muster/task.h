@@ -146,6 +146,60 @@ MUSTER_API muster_status muster_wait(struct muster *m, const muster_task *tasks,
 MUSTER_API muster_status muster_cancel(struct muster *m, muster_task task,
                                        struct muster_error *err);
 
+/* Devices that an explanation has figures of: the first ones. */
+#define MUSTER_TASK_DEVICES_MAX 16
+
+/* Why a task with accesses is where it is. The caller sets `size`. */
+struct muster_task_decision {
+    size_t size;
+    char name[48]; /* the task's; "": none */
+    uint64_t
+        time_ns; /* when a device was last chosen, monotonic clock; 0: not yet, so all is as of now */
+    uint32_t moves; /* how often it was chosen anew, or taken by a device that had nothing to do */
+    int32_t chosen; /* which of `devices`; -1: none, or one beyond the first 16 */
+    int32_t has_ended;
+    muster_status status; /* these three of a task that has ended */
+    uint64_t took_ns;     /* its body; 0: it was not run */
+    uint64_t after_ns;    /* from the choice to the end: to be compared with finish_ns */
+    uint32_t device_count;
+    struct {
+        muster_device device;
+        int32_t
+            may_run; /* 0: it has no form for it, is not named, too small or lost; the rest is 0 */
+        int32_t
+            is_measured;   /* the body was run there: run_ns is learned, else guessed from others */
+        uint64_t queue_ns; /* until what is queued there is done */
+        uint64_t copy_bytes; /* what would have to be brought */
+        uint64_t copies_ns;  /* how long, after what the links have to bring already */
+        uint64_t run_ns;
+        uint64_t finish_ns; /* the later of the first two, and the run */
+    } devices[MUSTER_TASK_DEVICES_MAX];
+};
+
+/*
+ * For a task with accesses what each device was expected to take when one was chosen for it, and how it went.
+ * Kept for the last 1024 choices. Any thread; does not block. MUSTER_E_NOT_FOUND: nothing was chosen, since all
+ * tasks so far run on the host, or it is forgotten.
+ */
+MUSTER_API muster_status muster_task_explain(struct muster *m, muster_task task,
+                                             struct muster_task_decision *out,
+                                             struct muster_error *err);
+
+/*
+ * How long tasks with accesses take is learned for each body, size and device while they run. This keeps it
+ * for the next run: what is loaded counts until the body has been run there twice. A body is known by the name
+ * of its kernel (muster_kernel_from), or else by the name of the first of its tasks that was submitted; bodies
+ * without a name are not saved, and those of one name count as one. Devices are known by their id and name.
+ *
+ * Saved are what was learned and, of what was loaded, what was not learned anew. The file is a text, put in its
+ * place whole. To load replaces what was loaded before; before the first task or later. Any thread; both read or
+ * write a file. MUSTER_E_PARSE, MUSTER_E_VERSION: it is not such a file, and nothing has changed.
+ */
+MUSTER_API muster_status muster_rates_save(struct muster *m, const char *path,
+                                           struct muster_error *err);
+MUSTER_API muster_status muster_rates_load(struct muster *m, const char *path,
+                                           struct muster_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -145,6 +145,17 @@ static void no_device_explain(void *device, char *text, size_t bytes)
         *text = 0;
 }
 
+static muster_status no_native_enter(void *stream, struct muster_error *err)
+{
+    (void)stream, (void)err;
+    return MUSTER_OK;
+}
+
+static void no_native_leave(void *stream)
+{
+    (void)stream;
+}
+
 static muster_status no_stream_open_apart(void *device, uint32_t *cores, void *stream,
                                           struct muster_error *err)
 {
@@ -228,6 +239,8 @@ muster_status registry_complete(const struct muster_backend *given, struct muste
     DEFAULT(device_generation);
     DEFAULT(device_explain);
     DEFAULT(stream_open_apart);
+    DEFAULT(native_enter);
+    DEFAULT(native_leave);
 #undef DEFAULT
     *out = filled;
     return MUSTER_OK;

@@ -52,6 +52,7 @@
     X(muster_body, enqueue)                                                                        \
     X(muster_reduction, combine)                                                                   \
     X(muster_native, rows)                                                                         \
+    X(muster_task_decision, devices)                                                               \
     X(muster_graph_change, to)                                                                     \
     X(muster_file_options, no_sync)                                                                \
     X(muster_file_report, memory_fixed)                                                            \

@@ -48,6 +48,7 @@ struct dispatch_sizes {
     uint32_t tasks;      /* as in the flow: fixed */
     uint32_t copies;     /* under way or planned, at least FLOW_ACCESSES_MAX */
     uint32_t rate_pairs; /* of task_rates.h */
+    uint32_t decisions;  /* kept for dispatch_explain; 0: none */
 };
 
 struct dispatch;
@@ -106,8 +107,8 @@ void dispatch_ended(struct dispatch *dispatch, uint32_t task, muster_status stat
                     uint64_t elapsed_ns, uint64_t now_ns);
 /*
  * It was not begun, say for want of memory, or cannot have changed anything: everything that can be
- * evicted is, and it is chosen for anew; with `avoid`, or the third time, not for this device. When no
- * device is left it ends as MUSTER_E_DEVICE_MEMORY.
+ * evicted is, and it is chosen for anew; with `avoid` not for this device, if there is another; the third
+ * time in no case for this one. When no device is left it ends as MUSTER_E_DEVICE_MEMORY.
  */
 void dispatch_put_back(struct dispatch *dispatch, uint32_t task, bool avoid, uint64_t now_ns);
 /*
@@ -166,6 +167,26 @@ struct dispatch_candidate {
 /* One for each device. For tasks that are chosen already: what choosing now would look at. */
 void dispatch_candidates(const struct dispatch *dispatch, uint32_t task, uint64_t now_ns,
                          struct dispatch_candidate *out);
+/* Devices that a kept decision has figures of: the first ones. */
+#define DISPATCH_EXPLAINED_MAX 16u
+struct dispatch_decision {
+    uint64_t number; /* counts choices from 1; 0: none yet, and the figures are those of now */
+    uint64_t tag;    /* of the task, as flow_order was given it */
+    uint64_t time_ns;
+    uint32_t device; /* that has it, or had it; FLOW_NONE: none yet */
+    uint32_t moves;  /* how often it was chosen anew */
+    uint32_t count;  /* of the candidates */
+    bool has_ended;
+    muster_status status;       /* from here on: of one that has ended */
+    uint64_t took_ns, after_ns; /* its body; from the choice to the end */
+    struct dispatch_candidate candidates[DISPATCH_EXPLAINED_MAX];
+};
+/*
+ * What was looked at when a device was last chosen for the task, which may have ended; for one that waits, what
+ * would be looked at now. False: it is forgotten, or nothing is chosen for it.
+ */
+bool dispatch_explain(struct dispatch *dispatch, uint32_t task, uint64_t tag, uint64_t now_ns,
+                      struct dispatch_decision *out);
 /* With DISPATCH_USER: a task for which somebody is to choose, once; FLOW_NONE. */
 uint32_t dispatch_next_undecided(struct dispatch *dispatch, uint64_t *version);
 /*

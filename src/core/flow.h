@@ -101,10 +101,12 @@ enum flow_part_result {
 enum flow_part_result flow_part_add(struct flow *flow, uint32_t data, const struct shape *shape,
                                     uint32_t *out);
 /*
- * One user less; the last one's part is forgotten: no open task uses it. If it is dirty it has been
- * brought home before. If it is spoiled, its whole is from then on: what failed stays known.
+ * One user less; the last one's part is forgotten: it is not used (flow_part_is_used). If it is dirty it
+ * has been brought home before, or cannot be read: what failed stays known, as of its whole.
  */
 void flow_part_remove(struct flow *flow, uint32_t part);
+/* Whether an open task uses it, or a copy of it is under way; of a whole: of any part of the datum. */
+bool flow_part_is_used(const struct flow *flow, uint32_t part);
 uint32_t flow_part_data(const struct flow *flow, uint32_t part);
 const struct shape *flow_part_shape(const struct flow *flow, uint32_t part);
 

@@ -1,7 +1,8 @@
 /*
  * libOpenCL.so.1 for tests: passes everything on to the real loader, whose path it was built with,
  * and fails where it is told to. With DOUBLE_NVIDIA in the environment devices say that they are
- * NVIDIA's, at the PCI address it holds; with DOUBLE_LATE_CALLBACKS callbacks come late (late.h).
+ * NVIDIA's, at the PCI address it holds; with DOUBLE_LATE_CALLBACKS callbacks come late (late.h); with
+ * DOUBLE_MEMORY devices have so many bytes of memory.
  */
 #include "double.h"
 #include "late.h"
@@ -281,6 +282,16 @@ ENQUEUES(clEnqueueNDRangeKernel, true,
          (queue, kernel, n, offset, global, local, count, wait, event))
 /* clang-format on */
 
+/* Not called by the backend: for what a program enqueues itself. */
+EXPORT opencl_int clGetCommandQueueInfo(opencl_queue queue, opencl_uint name, size_t n, void *out,
+                                        size_t *bytes);
+EXPORT opencl_int clGetCommandQueueInfo(opencl_queue queue, opencl_uint name, size_t n, void *out,
+                                        size_t *bytes)
+{
+    (void)go();
+    return real.clGetCommandQueueInfo(queue, name, n, out, bytes);
+}
+
 EXPORT opencl_int clCreateSubDevices(opencl_device_id id, const intptr_t *properties, opencl_uint n,
                                      opencl_device_id *out, opencl_uint *count);
 EXPORT opencl_int clCreateSubDevices(opencl_device_id id, const intptr_t *properties, opencl_uint n,
@@ -350,6 +361,10 @@ EXPORT opencl_int clGetDeviceInfo(opencl_device_id id, opencl_uint name, size_t 
     GIVE_CODE;
     if ((int)name == OPENCL_DEVICE_DOUBLE_FP_CONFIG && getenv("DOUBLE_SINGLE"))
         return answer(&none, sizeof none, n, out, bytes);
+    const char *memory = getenv("DOUBLE_MEMORY");
+    const opencl_ulong memory_bytes = memory ? strtoull(memory, NULL, 10) : 0;
+    if (name == OPENCL_DEVICE_GLOBAL_MEM_SIZE && memory)
+        return answer(&memory_bytes, sizeof memory_bytes, n, out, bytes);
     const char *pci = getenv("DOUBLE_NVIDIA");
     opencl_uint domain = 0, bus = 0, slot = 0;
     if (!pci || sscanf(pci, "%x:%x:%x", &domain, &bus, &slot) != 3)

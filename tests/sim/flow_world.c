@@ -424,6 +424,7 @@ static void open_world(struct world *world)
                                 .overlaps = 2048,
                                 .instances = WORLD_INSTANCES };
     struct dispatch_sizes dispatch = { .devices = world->is_serial ? 1 : plan->device_count,
+                                       .decisions = 4,
                                        .tasks = WORLD_TASKS_MAX,
                                        .copies = WORLD_COPIES,
                                        .rate_pairs = 16 };

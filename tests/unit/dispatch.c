@@ -12,7 +12,9 @@ static uint64_t now_ns;
 static void open_devices(enum dispatch_policy policy, uint64_t bytes)
 {
     struct flow_sizes sizes = model_sizes(64, DEVICES + 1);
-    struct dispatch_sizes more = { .devices = DEVICES, .tasks = 64, .copies = 64, .rate_pairs = 8 };
+    struct dispatch_sizes more = {
+        .devices = DEVICES, .tasks = 64, .copies = 64, .rate_pairs = 8, .decisions = 2
+    };
     bench_open(&bench, &sizes, 4096);
     dispatch = dispatch_init(aligned_alloc(64, dispatch_bytes(&more)), &more, bench.flow, policy);
     for (uint32_t i = 0; i < DEVICES; i++) {
@@ -342,6 +344,56 @@ static void what_the_host_acquires_is_brought_home(void)
     close_devices();
 }
 
+/* What was looked at is kept until two others were chosen for, and names its task. */
+static void a_decision_is_kept_for_its_task(void)
+{
+    static const uint64_t ns[DEVICES] = { 100, 300, 200 };
+    struct dispatch_decision seen;
+    open_devices(DISPATCH_EARLIEST_FINISH, 1000);
+    teach(1, ns);
+    uint32_t part = datum(64), task = submit(1, part, FLOW_READ_WRITE, 5, 0);
+    CHECK(!dispatch_explain(dispatch, task, task + 1, now_ns, &seen));
+    CHECK(dispatch_explain(dispatch, task, task, now_ns, &seen));
+    CHECK(seen.number > 0 && seen.device == 0 && seen.count == DEVICES && !seen.has_ended);
+    CHECK(seen.candidates[0].may_run && seen.candidates[2].may_run && !seen.candidates[1].may_run);
+    CHECK(seen.candidates[0].run_ns == 100 && seen.candidates[2].run_ns == 200);
+    CHECK(seen.candidates[0].copy_bytes == 64 && seen.candidates[0].finish_ns == 164);
+    uint64_t began_ns = now_ns;
+    now_ns += 7;
+    run_on(task, 0, 50);
+    CHECK(dispatch_explain(dispatch, task, task, now_ns, &seen));
+    CHECK(seen.has_ended && seen.status == MUSTER_OK && seen.took_ns == 50);
+    CHECK(seen.time_ns == began_ns && seen.after_ns == 57 && seen.moves == 0);
+    /* One that is not ready yet: as of now. */
+    uint32_t first = submit(1, part, FLOW_READ_WRITE, 1, 0),
+             second = submit(1, part, FLOW_READ_WRITE, 7, 0);
+    CHECK(dispatch_explain(dispatch, second, second, now_ns, &seen));
+    CHECK(seen.number == 0 && seen.device == FLOW_NONE && seen.candidates[1].copy_bytes == 64);
+    run_on(first, 0, 100);
+    CHECK(dispatch_explain(dispatch, second, second, now_ns, &seen) && seen.device == 0);
+    run_on(second, 0, 100);
+    /* Two were chosen for since: its place has the other's, which is not told as its own. */
+    CHECK(!dispatch_explain(dispatch, task, UINT64_MAX, now_ns, &seen));
+    run_on(submit(1, datum(8), FLOW_WRITE, 1, 0), 0, 100);
+    run_on(submit(1, datum(8), FLOW_WRITE, 1, 0), 0, 100);
+    CHECK(!dispatch_explain(dispatch, second, second, now_ns, &seen) || seen.tag == second);
+    close_devices();
+}
+
+static void other_policies_are_explained_too(void)
+{
+    static const uint64_t ns[DEVICES] = { 100, 300, 200 };
+    struct dispatch_decision seen;
+    open_devices(DISPATCH_ROUND_ROBIN, 1000);
+    teach(1, ns);
+    uint32_t task = submit(1, datum(8), FLOW_WRITE, 7, 0);
+    CHECK(dispatch_explain(dispatch, task, task, now_ns, &seen));
+    CHECK_EQUAL(dispatch_chosen(dispatch, task), seen.device);
+    CHECK(seen.candidates[1].run_ns == 300 && seen.candidates[1].is_measured);
+    run_on(task, seen.device, 100);
+    close_devices();
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {
@@ -359,6 +411,8 @@ int main(int argc, char **argv)
         TEST(refused_memory_leads_elsewhere_and_then_to_the_end),
         TEST(a_lost_device_is_named_by_its_data),
         TEST(what_the_host_acquires_is_brought_home),
+        TEST(a_decision_is_kept_for_its_task),
+        TEST(other_policies_are_explained_too),
     };
     return test_main(argc, argv, tests, COUNT_OF(tests));
 }

@@ -504,6 +504,23 @@ static muster_status with_reduction(void *at, size_t count)
     return status;
 }
 
+static muster_status with_task_decision(void *at, size_t count)
+{
+    muster_data data;
+    muster_task task;
+    (void)count;
+    MUST(muster_data_create(m, NULL, 0, 0, &data, NULL));
+    const struct muster_task_access access = MUSTER_ACCESS(data, MUSTER_TOKEN);
+    const struct muster_task_desc desc = {
+        .size = sizeof desc, .kernel = kernel, .items = 1, .accesses = &access, .access_count = 1
+    };
+    MUST(muster_submit(m, &desc, 1, &task, &problem));
+    MUST(muster_wait(m, &task, 1, 60 * SECOND, &problem));
+    muster_status status = muster_task_explain(m, task, at, &problem);
+    MUST(muster_data_destroy(m, data, NULL));
+    return status;
+}
+
 static muster_status with_graph_change(void *at, size_t count)
 {
     muster_data data;
@@ -898,6 +915,7 @@ static const struct {
     CASE(reduction, READ, with_reduction, 0),
     CASE(native, GIVEN, NULL, 0),
     CASE(graph_change, READ, with_graph_change, 2),
+    CASE(task_decision, FILLED, with_task_decision, 0),
     CASE(file_options, READ, with_file_options, 0),
     CASE(file_report, FILLED, with_file_report, 0),
     CASE(simulation_options, READ, with_simulation_options, 0),

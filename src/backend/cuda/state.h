@@ -264,6 +264,8 @@ muster_status cuda_stream_open(void *device, int32_t priority, int is_default, v
                                struct muster_error *err);
 void cuda_stream_close(void *stream);
 void *cuda_stream_native(void *stream);
+muster_status cuda_native_enter(void *stream, struct muster_error *err);
+void cuda_native_leave(void *stream);
 muster_status cuda_stream_wait(void *stream, void *event, struct muster_error *err);
 muster_status cuda_stream_query(void *stream, struct muster_error *err);
 muster_status cuda_event_init(void *device, uint32_t flags, void *event, struct muster_error *err);

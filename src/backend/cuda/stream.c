@@ -129,6 +129,25 @@ void *cuda_stream_native(void *state)
     return ((struct cuda_stream *)state)->queue->handle;
 }
 
+/* A thread without a context cannot launch, and libraries would take that of the first GPU. */
+muster_status cuda_native_enter(void *state, struct muster_error *err)
+{
+    struct cuda_domain *domain = ((struct cuda_stream *)state)->queue->device->domain;
+    muster_status status = cuda_check(domain, err);
+    if (status != MUSTER_OK)
+        return status;
+    cuda_result result = domain->backend->driver.context_push(domain->context);
+    return result == CUDA_SUCCESS_
+               ? MUSTER_OK
+               : cuda_fail(domain, result, "making the GPU's context current", err);
+}
+
+void cuda_native_leave(void *state)
+{
+    cuda_context popped;
+    ((struct cuda_stream *)state)->queue->device->domain->backend->driver.context_pop(&popped);
+}
+
 muster_status cuda_stream_query(void *state, struct muster_error *err)
 {
     struct cuda_queue *queue = ((struct cuda_stream *)state)->queue;

@@ -115,25 +115,36 @@ static bool is_to_be_tried(const struct dispatch *dispatch, uint32_t task, uint3
 }
 
 static uint32_t earliest_finish(const struct dispatch *dispatch, uint32_t task, uint64_t allowed,
-                                uint64_t now_ns)
+                                uint64_t now_ns, struct dispatch_decision *decision)
 {
     uint32_t best = FLOW_NONE;
     double best_ns = 0;
     for (uint32_t i = 0; i < dispatch->sizes.devices; i++) {
-        struct dispatch_candidate candidate;
+        struct dispatch_candidate own, *candidate = &own;
+        if (decision && i < decision->count)
+            candidate = &decision->candidates[i];
         if (!(allowed & bit(i)))
             continue;
-        look_at(dispatch, task, i, now_ns, &candidate);
-        double ns = candidate.finish_ns;
+        look_at(dispatch, task, i, now_ns, candidate);
+        double ns = candidate->finish_ns;
         /* A trial counts as if it took no time: devices with nothing to do are tried first. */
         if (is_to_be_tried(dispatch, task, i))
-            ns -= candidate.run_ns;
+            ns -= candidate->run_ns;
         if (best == FLOW_NONE || ns < best_ns) {
             best = i;
             best_ns = ns;
         }
     }
     return best;
+}
+
+/* Other policies do not ask what it would take; whoever asks for an explanation does. */
+static void look_at_all(const struct dispatch *dispatch, uint32_t task, uint64_t allowed,
+                        uint64_t now_ns, struct dispatch_decision *decision)
+{
+    for (uint32_t i = 0; decision && i < decision->count; i++)
+        if (allowed & bit(i))
+            look_at(dispatch, task, i, now_ns, &decision->candidates[i]);
 }
 
 static uint32_t in_turn(struct dispatch *dispatch, uint64_t allowed)
@@ -167,6 +178,11 @@ void dispatch_enqueue(struct dispatch *dispatch, uint32_t task, uint32_t device)
     }
     dispatch->lanes[device].expected_ns += entry->expected_ns;
     dispatch->version++;
+    struct dispatch_decision *decision = dispatch_decision(dispatch, task);
+    if (decision && device < DISPATCH_DEVICES_MAX) {
+        decision->moves += decision->device != FLOW_NONE && decision->device != device;
+        decision->device = device;
+    }
     dispatch_push(dispatch, device, task);
     if (device != DISPATCH_COMMON)
         dispatch_fill(dispatch, device);
@@ -195,6 +211,9 @@ void dispatch_place_task(struct dispatch *dispatch, uint32_t task, uint64_t now_
         dispatch_kill(dispatch, task, MUSTER_E_NO_DEVICE, NULL);
         return;
     }
+    struct dispatch_decision *decision = dispatch_decide(dispatch, task, now_ns);
+    if (dispatch->policy != DISPATCH_EARLIEST_FINISH)
+        look_at_all(dispatch, task, allowed, now_ns, decision);
     switch (dispatch->policy) {
     case DISPATCH_EAGER:
         dispatch_enqueue(dispatch, task, DISPATCH_COMMON);
@@ -209,7 +228,7 @@ void dispatch_place_task(struct dispatch *dispatch, uint32_t task, uint64_t now_
     case DISPATCH_EARLIEST_FINISH:
         break;
     }
-    dispatch_enqueue(dispatch, task, earliest_finish(dispatch, task, allowed, now_ns));
+    dispatch_enqueue(dispatch, task, earliest_finish(dispatch, task, allowed, now_ns, decision));
 }
 
 uint32_t dispatch_next_undecided(struct dispatch *dispatch, uint64_t *version)
@@ -231,7 +250,7 @@ bool dispatch_choose(struct dispatch *dispatch, uint32_t task, uint32_t device, 
         return true;
     }
     if (device == FLOW_NONE) {
-        dispatch_enqueue(dispatch, task, earliest_finish(dispatch, task, allowed, now_ns));
+        dispatch_enqueue(dispatch, task, earliest_finish(dispatch, task, allowed, now_ns, NULL));
         return true;
     }
     if (version != dispatch->version || device >= dispatch->sizes.devices ||

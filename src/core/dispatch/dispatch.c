@@ -18,6 +18,7 @@ size_t dispatch_bytes(const struct dispatch_sizes *sizes)
            aligned(sizes->tasks * sizeof(struct dispatch_entry)) +
            aligned(sizes->copies * sizeof(struct dispatch_transfer)) +
            aligned(sizes->rate_pairs * sizeof(uint64_t)) +
+           aligned(sizes->decisions * sizeof(struct dispatch_decision)) +
            task_rates_bytes(sizes->rate_pairs, sizes->devices);
 }
 
@@ -42,6 +43,8 @@ struct dispatch *dispatch_init(void *memory, const struct dispatch_sizes *sizes,
     at += aligned(sizes->copies * sizeof(struct dispatch_transfer));
     dispatch->trials = (void *)at;
     at += aligned(sizes->rate_pairs * sizeof(uint64_t));
+    dispatch->decisions = (void *)at;
+    at += aligned(sizes->decisions * sizeof(struct dispatch_decision));
     dispatch->rates = task_rates_init(at, sizes->rate_pairs, sizes->devices);
     for (uint32_t i = 0; i < DISPATCH_QUEUES; i++) {
         dispatch->queues[i] = FLOW_NONE;
@@ -137,6 +140,7 @@ void dispatch_kill(struct dispatch *dispatch, uint32_t task, muster_status statu
     entry->cause = cause ? *cause : own;
     entry->status = status;
     entry->phase = DISPATCH_DEAD;
+    dispatch_note_end(dispatch, task, status, 0, dispatch->now_ns);
     entry->device = FLOW_NONE;
     flow_ended(dispatch->flow, task, FLOW_NONE, status, cause);
     dispatch_append(dispatch, &dispatch->first_dead, &dispatch->last_dead, task);
@@ -242,6 +246,8 @@ void dispatch_ended(struct dispatch *dispatch, uint32_t task, muster_status stat
     dispatch_unpin(dispatch, task);
     dispatch_unadmit(dispatch, task);
     dispatch_unaccount(dispatch, task);
+    dispatch_note_end(dispatch, task, status,
+                      elapsed_ns > 0 ? elapsed_ns : now_ns - entry->began_ns, now_ns);
     flow_ended(dispatch->flow, task, place, status, NULL);
     entry->phase = DISPATCH_ABSENT;
     dispatch->open--;
@@ -260,7 +266,9 @@ void dispatch_put_back(struct dispatch *dispatch, uint32_t task, bool avoid, uin
     uint32_t place = dispatch_place_of(dispatch, entry->device);
     INVARIANT(entry->phase == DISPATCH_RUNNING && entry->device != DISPATCH_HOST);
     dispatch->now_ns = now_ns;
-    entry->avoided |= avoid ? UINT64_C(1) << entry->device : 0;
+    /* Where it can run nowhere else it is tried there again: how it fails is how it ends. */
+    if (avoid && (dispatch_allowed(dispatch, task) & ~(UINT64_C(1) << entry->device)) != 0)
+        entry->avoided |= UINT64_C(1) << entry->device;
     dispatch_refused(dispatch, task);
     if (place != FLOW_HOME)
         dispatch_evict_all(dispatch, place);

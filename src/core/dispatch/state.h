@@ -27,6 +27,7 @@ struct dispatch_entry {
     uint64_t refused_at; /* in dispatch.refusals */
     uint64_t avoided;    /* devices that it was put back from */
     uint64_t began_ns;
+    uint64_t decision;  /* the number of the last one; 0: none */
     double expected_ns; /* what the device's queue counts it for */
     struct flow_cause cause;
     muster_status status;
@@ -67,6 +68,8 @@ struct dispatch {
     enum dispatch_policy policy;
     struct dispatch_entry *tasks;
     struct dispatch_transfer *copies;
+    struct dispatch_decision *decisions; /* a ring, by number */
+    uint64_t decided;
     uint64_t *trials; /* by row: bit i: device i is being tried */
     struct dispatch_lane lanes[DISPATCH_QUEUES];
     uint32_t queues[DISPATCH_QUEUES]; /* roots */
@@ -105,6 +108,14 @@ bool dispatch_steal(struct dispatch *dispatch, uint32_t device, uint64_t now_ns)
 uint64_t dispatch_allowed(const struct dispatch *dispatch, uint32_t task);
 double dispatch_expected_ns(const struct dispatch *dispatch, uint32_t task, uint32_t device,
                             bool *is_measured);
+
+/* explain.c: a new decision, to be filled; NULL: none are kept. */
+struct dispatch_decision *dispatch_decide(struct dispatch *dispatch, uint32_t task,
+                                          uint64_t now_ns);
+/* The task's last one, if it is still kept. */
+struct dispatch_decision *dispatch_decision(struct dispatch *dispatch, uint32_t task);
+void dispatch_note_end(struct dispatch *dispatch, uint32_t task, muster_status status,
+                       uint64_t took_ns, uint64_t now_ns);
 
 /* admit.c: admits from the device's queue what it may. */
 void dispatch_fill(struct dispatch *dispatch, uint32_t device);

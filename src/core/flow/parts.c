@@ -241,6 +241,29 @@ static void free_part(struct flow *flow, uint32_t id)
     part->next_of_data = flow_pool_give(&flow->part_pool, id);
 }
 
+/*
+ * What failed in a part that goes is known as of the whole, and of the parts that overlap it. The others
+ * are as good as they were.
+ */
+static void spoil_whole(struct flow *flow, uint32_t gone, const struct flow_cause *cause)
+{
+    const struct flow_data *data = &flow->data[flow->parts[gone].data];
+    struct flow_cause other;
+    for (uint32_t id = data->first_part; id != FLOW_NONE; id = flow->parts[id].next_of_data)
+        if (id != gone && !shape_overlaps(&flow->parts[id].shape, &flow->parts[gone].shape) &&
+            !flow_part_blame(flow, id, &other))
+            flow->parts[id].good_at = flow->clock + 1;
+    flow_spoil(flow, data->whole, cause);
+}
+
+bool flow_part_is_used(const struct flow *flow, uint32_t id)
+{
+    const struct flow_part *part = &flow->parts[id];
+    if (part->is_whole)
+        return flow_data_is_used(flow, part->data);
+    return part->now.count > 0 || part->before.count > 0 || part->copies > 0;
+}
+
 void flow_part_remove(struct flow *flow, uint32_t id)
 {
     struct flow_part *part = &flow->parts[id];
@@ -250,10 +273,19 @@ void flow_part_remove(struct flow *flow, uint32_t id)
         part->users -= part->is_whole && part->users > 1;
         return;
     }
-    INVARIANT(!part->is_dirty);
-    /* What failed there stays known: of all bytes, since nobody else has this shape. */
-    if (part->spoilt_at > part->good_at)
-        flow_spoil(flow, data->whole, &part->cause);
+    /*
+     * What failed there stays known: of all bytes, since nobody else has this shape. Newest bytes that are
+     * on devices alone and that nobody may read go with it.
+     */
+    struct flow_cause cause = part->cause;
+    bool is_spoiled = part->spoilt_at > part->good_at;
+    if (part->is_dirty) {
+        is_spoiled = flow_part_blame(flow, id, &cause);
+        INVARIANT(is_spoiled);
+        flow_set_dirty(flow, id, false);
+    }
+    if (is_spoiled)
+        spoil_whole(flow, id, &cause);
     flow_mend(flow, id);
     while (part->first_overlap != FLOW_NONE) {
         uint32_t other = flow->overlaps[part->first_overlap].other;

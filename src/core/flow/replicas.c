@@ -18,6 +18,9 @@ bool flow_is_dirty(const struct flow *flow, uint32_t part)
 
 bool flow_is_valid(const struct flow *flow, uint32_t part, uint32_t place)
 {
+    /* A token is everywhere: there is nothing to copy. */
+    if (flow->parts[part].bytes == 0)
+        return true;
     if (place == FLOW_HOME)
         return !flow->parts[part].is_dirty && flow->parts[part].dirty_near == 0;
     uint32_t id = flow_instance(flow, part, place);
@@ -101,7 +104,7 @@ uint32_t flow_next_freed(struct flow *flow)
 void flow_set_dirty(struct flow *flow, uint32_t id, bool is_dirty)
 {
     struct flow_part *part = &flow->parts[id];
-    if (part->is_dirty == is_dirty)
+    if (part->is_dirty == is_dirty || part->bytes == 0)
         return;
     part->is_dirty = is_dirty;
     for (struct flow_walk walk = flow_walk(flow, id); flow_walk_on(flow, &walk);)

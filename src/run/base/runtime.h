@@ -71,6 +71,17 @@ struct resident_hooks {
     void (*forget)(struct muster_resident *lane); /* it has no tasks, and gets none */
 };
 
+/* What jobs need of the tasks' room, which is above theirs. */
+struct data_hooks {
+    /*
+     * Reads data as a task would that is submitted now, until it is let go: waits for the tasks before, brings it
+     * home, and holds up those after that write it. `*held` 0: no task knows the data.
+     */
+    muster_status (*hold)(struct muster *m, muster_data data, uint64_t *held,
+                          struct muster_error *err);
+    void (*let_go)(struct muster *m, uint64_t held);
+};
+
 struct muster {
     /* Asks given_allocator; nothing any more once the runtime is abandoned. */
     struct muster_allocator allocator;
@@ -113,6 +124,7 @@ struct muster {
     _Atomic(struct task_pool *) task_pool; /* owns; NULL before the first task */
     bool is_making_pool;
     struct resident_hooks resident_hooks; /* set before the first task */
+    struct data_hooks data_hooks;         /* likewise: read after task_pool was seen */
     struct muster_resident *residents;    /* list, owns: resident lanes */
     struct muster_resident
         *residents_left; /* list, owns: destroyed, but something of them still runs */

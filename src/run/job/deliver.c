@@ -241,9 +241,15 @@ void job_conduct(void *argument)
         }
         job_look_or_wait_locked(job);
     }
-    /* The job may be gone when the lock is. */
     struct muster *m = job->m;
-    uint64_t shown = job->range;
+    uint64_t shown = job->range, held[MUSTER_ARGS_MAX];
+    uint32_t held_count = job->is_over ? job_take_held_locked(job, held) : 0;
+    if (held_count > 0) {
+        run_unlock(m);
+        job_let_go(m, held, held_count);
+        run_lock(m);
+    }
+    /* The job may be gone when the lock is. */
     group_leave_locked(&job->work.group, &job->conductor);
     run_unlock(m);
     nvtx_end(shown);

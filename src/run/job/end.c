@@ -299,6 +299,39 @@ void job_stop_threads(struct muster_job *job)
     run_unlock(job->m);
 }
 
+/* ---- Data that tasks write ---- */
+
+muster_status job_hold_data(struct muster_job *job, struct muster_error *err)
+{
+    struct muster *m = job->m;
+    muster_status status = MUSTER_OK;
+    /* Acquire pairs with the release in pool_make: the hooks are there. */
+    if (!atomic_load_explicit(&m->task_pool, memory_order_acquire))
+        return MUSTER_OK;
+    for (size_t i = 0; i < job->desc.arg_count && status == MUSTER_OK; i++) {
+        uint64_t held = 0;
+        if (job->args[i].kind == MUSTER_ARG_ALL)
+            status = m->data_hooks.hold(m, job->args[i].data, &held, err);
+        if (status == MUSTER_OK && held != 0)
+            job->held[job->held_count++] = held;
+    }
+    return status;
+}
+
+uint32_t job_take_held_locked(struct muster_job *job, uint64_t held[MUSTER_ARGS_MAX])
+{
+    uint32_t count = job->held_count;
+    memcpy(held, job->held, count * sizeof *held);
+    job->held_count = 0;
+    return count;
+}
+
+void job_let_go(struct muster *m, const uint64_t *held, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        m->data_hooks.let_go(m, held[i]);
+}
+
 /* Whether the job's end has to wait for what this thread is in. */
 bool job_is_within(const struct muster_job *job)
 {
@@ -344,7 +377,10 @@ muster_status muster_job_wait_for(struct muster_job *job, uint64_t timeout_ns,
     uint64_t took_ns = job->report.makespan_ns, startup_ns = job->report.startup_ns;
     struct muster *m = job->m;
     uint32_t number = job->work.number;
+    uint64_t held[MUSTER_ARGS_MAX];
+    uint32_t held_count = job_take_held_locked(job, held);
     run_unlock(m);
+    job_let_go(m, held, held_count);
     if (is_first)
         run_log(m, MUSTER_LOG_INFO,
                 "job %u: over after %.3f ms, its first unit begun after %.3f ms", number,

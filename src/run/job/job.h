@@ -214,8 +214,11 @@ struct muster_job {
     uint32_t users;                   /* who wait for it without owning it: it is not freed */
     bool is_known;                    /* muster_start has given it out: the sink may cancel it */
     bool is_over;
-    bool was_told;       /* the log has its end */
-    bool is_ending;      /* a thread waits for the lanes: the conductor, or muster_job_wait */
+    bool was_told;  /* the log has its end */
+    bool is_ending; /* a thread waits for the lanes: the conductor, or muster_job_wait */
+    /* Data that it reads and that tasks write (data_hooks), until it is over. */
+    uint64_t held[MUSTER_ARGS_MAX];
+    uint32_t held_count;
     bool is_unwanted;    /* destroyed by its own callback: goes when it is over */
     uint64_t give_up_ns; /* when threads that are away are given up; UINT64_MAX: the job runs */
     struct kernel_hold *kernels; /* owns: those that attempts may run */
@@ -441,6 +444,11 @@ void job_look_or_wait_locked(struct muster_job *job);
  * on meanwhile: a lane whose device hangs would never leave. Called with the lock, by one thread.
  */
 void job_end_locked(struct muster_job *job);
+/* Data that tasks write: held from the start to the end. No lock. */
+muster_status job_hold_data(struct muster_job *job, struct muster_error *err);
+/* What it holds is the caller's, who lets it go with no lock held; how many there are. */
+uint32_t job_take_held_locked(struct muster_job *job, uint64_t held[MUSTER_ARGS_MAX]);
+void job_let_go(struct muster *m, const uint64_t *held, uint32_t count);
 /* Waits until the job is over. Its sink has as much time as all others, and is then given up. */
 void job_wait_until_over_locked(struct muster_job *job, uint64_t deadline_ns);
 /* Ends threads that were started though not all could be. */

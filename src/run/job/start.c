@@ -214,11 +214,14 @@ static muster_status start_job(struct muster *m, const struct muster_job_desc *d
     }
     job->work.number = (uint32_t)run_count(&m->counts.jobs_numbered, 1) + 1;
     job->halvings = halvings;
-    status = set_up(job, err);
+    status = job_hold_data(job, err);
+    if (status == MUSTER_OK)
+        status = set_up(job, err);
     *unit_max = job->unit_max;
     if (status == MUSTER_OK && (status = start_threads(job, err)) != MUSTER_OK)
         job_stop_threads(job);
     if (status != MUSTER_OK) {
+        job_let_go(m, job->held, job->held_count);
         tear_down(job);
         job_leave(job);
         return status;

@@ -57,7 +57,9 @@ struct run_data {
     muster_data whole_handle;
     uint64_t offset, rows, row_bytes, pitch; /* in the whole; a range is one row */
     uint32_t part_count;                     /* parts that there are of it */
-    struct muster_reduction reduction;       /* size 0: none */
+    /* Of a whole, with the lock of the pool of tasks: writes submitted, and those known when copies were dropped. */
+    uint64_t writes, writes_dropped;
+    struct muster_reduction reduction; /* size 0: none */
     /* Index 0, generation 0: not made yet. Of a reduction, own. */
     muster_data contributions[MUSTER_REDUCE_PARTS];
 };

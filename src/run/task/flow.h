@@ -6,6 +6,7 @@
  *   flow_submit.c  a task's accesses on their way into core; reductions
  *   flow_host.c    bodies that run on the host, and how tasks end
  *   flow_gate.c    the host's own accesses: acquire, release, destroy
+ *   flow_rates.c   what was learned of how long bodies take, from run to run
  *
  * As long as no task may run on a device with memory of its own there is one place, the host: tasks are run
  * as functions are, by the pool's threads, and core is asked for their order alone.
@@ -122,7 +123,7 @@ muster_status flow_find_devices(struct task_pool *pool, const struct muster_task
                                 uint64_t *devices, struct muster_error *err);
 /* Has core place an ordered task when it is ready. */
 void flow_dispatch_locked(struct task_pool *pool, uint32_t index, uint64_t devices,
-                          const void *body, uint64_t items, int32_t priority);
+                          const void *body, const char *name, uint64_t items, int32_t priority);
 /* Carries out what core has decided. With the lock. */
 void flow_pump_locked(struct task_pool *pool);
 /* The device is gone: core finds others for what it had. */
@@ -149,6 +150,14 @@ bool flow_help_run_locked(struct task_pool *pool);
 /* Whether a run has tasks for one who helps. With the lock. */
 bool flow_has_runs_locked(const struct task_pool *pool);
 
+/* ---- flow_rates.c ---- */
+
+/* The names of bodies can be kept. With the lock, which is not held all the time. */
+muster_status flow_make_rates_locked(struct task_pool *pool, struct muster_error *err);
+void flow_free_rates(struct task_pool *pool);
+/* Tasks of the body, by core's number, are called so; NULL: they have no name. There is a dispatch. */
+void flow_name_body_locked(struct task_pool *pool, uint32_t body, const char *name);
+
 /* ---- flow_gate.c ---- */
 
 /* The accesses of one gate; MUSTER_E_CAPACITY: `grow` has to grow, and nothing has changed. */
@@ -162,6 +171,14 @@ void flow_remove_gate_locked(struct task_pool *pool, struct flow_gate *gate);
 void flow_end_gate_locked(struct task_pool *pool, struct flow_gate *gate, muster_status status);
 /* The gate is open, or over. With the lock. */
 void flow_open_gate_locked(struct task_pool *pool, struct flow_gate *gate, bool is_dead);
+/* data_hooks. */
+muster_status flow_hold(struct muster *m, muster_data data, uint64_t *held,
+                        struct muster_error *err);
+void flow_let_go(struct muster *m, uint64_t held);
+/* Whether any job reads data that tasks write. With the lock. */
+bool flow_has_jobs_locked(const struct task_pool *pool);
+/* A job reads the whole: its copies are dropped when it is over. With the lock. */
+bool flow_is_held_locked(const struct task_pool *pool, const struct run_data *whole);
 /* When the runtime closes nobody has anything acquired any more. */
 void flow_leave_gates_locked(struct task_pool *pool);
 

@@ -282,6 +282,7 @@ void flow_free(struct task_pool *pool)
     const struct muster_allocator *allocator = &pool->m->allocator;
     struct flow_pool *flow = &pool->flow;
     flow_dispatch_free(pool);
+    flow_free_rates(pool);
     if (flow->core)
         allocator_give(allocator, flow->memory, 1, memory_bytes(flow_sizes_of(flow->core)));
     allocator_give(allocator, flow->slots, flow->slot_count, sizeof *flow->slots);

@@ -8,6 +8,9 @@
 #include "base/allocator.h"
 #include "base/invariant.h"
 
+/* So long a job that is started in the callback of another waits for tasks. */
+#define CALLBACK_NS UINT64_C(1000000000)
+
 void flow_end_gate_locked(struct task_pool *pool, struct flow_gate *gate, muster_status status)
 {
     struct flow_gate **at = &pool->flow.gates;
@@ -111,7 +114,7 @@ muster_status flow_add_gate_locked(struct task_pool *pool, struct flow_gate *gat
     gate->next = pool->flow.gates;
     pool->flow.gates = gate;
     if (pool->flow.dispatch)
-        flow_dispatch_locked(pool, index, 0, gate, 0, 0);
+        flow_dispatch_locked(pool, index, 0, gate, NULL, 0, 0);
     return MUSTER_OK;
 }
 
@@ -159,6 +162,9 @@ static muster_status submit_gate_locked(struct task_pool *pool, struct flow_gate
     }
     if (status != MUSTER_OK)
         return status;
+    struct run_data *whole = data_whole(slot->data);
+    whole->writes += mode != MUSTER_READ;
+    gate->writes = whole->writes;
     pool->submitted++;
     pool_show_submitted_locked(pool);
     tasks_release(&pool->tasks, gate->task.index);
@@ -194,15 +200,18 @@ static muster_status await_gate_locked(struct task_pool *pool, struct flow_gate 
     return gate->cause.status != MUSTER_OK ? gate->cause.status : gate->status;
 }
 
+enum gate_kind { GATE_ACQUIRE, GATE_LAST, GATE_JOB };
+
 static muster_status open_gate(struct task_pool *pool, muster_data data, enum muster_mode mode,
-                               uint64_t deadline_ns, bool is_last, struct flow_gate **out,
+                               uint64_t deadline_ns, enum gate_kind kind, struct flow_gate **out,
                                struct muster_error *err)
 {
     struct flow_gate *gate = allocator_take(&pool->m->allocator, 1, sizeof *gate);
     if (!gate)
         return run_no_memory(err, "access to data");
     gate->data = data;
-    gate->is_last = is_last;
+    gate->is_last = kind == GATE_LAST;
+    gate->is_job = kind == GATE_JOB;
     platform_mutex_lock(&pool->lock);
     free_gates_locked(pool);
     muster_status status = submit_gate_locked(pool, gate, mode, err);
@@ -237,15 +246,17 @@ muster_status muster_data_acquire(struct muster *m, muster_data handle, enum mus
         return status;
     char *home = data->bytes > 0 ? data_home(m, data) : NULL;
     muster_data whole = data->whole ? data->whole_handle : handle;
-    bool must_drop = mode != MUSTER_READ &&
+    platform_mutex_lock(&pool->lock);
+    bool must_drop = mode != MUSTER_READ && !flow_is_held_locked(pool, data_whole(data)) &&
                      atomic_load_explicit(&data_whole(data)->was_resident, memory_order_relaxed);
+    platform_mutex_unlock(&pool->lock);
     data_end_use(m, data);
     if (!home && data->bytes > 0)
         return run_no_memory(err, "data on the host");
     uint64_t deadline_ns = timeout_ns == UINT64_MAX ? UINT64_MAX : platform_deadline_ns(timeout_ns);
     if (must_drop && (status = data_drop_copies(m, whole, false, err)) != MUSTER_OK)
         return status;
-    status = open_gate(pool, handle, mode, deadline_ns, false, &gate, err);
+    status = open_gate(pool, handle, mode, deadline_ns, GATE_ACQUIRE, &gate, err);
     if (status == MUSTER_OK)
         *pointer = home;
     return status;
@@ -263,8 +274,8 @@ muster_status muster_data_release(struct muster *m, muster_data handle, struct m
         platform_mutex_lock(&pool->lock);
         gate = pool->flow.gates;
         while (gate &&
-               (!gate->is_open || gate->is_last || gate->run || gate->data.index != handle.index ||
-                gate->data.generation != handle.generation))
+               (!gate->is_open || gate->is_last || gate->is_job || gate->run ||
+                gate->data.index != handle.index || gate->data.generation != handle.generation))
             gate = gate->next;
         if (gate) {
             gate->is_left = true;
@@ -279,6 +290,132 @@ muster_status muster_data_release(struct muster *m, muster_data handle, struct m
     return MUSTER_OK;
 }
 
+/* ---- Jobs that read data ---- */
+
+/* Whether the program has acquired the data, or a part of it: then it is the program's, and nobody waits. */
+static bool is_acquired_locked(struct task_pool *pool, const struct run_data *whole)
+{
+    for (const struct flow_gate *gate = pool->flow.gates; gate; gate = gate->next) {
+        const struct flow_slot *slot = flow_slot_of(&pool->flow, gate->data);
+        if (gate->is_open && !gate->is_last && !gate->is_job && !gate->run && slot &&
+            data_whole(slot->data) == whole)
+            return true;
+    }
+    return false;
+}
+
+bool flow_has_jobs_locked(const struct task_pool *pool)
+{
+    const struct flow_gate *gate = pool->flow.gates;
+    while (gate && !gate->is_job)
+        gate = gate->next;
+    return gate;
+}
+
+bool flow_is_held_locked(const struct task_pool *pool, const struct run_data *whole)
+{
+    for (const struct flow_gate *gate = pool->flow.gates; gate; gate = gate->next) {
+        const struct flow_slot *slot = flow_slot_of(&pool->flow, gate->data);
+        if (gate->is_job && slot && slot->data == whole)
+            return true;
+    }
+    return false;
+}
+
+/* Resident copies that were made before the last write are of no use any more. */
+static muster_status drop_old_copies(struct task_pool *pool, muster_data handle,
+                                     const struct flow_gate *gate, struct muster_error *err)
+{
+    platform_mutex_lock(&pool->lock);
+    /* The gate keeps the data. */
+    struct run_data *whole = flow_slot_of(&pool->flow, handle)->data;
+    bool is_old = whole->writes_dropped < gate->writes;
+    platform_mutex_unlock(&pool->lock);
+    if (!is_old || !atomic_load_explicit(&whole->was_resident, memory_order_relaxed))
+        return MUSTER_OK;
+    muster_status status = data_drop_copies(pool->m, handle, false, err);
+    platform_mutex_lock(&pool->lock);
+    if (status == MUSTER_OK && whole->writes_dropped < gate->writes)
+        whole->writes_dropped = gate->writes;
+    platform_mutex_unlock(&pool->lock);
+    return status;
+}
+
+static uint64_t name_of(const struct flow_gate *gate)
+{
+    return (uint64_t)gate->task.generation << 32 | gate->task.index;
+}
+
+muster_status flow_hold(struct muster *m, muster_data handle, uint64_t *held,
+                        struct muster_error *err)
+{
+    struct task_pool *pool = atomic_load_explicit(&m->task_pool, memory_order_acquire);
+    struct flow_gate *gate;
+    platform_mutex_lock(&pool->lock);
+    const struct flow_slot *slot = flow_slot_of(&pool->flow, handle);
+    bool is_free = slot && !slot->data->whole && !is_acquired_locked(pool, slot->data);
+    platform_mutex_unlock(&pool->lock);
+    *held = 0;
+    if (!is_free)
+        return MUSTER_OK;
+    if (pool_is_in_task())
+        return run_say_stuck(err, "a job that reads data which tasks access");
+    /* The tasks may be waiting for the job whose callback this is. */
+    bool must_not_wait = platform_frame_is_in(FRAME_JOB, NULL);
+    muster_status status = open_gate(pool, handle, MUSTER_READ,
+                                     must_not_wait ? platform_deadline_ns(CALLBACK_NS) : UINT64_MAX,
+                                     GATE_JOB, &gate, err);
+    if (status == MUSTER_E_TIMEOUT)
+        return run_say_stuck(err, "a job that reads data which tasks are still to write");
+    if (status != MUSTER_OK)
+        return status;
+    *held = name_of(gate);
+    status = drop_old_copies(pool, handle, gate, err);
+    if (status != MUSTER_OK)
+        flow_let_go(m, *held);
+    return status;
+}
+
+static struct flow_gate *find_held_locked(struct task_pool *pool, uint64_t held)
+{
+    struct flow_gate *gate = pool->flow.gates;
+    while (gate && (!gate->is_job || !gate->is_open || name_of(gate) != held))
+        gate = gate->next;
+    return gate;
+}
+
+/* Whether what is to be written next has copies that only this job has used. */
+static bool has_old_copies_locked(struct task_pool *pool, const struct flow_gate *gate)
+{
+    const struct flow_slot *slot = flow_slot_of(&pool->flow, gate->data);
+    uint32_t readers = 0;
+    for (const struct flow_gate *other = pool->flow.gates; other; other = other->next)
+        readers += other->is_job && other->data.index == gate->data.index;
+    return readers == 1 && slot && slot->data->writes > gate->writes &&
+           atomic_load_explicit(&slot->data->was_resident, memory_order_relaxed);
+}
+
+/* The gate may have ended with the runtime already. */
+void flow_let_go(struct muster *m, uint64_t held)
+{
+    struct task_pool *pool = atomic_load_explicit(&m->task_pool, memory_order_acquire);
+    platform_mutex_lock(&pool->lock);
+    struct flow_gate *gate = find_held_locked(pool, held);
+    if (gate && has_old_copies_locked(pool, gate)) {
+        muster_data data = gate->data;
+        platform_mutex_unlock(&pool->lock);
+        (void)data_drop_copies(m, data, false, NULL);
+        platform_mutex_lock(&pool->lock);
+        gate = find_held_locked(pool, held);
+    }
+    if (gate) {
+        gate->is_left = true;
+        flow_end_gate_locked(pool, gate, MUSTER_OK);
+        free_gates_locked(pool);
+    }
+    platform_mutex_unlock(&pool->lock);
+}
+
 /* Whether core knows the data. */
 static bool is_known(struct task_pool *pool, muster_data data)
 {
@@ -288,14 +425,31 @@ static bool is_known(struct task_pool *pool, muster_data data)
     return is_there;
 }
 
+/*
+ * A gate that is over because nobody may read the data has waited for its tasks, and not for copies that make
+ * room. False: the time is over.
+ */
+static bool await_unused_locked(struct task_pool *pool, muster_data data, uint64_t deadline_ns)
+{
+    const struct flow_slot *slot;
+    while ((slot = flow_slot_of(&pool->flow, data)) &&
+           flow_part_is_used(pool->flow.core, slot->part)) {
+        if (platform_clock_ns() >= deadline_ns)
+            return false;
+        if (!pool_help_locked(pool))
+            pool_await_end_locked(pool, false, deadline_ns);
+    }
+    return true;
+}
+
 /* Waits for all that accesses the data, brings it home, and with `is_last` has core forget it. */
 static muster_status settle(struct task_pool *pool, muster_data data, bool is_last,
                             struct muster_error *err)
 {
     struct flow_gate *gate;
-    muster_status status =
-        open_gate(pool, data, MUSTER_READ_WRITE, platform_deadline_ns(pool->m->options.close_ns),
-                  is_last, &gate, err);
+    uint64_t deadline_ns = platform_deadline_ns(pool->m->options.close_ns);
+    muster_status status = open_gate(pool, data, MUSTER_READ_WRITE, deadline_ns,
+                                     is_last ? GATE_LAST : GATE_ACQUIRE, &gate, err);
     if (status == MUSTER_E_TIMEOUT || status == MUSTER_E_NO_MEMORY || status == MUSTER_E_CAPACITY)
         return status;
     platform_mutex_lock(&pool->lock);
@@ -303,8 +457,12 @@ static muster_status settle(struct task_pool *pool, muster_data data, bool is_la
         gate->is_left = true;
         flow_end_gate_locked(pool, gate, MUSTER_OK);
     }
-    if (is_last)
+    if (is_last && await_unused_locked(pool, data, deadline_ns))
         flow_forget_locked(pool, data);
+    else if (is_last)
+        status =
+            muster_error_fill(err, MUSTER_E_TIMEOUT, 0, NULL,
+                              "what is copied of the data has not arrived in the time allowed");
     free_gates_locked(pool);
     platform_mutex_unlock(&pool->lock);
     return status;

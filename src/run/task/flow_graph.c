@@ -739,6 +739,7 @@ static muster_status find_accesses_locked(struct flow_run *run, struct muster_er
                                      "a graph accesses data that is gone");
         if (is_part && mode == FLOW_WRITE)
             mode = FLOW_READ_WRITE;
+        slot->data->writes += mode != FLOW_READ;
         uint32_t at = slot->turn;
         if (at >= run->access_count || run->accesses[at].part != slot->part)
             run->accesses[slot->turn = run->access_count++] =

@@ -11,6 +11,7 @@
 
 #define COPIES_MAX 1024u
 #define RATE_PAIRS 512u
+#define DECISIONS_KEPT 1024u
 /* Pieces of work that devices have at a time; what is more stays with core. */
 #define WORKS_MAX 2048u
 /* Of a device's memory, what core may fill: drivers need some, and their pieces do not fit exactly. */
@@ -111,7 +112,8 @@ muster_status flow_make_dispatch_locked(struct task_pool *pool, struct muster_er
     const struct dispatch_sizes sizes = { .devices = DISPATCH_DEVICES_MAX,
                                           .tasks = MUSTER_TASKS_MAX,
                                           .copies = COPIES_MAX,
-                                          .rate_pairs = RATE_PAIRS };
+                                          .rate_pairs = RATE_PAIRS,
+                                          .decisions = DECISIONS_KEPT };
     struct flow_pool *flow = &pool->flow;
     const struct muster_allocator *allocator = &pool->m->allocator;
     struct flow_device *devices[DISPATCH_DEVICES_MAX];
@@ -128,6 +130,8 @@ muster_status flow_make_dispatch_locked(struct task_pool *pool, struct muster_er
         status = flow_grow_locked(pool, &first, err);
     if (status == MUSTER_OK)
         status = flow_grow_locked(pool, &first, err);
+    if (status == MUSTER_OK)
+        status = flow_make_rates_locked(pool, err);
     platform_mutex_unlock(&pool->lock);
     if (status == MUSTER_OK)
         status = find_all(pool, devices, &count, err);
@@ -220,7 +224,7 @@ muster_status flow_find_devices(struct task_pool *pool, const struct muster_task
 }
 
 void flow_dispatch_locked(struct task_pool *pool, uint32_t index, uint64_t devices,
-                          const void *body, uint64_t items, int32_t priority)
+                          const void *body, const char *name, uint64_t items, int32_t priority)
 {
     struct tasks_entry *entry = &pool->tasks.entries[index];
     uint64_t hash = (uint64_t)(uintptr_t)body * UINT64_C(0x9e3779b97f4a7c15);
@@ -229,6 +233,7 @@ void flow_dispatch_locked(struct task_pool *pool, uint32_t index, uint64_t devic
                                          .devices = devices,
                                          .priority = priority,
                                          .on_host = devices == 0 };
+    flow_name_body_locked(pool, about.body, name);
     dispatch_describe(pool->flow.dispatch, index, &about);
     tasks_set_dispatched(&pool->tasks, index);
     entry->tag |= FLOW_DISPATCHED;

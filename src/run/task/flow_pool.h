@@ -94,6 +94,7 @@ struct flow_device {
     muster_device handle;
     uint32_t index, place;
     uint32_t at_once, running;
+    uint32_t failures; /* one after the other, that may be the device's */
     bool is_lost;
     struct flow_work *first, *last; /* own */
     struct platform_condition wake; /* with the pool's lock */
@@ -108,6 +109,8 @@ struct flow_gate {
     muster_task task;
     bool is_open, is_left; /* its turn has come; nobody waits for that any more */
     bool is_last;          /* of data that goes */
+    bool is_job;           /* a job's: flow_let_go ends it */
+    uint64_t writes;       /* of the data, submitted before it */
     muster_status status;  /* when it is open */
     struct flow_cause cause;
     struct flow_run *run; /* whose gate it is; NULL: the caller's */
@@ -167,6 +170,8 @@ struct flow_pool {
     uint32_t spare_work_count;
     bool is_making, is_pumping, must_stop;
     bool has_parts;
+    struct flow_rates
+        *rates;        /* owns: flow_rates.c; NULL before the dispatch, and what was loaded */
     muster_device cpu; /* where bodies for `cpu` run */
     bool has_cpu;
 };

@@ -225,6 +225,7 @@ static muster_status read_accesses_locked(struct task_pool *pool,
         if (access->mode == MUSTER_REDUCE)
             used = flow_slot_of(flow, slot->data->contributions[slot->turn]);
         INVARIANT(used);
+        data_whole(slot->data)->writes += access->mode != MUSTER_READ;
         out[i] = (struct flow_access){ .part = used->part, .mode = modes[access->mode] };
         if (record)
             record->uses[i] =
@@ -245,10 +246,12 @@ find_unknown_locked(struct task_pool *pool, const struct muster_task_desc *desc,
     return NULL;
 }
 
-static bool may_have_copies(const struct flow_slot *slot)
+/* Resident copies that must go before the data is written; a job's go when the job is over. */
+static bool may_have_copies(const struct task_pool *pool, const struct flow_slot *slot)
 {
     return slot &&
-           atomic_load_explicit(&data_whole(slot->data)->was_resident, memory_order_relaxed);
+           atomic_load_explicit(&data_whole(slot->data)->was_resident, memory_order_relaxed) &&
+           !flow_is_held_locked(pool, data_whole(slot->data));
 }
 
 static bool may_have_copies_locked(struct task_pool *pool, const struct muster_task_desc *desc)
@@ -256,8 +259,8 @@ static bool may_have_copies_locked(struct task_pool *pool, const struct muster_t
     bool may_have = false;
     for (size_t i = 0; i < desc->access_count && !may_have; i++) {
         struct muster_task_access access = access_at(desc, i);
-        may_have =
-            access.mode != MUSTER_READ && may_have_copies(flow_slot_of(&pool->flow, access.data));
+        may_have = access.mode != MUSTER_READ &&
+                   may_have_copies(pool, flow_slot_of(&pool->flow, access.data));
     }
     return may_have;
 }
@@ -286,7 +289,7 @@ static muster_status drop_copies_locked(struct task_pool *pool, const struct mus
     for (size_t i = 0; i < desc->access_count && status == MUSTER_OK; i++) {
         struct muster_task_access access = access_at(desc, i);
         struct flow_slot *slot = flow_slot_of(&pool->flow, access.data);
-        if (access.mode == MUSTER_READ || !may_have_copies(slot))
+        if (access.mode == MUSTER_READ || !may_have_copies(pool, slot))
             continue;
         muster_data whole = slot->data->whole ? slot->data->whole_handle : access.data;
         platform_mutex_unlock(&pool->lock);
@@ -453,13 +456,19 @@ static enum flow_order_result order(struct task_pool *pool, uint32_t index,
     return result;
 }
 
-/* Names the body: the function that is its first form. */
+/* Names the body: the kernel, or the function that is its first form. */
 static const void *body_key(const struct muster_task_desc *desc)
 {
     struct muster_body copy;
     const void *key;
+    _Static_assert(sizeof key == sizeof copy.enqueue, "functions are kept as pointers");
+    if (desc->kernel)
+        return desc->kernel;
+    if (desc->body_count == 0) {
+        memcpy(&key, &desc->fn, sizeof key);
+        return key;
+    }
     const struct muster_body *body = layout_at(LAYOUT(muster_body), desc->bodies, 0, &copy);
-    _Static_assert(sizeof key == sizeof body->enqueue, "functions are kept as pointers");
     memcpy(&key, &body->enqueue, sizeof key);
     return key;
 }
@@ -498,11 +507,9 @@ muster_status flow_order_locked(struct task_pool *pool, uint32_t index,
     if (*grow != FLOW_ORDERED)
         return MUSTER_E_CAPACITY;
     if (flow->dispatch)
-        flow_dispatch_locked(pool, index, devices,
-                             desc->kernel           ? (const void *)desc->kernel
-                             : desc->body_count > 0 ? body_key(desc)
-                                                    : (const void *)desc->user,
-                             desc->items, desc->priority);
+        flow_dispatch_locked(pool, index, devices, body_key(desc),
+                             desc->kernel ? kernel_name(desc->kernel) : desc->name, desc->items,
+                             desc->priority);
     return MUSTER_OK;
 }
 
@@ -581,7 +588,7 @@ static muster_status add_inserted_locked(struct task_pool *pool, const struct in
     entry->tag |= FLOW_RECORD;
     entry->payload[1] = record;
     if (pool->flow.dispatch)
-        flow_dispatch_locked(pool, index, 0, record, 0, 0);
+        flow_dispatch_locked(pool, index, 0, record, NULL, 0, 0);
     pool->submitted++;
     tasks_release(&pool->tasks, index);
     flow_pump_locked(pool);

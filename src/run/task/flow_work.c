@@ -18,6 +18,8 @@
 #define ASK_NS 1000000000u
 #define ALLOCATE_NS 50000000u
 #define TRIES 3u
+/* So many failures of streams and copies one after the other, and nothing done between: the device is lost. */
+#define FAILURES_MAX 6u
 
 /* What a piece of work is done with; taken before it, since others may have ended the work by its end. */
 struct job {
@@ -32,10 +34,23 @@ static bool is_lost(muster_status status)
     return muster_status_discards(status) >= MUSTER_DISCARD_DEVICE;
 }
 
-/* Nothing more is to be had of the device, or of the stream. */
-static bool has_failed(muster_status status)
+static bool is_stream_failed(muster_status status)
 {
-    return is_lost(status) || muster_status_discards(status) == MUSTER_DISCARD_STREAM;
+    return muster_status_discards(status) == MUSTER_DISCARD_STREAM;
+}
+
+/* Nothing more is to be done on the thread's stream: the next piece of work gets another. No lock is held. */
+static void replace_stream(const struct job *job)
+{
+    (void)muster_stream_release(job->m, job->thread->stream, NULL);
+    job->thread->stream = (muster_stream){ 0, 0 };
+}
+
+/* Whether the device is to be given up for this failure, or after it; `counts` if it may be the device's. */
+static bool is_to_be_lost_locked(struct flow_device *device, muster_status status, bool counts)
+{
+    device->failures = status == MUSTER_OK ? 0 : device->failures + counts;
+    return is_lost(status) || device->failures >= FAILURES_MAX;
 }
 
 /* Until the stream is done. A device that does not answer when the runtime closes is left. */
@@ -197,17 +212,18 @@ static void do_copy(const struct job *job, struct flow_work *work)
     else if (status == MUSTER_OK)
         status = copy_pieces(job, work, home, block, &err);
     uint64_t now_ns = platform_clock_ns();
+    if (is_stream_failed(status))
+        replace_stream(job);
     platform_mutex_lock(&device->pool->lock);
-    if (!device->is_lost) {
-        /* What was refused for want of something is asked for again, or elsewhere. */
-        if (status != MUSTER_OK && !has_failed(status))
-            status = MUSTER_E_DEVICE_MEMORY;
-        if (has_failed(status))
-            flow_lose_locked(device);
-        else
-            dispatch_copied(flow->dispatch, work->copy.id, status,
-                            status == MUSTER_OK ? now_ns - begin_ns : 0);
-    }
+    if (device->is_lost)
+        return;
+    /* What was refused for want of something is asked for again, or elsewhere. */
+    if (is_to_be_lost_locked(device, status, !is_in || is_stream_failed(status)))
+        flow_lose_locked(device);
+    else
+        dispatch_copied(flow->dispatch, work->copy.id,
+                        status == MUSTER_OK ? MUSTER_OK : MUSTER_E_DEVICE_MEMORY,
+                        status == MUSTER_OK ? now_ns - begin_ns : 0);
 }
 
 /* ---- Tasks ---- */
@@ -317,6 +333,24 @@ static size_t pack_uses(const struct flow_task *task, const struct operands *ope
     return count;
 }
 
+/* The body, where what the driver expects is current; its stream cannot go meanwhile. */
+static muster_status call_body(const struct job *job, const struct muster_body *body, void *user,
+                               const struct muster_native *native, struct muster_error *err)
+{
+    const struct muster_backend *table = &job->device->device->backend->table;
+    struct run_stream *stream;
+    muster_status status = stream_pin(job->m, job->thread->stream, &stream, err);
+    if (status != MUSTER_OK)
+        return status;
+    status = table->native_enter(stream->state, err);
+    if (status == MUSTER_OK) {
+        status = body->enqueue(user, native);
+        table->native_leave(stream->state);
+    }
+    stream_unpin(stream);
+    return status;
+}
+
 static muster_status enqueue(const struct job *job, const struct flow_task *task,
                              struct operands *operands, struct muster_error *err)
 {
@@ -338,8 +372,11 @@ static muster_status enqueue(const struct job *job, const struct flow_task *task
         pointers[i] = info.address != 0 ? (void *)(uintptr_t)info.address : info.object;
     }
     size_t count = pack_uses(task, operands, uses);
-    if (status == MUSTER_OK)
-        status = muster_block_begin(job->m, job->thread->stream, uses, count, err);
+    /* Another task that reads one of the blocks may be at the same: this one waits for it. */
+    struct operation_run run;
+    if (status == MUSTER_OK && count > 0)
+        status =
+            operation_begin(job->m, job->thread->stream, uses, count, HOLDER_OPERATION, &run, err);
     if (status != MUSTER_OK)
         return status;
     const struct muster_native native = { .size = sizeof native,
@@ -351,8 +388,8 @@ static muster_status enqueue(const struct job *job, const struct flow_task *task
                                           .bytes = operands->bytes,
                                           .pitches = operands->pitches,
                                           .rows = operands->rows };
-    status = body->enqueue(task->user, &native);
-    muster_status ended = muster_block_end(job->m, job->thread->stream, uses, count, err);
+    status = call_body(job, body, task->user, &native, err);
+    muster_status ended = count > 0 ? operation_end(&run, false, 0, err) : MUSTER_OK;
     if (status == MUSTER_OK)
         status = ended;
     muster_status finished = await(job, err);
@@ -401,20 +438,22 @@ static void do_task(const struct job *job, struct flow_work *work)
             task->kernel ? launch(job, task, &operands, &err) : enqueue(job, task, &operands, &err);
     let_go(job, task, count, &operands);
     uint64_t now_ns = platform_clock_ns();
+    if (is_stream_failed(status))
+        replace_stream(job);
     platform_mutex_lock(&device->pool->lock);
     /* If it is, core has found another device for the task meanwhile. */
     if (device->is_lost)
         return;
     bool is_refused =
         status == MUSTER_E_NOT_SUPPORTED || status == MUSTER_E_PARSE || status == MUSTER_E_DRIVER;
-    if (has_failed(status)) {
+    bool is_failure = status == MUSTER_E_FAILED || is_stream_failed(status);
+    if (is_to_be_lost_locked(device, status, is_stream_failed(status))) {
         flow_lose_locked(device);
     } else if (status != MUSTER_OK && ++task->tries < TRIES &&
-               (!has_begun || is_refused || (status == MUSTER_E_FAILED && can_run_again(task)))) {
+               (!has_begun || is_refused || (is_failure && can_run_again(task)))) {
         device->running--;
         dispatch_put_back(device->pool->flow.dispatch, task->index,
-                          status != MUSTER_E_DEVICE_MEMORY && device->pool->flow.device_count > 1,
-                          now_ns);
+                          status != MUSTER_E_DEVICE_MEMORY, now_ns);
     } else {
         task->elapsed_ns = now_ns - begin_ns;
         end_task_locked(device, task, status);

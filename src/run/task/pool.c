@@ -120,6 +120,7 @@ static muster_status make_pool(struct muster *m, struct task_pool **out, struct 
         goto no_opening;
     tasks_init(&pool->tasks, pool->memory, MUSTER_TASKS_MAX, EDGES_AT_FIRST);
     m->resident_hooks = (struct resident_hooks){ residents_tell, residents_forget };
+    m->data_hooks = (struct data_hooks){ flow_hold, flow_let_go };
     status = start_workers(pool, err);
     if (status == MUSTER_OK) {
         *out = pool;

@@ -157,7 +157,9 @@ static bool waits_for_itself_locked(struct task_pool *pool, const muster_task *t
                                     size_t first)
 {
     for (const struct platform_frame *at = platform_frame_now(); at; at = at->outer) {
-        if (at->kind == FRAME_KERNEL)
+        /* All tasks include what a job reads until it is over, and this is its callback. */
+        if (at->kind == FRAME_KERNEL ||
+            (at->kind == FRAME_JOB && count == 0 && flow_has_jobs_locked(pool)))
             return true;
         if (at->kind != FRAME_TASK || at->object != pool)
             continue;
