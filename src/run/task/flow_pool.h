@@ -170,6 +170,7 @@ struct flow_pool {
     bool has_parts;
     muster_device cpu; /* where bodies for `cpu` run */
     bool has_cpu;
+    bool has_sought_cpu; /* bodies for `cpu` run nowhere if it was not found */
 };
 
 #endif
