@@ -586,3 +586,9 @@ with muster.data(numbers) as data:
 """
     done = subprocess.run([sys.executable, "-c", code], env=os.environ, capture_output=True, text=True, check=False, timeout=120)
     assert done.stdout == "[-1, 1, 4, 6, -1, 5, 6, 7, -1, 9, 10, 11]\n", done.stderr
+
+
+def test_the_example():
+    done = subprocess.run([sys.executable, str(ROOT / "examples" / "23_tiles.py")], capture_output=True, text=True, check=False,
+                          env={**os.environ, "PYTHONPATH": str(ROOT / "python")}, timeout=120)
+    assert done.returncode == 0 and "256 x 256 in tiles of 32: largest error" in done.stdout, done.stderr

@@ -370,7 +370,7 @@ class data : public detail::owned<muster_data, detail::release_data>
         try_close().value();
     }
     /* A range of its bytes. */
-    result<data> try_part(std::uint64_t offset, std::uint64_t bytes)
+    result<data> try_part(std::uint64_t offset, std::uint64_t bytes) const
     {
         struct muster_error err;
         muster_data made;
@@ -378,13 +378,13 @@ class data : public detail::owned<muster_data, detail::release_data>
             return err;
         return data(m_, made, { bytes, 1, bytes });
     }
-    data part(std::uint64_t offset, std::uint64_t bytes)
+    data part(std::uint64_t offset, std::uint64_t bytes) const
     {
         return try_part(offset, bytes).value();
     }
     /* Rows of it: muster_data_tile. */
     result<data> try_tile(std::uint64_t row, std::uint64_t rows, std::uint64_t column_bytes,
-                          std::uint64_t row_bytes, std::uint64_t pitch)
+                          std::uint64_t row_bytes, std::uint64_t pitch) const
     {
         struct muster_error err;
         muster_data made;
@@ -394,7 +394,7 @@ class data : public detail::owned<muster_data, detail::release_data>
         return data(m_, made, { rows * row_bytes, rows, pitch });
     }
     data tile(std::uint64_t row, std::uint64_t rows, std::uint64_t column_bytes,
-              std::uint64_t row_bytes, std::uint64_t pitch)
+              std::uint64_t row_bytes, std::uint64_t pitch) const
     {
         return try_tile(row, rows, column_bytes, row_bytes, pitch).value();
     }
