@@ -107,7 +107,7 @@ class Data:
         address, is_readonly = None, False
         if self._seen is not None:
             if self._seen.device is not None:
-                raise invalid("an array that all items see whole must be in the host's memory", "copy it to the host")
+                raise invalid("an array that is shared, or data of tasks, must be in the host's memory", "copy it to the host")
             form, address, is_readonly = form_of(array, self._seen), self._seen.address, self._seen.is_readonly
         assert form is not None
         self.form, self.is_readonly = form, is_readonly

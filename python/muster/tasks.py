@@ -138,9 +138,11 @@ class Task:
         made._graph, made._keep = graph, keep
         if lib.muster_graph_run(runtime.handle, graph.handle, changes, len(changes), ctypes.byref(handle), ctypes.byref(err)):
             raise of(err)
+        made.handle = handle
         graph.runs[id(made)] = made
         number = next(_numbers)
-        desc = _c.muster_task_desc(fn=_nothing_pointer, done=_done_pointer, user=number, after=ctypes.pointer(handle), after_count=1)
+        desc = _c.muster_task_desc(fn=_nothing_pointer, done=_done_pointer, user=number, after=ctypes.pointer(handle),
+                                   after_count=1)
         _tasks[number] = made
         runtime.unfinished.add(made)
         last = _c.muster_task()
@@ -150,7 +152,6 @@ class Task:
             runtime.unfinished.discard(made)
             runtime.hung.append((graph, keep))
             raise of(err)
-        made.handle = handle
         return made
 
     def _end(self, status: int) -> None:
@@ -180,8 +181,6 @@ class Task:
         graph, err = self._graph, _c.muster_error()
         assert graph is not None
         if status:
-            while not self.handle.generation:
-                time.sleep(0.0001)  # the thread that submits it has not been told its name
             known = lib.muster_wait(self.runtime.handle, ctypes.byref(self.handle), 1, 0, ctypes.byref(err))
             self._error = of(err) if known else None
             if graph.thrown:

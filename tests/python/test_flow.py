@@ -530,7 +530,7 @@ def test_ctrl_c_ends_waits_for_data_within_a_tenth_of_a_second():
     """On a machine where others are busy too, one time out of five must do."""
     with subprocess.Popen([sys.executable, "-c", INTERRUPTED, str(ROOT / "python")], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                           text=True) as process:
-        for name in ("acquire", "task", "all", "run"):
+        for name in ("acquire", "task", "all", "run", "close"):
             took = []
             while not took or (took[-1] >= 0.1 and len(took) < 5):
                 process.stdin.write(name + "\n")
