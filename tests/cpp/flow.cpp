@@ -4,7 +4,9 @@
  */
 #include "support.hpp"
 
+#include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <random>
 #include <string>
 
@@ -167,8 +169,21 @@ static void a_stencil_with_parts_and_a_sum()
                                  at.array<double>(1)[0] += one;
                          })
                     .detach();
+            double least = 50;
+            muster::data low = m.make_data(muster::span<double>(&least, 1));
+            low.reduction(1e9, [](double a, double b) { return a < b ? a : b; });
+            for (const muster::data &strip : field.inner[0])
+                m.submit({ muster::read(strip), muster::reduce(low) },
+                         [](const muster::native &at) {
+                             double &to = at.array<double>(1)[0];
+                             for (double one : at.array<const double>(0))
+                                 to = one < to ? one : to;
+                         })
+                    .detach();
             sum.close();
             CHECK(!sum);
+            low.close();
+            CHECK(least == *std::min_element(model[0].begin() + 1, model[0].end() - 1));
         }
         CHECK(field.whole[1].try_close().status() == MUSTER_E_BUSY); /* its parts */
         for (size_t i = 1; i + 1 < stencil::size; i++)
