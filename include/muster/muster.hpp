@@ -6,8 +6,8 @@
  *     muster::kernel saxpy = m.load("saxpy.c", "saxpy");
  *     m.for_each(saxpy, { muster::value(2.0f), muster::in(x), muster::inout(y) });
  *
- * - Owners (runtime, kernel, job, task, pipeline, data, stream, block, lease, pinned, kept) can be moved
- *   and not copied. Destructors give back what they own and never throw. All but the runtime must go
+ * - Owners (runtime, kernel, job, task, pipeline, data, acquired, graph, stream, block, lease, pinned,
+ *   kept) can be moved and not copied. Destructors give back what they own and never throw. All but the runtime must go
  *   before their runtime; declared after it, they do.
  * - Failures: load() throws muster::error, and try_load() returns a result<kernel>, which has the value
  *   or the error. So it is for every call that can fail. The two are told apart by name, not by an
@@ -35,6 +35,7 @@
 #include <muster/cpp/args.hpp>
 #include <muster/cpp/callback.hpp>
 #include <muster/cpp/error.hpp>
+#include <muster/cpp/flow.hpp>
 #include <muster/cpp/job.hpp>
 #include <muster/cpp/owners.hpp>
 #include <muster/cpp/pipeline.hpp>

@@ -285,7 +285,9 @@ class muster_graph_simulation(Sized):
 MUSTER_ARGS_MAX = 16
 MUSTER_ARG_IN, MUSTER_ARG_OUT, MUSTER_ARG_INOUT, MUSTER_ARG_VALUE, MUSTER_ARG_ALL, MUSTER_ARG_FIRST, MUSTER_ARG_SOURCE = range(1, 8)
 MUSTER_ARG_DEVICE_IN, MUSTER_ARG_DEVICE_OUT, MUSTER_ARG_DEVICE_INOUT = range(8, 11)
-MUSTER_ARG_GRID, MUSTER_ARG_PICTURES = 11, 12
+MUSTER_ARG_GRID, MUSTER_ARG_PICTURES, MUSTER_ARG_ACCESS, MUSTER_ARG_PITCH = range(11, 15)
+MUSTER_READ, MUSTER_WRITE, MUSTER_READ_WRITE, MUSTER_COMMUTE, MUSTER_REDUCE, MUSTER_TOKEN = range(1, 7)
+MUSTER_ACCESSES_MAX, MUSTER_REDUCE_PARTS = 16, 8
 MUSTER_ELEMENT_UNKNOWN, MUSTER_ELEMENT_INT8, MUSTER_ELEMENT_INT16, MUSTER_ELEMENT_INT32, MUSTER_ELEMENT_INT64 = range(5)
 MUSTER_ELEMENT_FLOAT, MUSTER_ELEMENT_DOUBLE = 5, 6
 MUSTER_BORDER_ZERO, MUSTER_BORDER_CLAMP, MUSTER_BORDER_WRAP = range(3)
@@ -298,9 +300,9 @@ MUSTER_CAN_WAIT_VALUE, MUSTER_CAN_STREAM_MEMORY, MUSTER_CAN_GRAPHS, MUSTER_CAN_S
 MUSTER_CAN_PRIORITIES, MUSTER_CAN_USE_HOST_MEMORY, MUSTER_CAN_RUN_IN_PIECES, MUSTER_CAN_DOUBLE = 32, 64, 128, 256
 MUSTER_CAN_USE_SHARED_MEMORY = 512
 
-# Each function: what it returns and takes. Pointers to the runtime, kernels and jobs are opaque; the comment-like names
+# Each function: what it returns and takes. Pointers to the runtime, kernels, jobs and graphs are opaque; the comment-like names
 # beside c_void_p would only repeat the headers.
-runtime = kernel = job = c_void_p
+runtime = kernel = job = graph = c_void_p
 error = POINTER(muster_error)
 FUNCTIONS = {
     "muster_version": (c_char_p, []),
@@ -323,6 +325,12 @@ FUNCTIONS = {
     "muster_block_declare": (c_int, [runtime, muster_device, c_uint64, c_void_p, c_uint64, POINTER(muster_block), error]),
     "muster_block_free": (c_int, [runtime, muster_stream, muster_block, error]),
     "muster_data_create": (c_int, [runtime, c_void_p, c_uint64, c_uint32, POINTER(muster_data), error]),
+    "muster_data_part": (c_int, [runtime, muster_data, c_uint64, c_uint64, POINTER(muster_data), error]),
+    "muster_data_tile": (c_int, [runtime, muster_data, c_uint64, c_uint64, c_uint64, c_uint64, c_uint64, POINTER(muster_data),
+                                 error]),
+    "muster_data_reduction": (c_int, [runtime, muster_data, POINTER(muster_reduction), error]),
+    "muster_data_acquire": (c_int, [runtime, muster_data, c_int, c_uint64, POINTER(c_void_p), error]),
+    "muster_data_release": (c_int, [runtime, muster_data, error]),
     "muster_data_invalidate": (c_int, [runtime, muster_data, error]),
     "muster_data_destroy": (c_int, [runtime, muster_data, error]),
     "muster_kernel_load_files": (c_int, [runtime, POINTER(c_char_p), c_size_t, c_char_p, POINTER(kernel), error]),
@@ -341,6 +349,10 @@ FUNCTIONS = {
     "muster_submit": (c_int, [runtime, POINTER(muster_task_desc), c_size_t, POINTER(muster_task), error]),
     "muster_wait": (c_int, [runtime, POINTER(muster_task), c_size_t, c_uint64, error]),
     "muster_cancel": (c_int, [runtime, muster_task, error]),
+    "muster_graph_begin": (c_int, [runtime, error]),
+    "muster_graph_end": (c_int, [runtime, POINTER(graph), error]),
+    "muster_graph_run": (c_int, [runtime, graph, POINTER(muster_graph_change), c_size_t, POINTER(muster_task), error]),
+    "muster_graph_destroy": (None, [graph]),
     "muster_policy_named": (c_void_p, [c_char_p]),
     "muster_pick": (c_int, [runtime, c_void_p, POINTER(muster_hints), POINTER(muster_lease), POINTER(muster_device), error]),
     "muster_lease_release": (c_int, [runtime, muster_lease, error]),

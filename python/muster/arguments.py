@@ -58,6 +58,11 @@ def all(table: Union[Data, Any]) -> Argument:  # pylint: disable=redefined-built
     return Argument(_c.MUSTER_ARG_ALL, table)
 
 
+def pitch(data: Data) -> Argument:
+    """The bytes from one row of a tile to the next where the task runs, for a parameter `uint64_t pitch` of its kernel."""
+    return Argument(_c.MUSTER_ARG_PITCH, data)
+
+
 first = Argument(_c.MUSTER_ARG_FIRST)
 """The number of the unit's first item, for a parameter `uint64_t first`."""
 

@@ -6,18 +6,21 @@ import ctypes
 import os
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple, Union
 
-from . import _c, devices, jobs, streams, tasks
+from . import _c, accesses, devices, jobs, streams, tasks
 from ._library import lib
-from .data import Data
+from .accesses import Used
+from .data import Acquired, Data, Reduction, form_of_size
 from .devices import Backend, Decision, Devices, Hints, Lease
-from .errors import Status, make, of
+from .errors import Error, Status, invalid, make, of
+from .graphs import Graph
 from .jobs import Job, KernelLike, RunOptions, Running
 from .kernels import Kernel, Kernels, Path
 from .reports import Report
 from .tasks import Task
 from .trace import Trace
+from .waits import Blocking, is_in_task, join_all
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -47,6 +50,10 @@ class Runtime:
         self.owned: weakref.WeakSet[Any] = weakref.WeakSet()  # kernels and data, which must go before the runtime
         self.abandoned: List[Running] = []
         self.finished: List[Any] = []  # of tasks that have ended: blocks and data to give back
+        self.unfinished: Set[Task] = set()
+        self.held: weakref.WeakSet[Acquired] = weakref.WeakSet()
+        self.blocking: List[Blocking] = []  # calls of the library on threads of their own
+        self.failed: Optional[Task] = None  # the first that failed and whose failure no wait has raised
         self.hung: List[Any] = []  # what a hung device may still use stays until the runtime is closed
         how = _c.muster_options(streams_max=streams_max, cpu_workers=cpu_workers, memory_limit=memory_limit,
                                 kept_bytes=kept_bytes, close_ns=int(close_s * 1e9), no_live=not live, untrusted=untrusted)
@@ -87,11 +94,17 @@ class Runtime:
             job.cancel()
         while any(job.wait(jobs.TICK_NS) == Status.TIMEOUT for job in left if not job.is_over):
             pass
+        for held in list(self.held):
+            held.release()
         while lib.muster_wait(self._handle, None, 0, jobs.TICK_NS, None) == Status.TIMEOUT:
             pass
+        join_all(self.blocking)
         self.sweep()
         for one in [*left, *self.owned]:
-            one.close()
+            try:
+                one.close()
+            except Error:
+                pass  # data that a task should have written, which a wait has said or could have
         handle, self._handle = self._handle, ctypes.c_void_p()
         err = _c.muster_error()
         status = lib.muster_close(handle, ctypes.byref(err))
@@ -107,8 +120,13 @@ class Runtime:
         """Forgets what was abandoned and is over by now, and gives back what tasks had."""
         if self.abandoned:
             self.abandoned = [job for job in self.abandoned if not job.is_over and job.wait(0) == Status.TIMEOUT]
-        while self.finished:
-            self.finished.pop().close()
+        if self.finished and not is_in_task():
+            # What cannot go yet is added again.
+            for _ in range(len(self.finished)):
+                try:
+                    self.finished.pop(0).close()
+                except IndexError:
+                    break  # another thread does the same
 
     def trim(self) -> None:
         """Gives back what is kept between jobs: memory and threads."""
@@ -178,16 +196,50 @@ class Runtime:
     # Tasks.
 
     def submit(self, what: KernelLike, *args: Any, items: Optional[int] = None, after: Sequence[Task] = (),
-               hints: Optional[Hints] = None, timeout: float = 0) -> Task:
+               hints: Optional[Hints] = None, timeout: float = 0, reads: Used = (), writes: Used = (), updates: Used = (),
+               commutes: Used = (), reduces: Used = (), name: Optional[str] = None, priority: int = 0) -> Task:
         """A function, called with `args` on one of Muster's threads, or a kernel on one device with arguments as for_ has
         them. It begins when those in `after` have ended; if one of them fails, this one is cancelled. `timeout`: seconds
-        after which a kernel's device counts as hung; 0: never."""
-        self.sweep()
-        return tasks.submit(self, what, args, items, after, hints, timeout)
+        after which a kernel's device counts as hung; 0: never.
 
-    def wait(self, waited: Iterable[Task], timeout: Optional[float] = None) -> None:
-        """Waits for all these tasks, and raises the first failure in the order given."""
-        tasks.wait(list(waited), timeout)
+        reads, writes (all of it), updates, commutes (updates that may change places) and reduces name data that the task accesses:
+        it goes after the tasks before it that access the same otherwise than to read it. Data among the arguments need not be
+        named there: muster.in_, out and inout say what it is for, else the kernel's source does, and a function reads it. A
+        function is given arrays for data, which are valid until it returns. `name`: for errors and traces; of ready tasks those of
+        the highest priority, -16 to 15, begin first."""
+        self.sweep()
+        return tasks.submit(self, what, args, items, after, hints, timeout,
+                            accesses.uses_of(self, reads, writes, updates, commutes, reduces), name, priority)
+
+    def wait(self, waited: Optional[Iterable[Task]] = None, timeout: Optional[float] = None) -> None:
+        """Waits for all these tasks, and raises the first failure in the order given. Without tasks it waits for all of the
+        runtime, and raises the first failure that no other wait has raised."""
+        if waited is None:
+            tasks.wait_all(self, timeout)
+        else:
+            tasks.wait(list(waited), timeout)
+
+    # Data that tasks access.
+
+    def data(self, array: Any = None, *, nbytes: Optional[int] = None, shape: Union[int, Sequence[int], None] = None,
+             dtype: Any = None, reduction: Optional[Reduction] = None) -> Data:
+        """An array as data that tasks say they read and write; nothing is copied, and until it is acquired or closed the array
+        belongs to them. Instead of an array nbytes=, or shape= and dtype=, for data whose memory is made when a task first
+        writes it. reduction: how tasks that reduce into it are combined (Data.reduction)."""
+        self.sweep()
+        if array is not None and (nbytes is not None or shape is not None or dtype is not None):
+            raise invalid("data with an array has its size, shape and type")
+        made = Data(self, array, None if array is not None else form_of_size(nbytes, shape, dtype))
+        return made if reduction is None else made.reduction(reduction)
+
+    def token(self) -> Data:
+        """Data of no bytes, which orders the tasks that name it and nothing else."""
+        return Data(self, None, form_of_size(0, None, None))
+
+    def record(self) -> Graph:
+        """`with muster.record() as graph:` keeps the tasks that this thread submits in the block; graph.run() submits all of them
+        as one, as often as it is called."""
+        return Graph(self)
 
     # Devices.
 

@@ -12,6 +12,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 from . import _c, arguments, tasks
+from .accesses import Uses
 from .arrays import new, view
 from .errors import Status, invalid
 from .jobs import Job, KernelLike, RunOptions, Running, options_of
@@ -45,7 +46,7 @@ def through_function(runtime: Runtime, function: Callable[..., Any], frames: Ite
     pending: Deque[tasks.Task] = deque()
     try:
         for frame in frames:
-            pending.append(tasks.submit(runtime, function, (frame, *given), None, (), None, 0))
+            pending.append(tasks.submit(runtime, function, (frame, *given), None, (), None, 0, Uses(runtime), None, 0))
             if len(pending) == ahead:
                 yield pending.popleft().wait()
         while pending:

@@ -44,4 +44,9 @@ broken work stages_that_are_lambdas job.hpp 'return { err, thrown(status) };' 'r
 broken values arrays_are_checked_before_a_job_starts args.hpp '(wanted ? has >= items : has == items))' 'true)'
 broken values owners_give_back_what_they_have owners.hpp '            release(m, handle_);' ';'
 broken values arguments_know_their_items args.hpp 'made.is_here_ = true;' ';'
+broken flow a_failure_names_its_task_and_cancels_what_needs_the_data flow.hpp 'if (!graph_ && thrown_)' 'if (false)'
+broken flow what_a_graph_throws_is_thrown_by_the_wait_for_its_run task.hpp 'return graph_->keep();' 'return MUSTER_E_FAILED;'
+broken flow a_graph_is_run_again_and_with_other_data flow.hpp 'made.to = to;' ';'
+broken flow a_stencil_with_parts_and_a_sum owners.hpp 'items[i] = static_cast<reduction_of *>(user)->identity;' ';'
+broken flow a_product_in_tiles owners.hpp '+ row * pitch_' ''
 exit $missed

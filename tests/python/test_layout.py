@@ -14,7 +14,8 @@ CC = shutil.which("cc") or shutil.which("gcc")
 # Names that C or Python does not allow.
 IN_C = {"in_": "in", "from_": "from"}
 OPAQUE = {"muster_open": {0: "struct muster **"}, "muster_kernel_from": {4: "struct muster_kernel **"},
-          "muster_kernel_load_files": {4: "struct muster_kernel **"}, "muster_start": {2: "struct muster_job **"}}
+          "muster_kernel_load_files": {4: "struct muster_kernel **"}, "muster_start": {2: "struct muster_job **"},
+          "muster_graph_end": {1: "struct muster_graph **"}}
 
 
 def structs():

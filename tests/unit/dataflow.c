@@ -639,6 +639,38 @@ static void room_for_accesses_and_orders_is_made(void)
     MUST(muster_close(m, &problem));
 }
 
+static muster_status set_one(void *user, const struct muster_native *native)
+{
+    (void)user;
+    *(uint64_t *)native->pointers[0] = 1;
+    return MUSTER_OK;
+}
+
+static void a_body_for_cpu_is_not_needed_where_there_is_none(void)
+{
+    struct muster_options options = MUSTER_OPTIONS_INIT;
+    options.devices = "sim";
+    options.sim = "[{\"items_per_s\": 1e9}]";
+    struct muster *m = open_with(options);
+    uint64_t value = 0;
+    muster_data data = create(m, &value, sizeof value);
+    const struct muster_task_access access = MUSTER_ACCESS(data, MUSTER_WRITE);
+    const struct muster_body bodies[] = { { sizeof bodies[0], "cpu", set_one },
+                                          { sizeof bodies[0], "sim", set_one } };
+    struct muster_task_desc desc = { .size = sizeof desc,
+                                     .accesses = &access,
+                                     .access_count = 1,
+                                     .bodies = bodies,
+                                     .body_count = 2 };
+    for (int i = 0; i < 3; i++)
+        MUST(muster_submit(m, &desc, 1, NULL, &problem));
+    desc.body_count = 1;
+    CHECK_STATUS(MUSTER_E_NO_DEVICE, muster_submit(m, &desc, 1, NULL, &problem));
+    destroy(m, data);
+    CHECK_EQUAL(1, value);
+    MUST(muster_close(m, &problem));
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {
@@ -661,6 +693,7 @@ int main(int argc, char **argv)
         TEST(calls_that_make_no_sense_are_refused_as_a_whole),
         TEST(the_highest_priority_is_first),
         TEST(room_for_accesses_and_orders_is_made),
+        TEST(a_body_for_cpu_is_not_needed_where_there_is_none),
     };
     return test_main(argc, argv, tests, COUNT_OF(tests));
 }

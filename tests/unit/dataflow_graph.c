@@ -149,6 +149,7 @@ static void a_failure_ends_what_follows_it(void)
         const struct muster_task_desc desc = { .size = sizeof desc,
                                                .fn = i == 0 ? fail : count_up,
                                                .user = &ran,
+                                               .name = i == 0 ? "breaks" : NULL,
                                                .accesses = &access,
                                                .access_count = 1 };
         MUST(muster_submit(m, &desc, 1, NULL, &problem));
@@ -156,6 +157,7 @@ static void a_failure_ends_what_follows_it(void)
     MUST(muster_graph_end(m, &graph, &problem));
     MUST(muster_graph_run(m, graph, NULL, 0, &task, &problem));
     CHECK_STATUS(MUSTER_E_FAILED, muster_wait(m, &task, 1, 60 * SECOND, &problem));
+    CHECK_CONTAINS("'breaks'", problem.text);
     CHECK_EQUAL(2, atomic_load(&ran));
     CHECK_STATUS(MUSTER_E_FAILED,
                  muster_data_acquire(m, data[0], MUSTER_READ, SECOND, &pointer, &problem));

@@ -49,6 +49,10 @@ struct destroy {
     {
         muster_pipeline_destroy(pipeline);
     }
+    void operator()(muster_graph *graph) const noexcept
+    {
+        muster_graph_destroy(graph);
+    }
 };
 
 /* A handle of a runtime that `release` gives back. */
@@ -199,11 +203,148 @@ template <class F> struct kernel_function {
 };
 } // namespace detail
 
-/* Host memory that may stay resident on devices. Its destructor waits for what reads it. */
+/* Rows of equal length at equal distances, borrowed: a tile, or with one row a range. */
+template <class T> class tile_span
+{
+  public:
+    tile_span() noexcept = default;
+    tile_span(T *data, std::size_t rows, std::size_t columns, std::size_t pitch_bytes) noexcept
+        : data_(data), rows_(rows), columns_(columns), pitch_(pitch_bytes)
+    {
+    }
+    T *data() const noexcept
+    {
+        return data_;
+    }
+    std::size_t rows() const noexcept
+    {
+        return rows_;
+    }
+    std::size_t columns() const noexcept
+    {
+        return columns_;
+    }
+    /* Bytes from one row to the next. */
+    std::size_t pitch() const noexcept
+    {
+        return pitch_;
+    }
+    span<T> operator[](std::size_t row) const noexcept
+    {
+        using byte = std::conditional_t<std::is_const_v<T>, const char, char>;
+        void *const at = const_cast<char *>(reinterpret_cast<byte *>(data_) + row * pitch_);
+        return { static_cast<T *>(at), columns_ };
+    }
+
+  private:
+    T *data_ = nullptr;
+    std::size_t rows_ = 0, columns_ = 0, pitch_ = 0;
+};
+
+namespace detail
+{
+/* What the bytes of data look like where the caller's memory is. */
+struct data_shape {
+    std::uint64_t bytes = 0, rows = 1, pitch = 0;
+};
+
+/* An identity and a function of two elements as a reduction; C calls it for elements one after the other. */
+template <class T, class F> struct reduction_of {
+    T identity;
+    F combine;
+    static void begin_it(void *user, void *to, std::uint64_t bytes) noexcept
+    {
+        T *items = static_cast<T *>(to);
+        for (std::uint64_t i = 0; i < bytes / sizeof(T); i++)
+            items[i] = static_cast<reduction_of *>(user)->identity;
+    }
+    static void combine_it(void *user, void *into, const void *from, std::uint64_t bytes) noexcept
+    {
+        T *items = static_cast<T *>(into);
+        const T *others = static_cast<const T *>(from);
+        for (std::uint64_t i = 0; i < bytes / sizeof(T); i++)
+            items[i] = static_cast<reduction_of *>(user)->combine(items[i], others[i]);
+    }
+};
+} // namespace detail
+
+/*
+ * Data that the host accesses, until this goes: muster_data_acquire. Items of type T, which are const
+ * if they are only read; none if the data is a token.
+ */
+template <class T> class acquired
+{
+  public:
+    acquired() noexcept = default;
+    acquired(muster_runtime *m, muster_data handle, tile_span<T> items) noexcept
+        : c_(m, handle), items_(items)
+    {
+    }
+    /* Of a range: all of it. */
+    T *data() const noexcept
+    {
+        return items_.data();
+    }
+    std::size_t size() const noexcept
+    {
+        return items_.rows() * items_.columns();
+    }
+    T *begin() const noexcept
+    {
+        return data();
+    }
+    T *end() const noexcept
+    {
+        return data() + size();
+    }
+    T &operator[](std::size_t index) const noexcept
+    {
+        return data()[index];
+    }
+    /* Of a tile. */
+    tile_span<T> tile() const noexcept
+    {
+        return items_;
+    }
+    /* Now. */
+    void release() noexcept
+    {
+        c_.reset();
+    }
+
+  private:
+    static void give_back(muster_runtime *m, muster_data handle)
+    {
+        muster_data_release(m, handle, nullptr);
+    }
+    detail::owned<muster_data, give_back> c_;
+    tile_span<T> items_;
+};
+
+/*
+ * Host memory, or a size alone, that may be on devices, and that tasks say they read and write; or a
+ * part of it. Its destructor waits for what accesses it and brings it home; close() says how that went.
+ * Parts must go before the whole; declared after it, they do.
+ */
 class data : public detail::owned<muster_data, detail::release_data>
 {
   public:
     using owned::owned;
+    data() noexcept = default;
+    data(muster_runtime *m, muster_data handle, const detail::data_shape &shape) noexcept
+        : owned(m, handle), shape_(shape)
+    {
+    }
+    data(data &&) noexcept = default;
+    data &operator=(data &&) noexcept = default;
+    ~data()
+    {
+        reset(); /* what it is reduced by goes after it */
+    }
+    std::uint64_t bytes() const noexcept
+    {
+        return shape_.bytes;
+    }
     /* Before the host memory changes: drops the replicas. */
     result<void> try_invalidate()
     {
@@ -213,6 +354,106 @@ class data : public detail::owned<muster_data, detail::release_data>
     {
         try_invalidate().value();
     }
+    /* Waits, brings it home and forgets it; with MUSTER_E_TIMEOUT and MUSTER_E_BUSY it is as before. */
+    result<void> try_close()
+    {
+        struct muster_error err;
+        const muster_status status = muster_data_destroy(m_, handle_, &err);
+        if (status != MUSTER_E_TIMEOUT && status != MUSTER_E_BUSY && status != MUSTER_E_ORDER)
+            m_ = nullptr;
+        if (status != MUSTER_OK)
+            return err;
+        return {};
+    }
+    void close()
+    {
+        try_close().value();
+    }
+    /* A range of its bytes. */
+    result<data> try_part(std::uint64_t offset, std::uint64_t bytes) const
+    {
+        struct muster_error err;
+        muster_data made;
+        if (muster_data_part(m_, handle_, offset, bytes, &made, &err) != MUSTER_OK)
+            return err;
+        return data(m_, made, { bytes, 1, bytes });
+    }
+    data part(std::uint64_t offset, std::uint64_t bytes) const
+    {
+        return try_part(offset, bytes).value();
+    }
+    /* Rows of it: muster_data_tile. */
+    result<data> try_tile(std::uint64_t row, std::uint64_t rows, std::uint64_t column_bytes,
+                          std::uint64_t row_bytes, std::uint64_t pitch) const
+    {
+        struct muster_error err;
+        muster_data made;
+        if (muster_data_tile(m_, handle_, row, rows, column_bytes, row_bytes, pitch, &made, &err) !=
+            MUSTER_OK)
+            return err;
+        return data(m_, made, { rows * row_bytes, rows, pitch });
+    }
+    data tile(std::uint64_t row, std::uint64_t rows, std::uint64_t column_bytes,
+              std::uint64_t row_bytes, std::uint64_t pitch) const
+    {
+        return try_tile(row, rows, column_bytes, row_bytes, pitch).value();
+    }
+    /*
+     * For the host, in order with the tasks: acquire<const float>() to read, acquire<float>() to read
+     * and write, acquire<float>(MUSTER_WRITE) where what was there does not matter.
+     */
+    template <class T>
+    result<acquired<T>> try_acquire(enum muster_mode mode = std::is_const_v<T> ? MUSTER_READ
+                                                                               : MUSTER_READ_WRITE,
+                                    nanoseconds timeout = forever)
+    {
+        struct muster_error err;
+        void *pointer;
+        if (std::is_const_v<T> && mode != MUSTER_READ)
+            return error::made(MUSTER_E_INVALID, "items that are const are acquired to be written");
+        if (muster_data_acquire(m_, handle_, mode, detail::as_ns(timeout), &pointer, &err) !=
+            MUSTER_OK)
+            return err;
+        const std::size_t rows = static_cast<std::size_t>(shape_.rows);
+        return acquired<T>(m_, handle_,
+                           { static_cast<T *>(pointer), rows,
+                             static_cast<std::size_t>(shape_.bytes) / rows / sizeof(T),
+                             static_cast<std::size_t>(shape_.pitch) });
+    }
+    template <class T>
+    acquired<T> acquire(enum muster_mode mode = std::is_const_v<T> ? MUSTER_READ
+                                                                   : MUSTER_READ_WRITE,
+                        nanoseconds timeout = forever)
+    {
+        return try_acquire<T>(mode, timeout).value();
+    }
+    /*
+     * How contributions of tasks that reduce into it are combined, element by element: as
+     * combine(a, b), which must not throw, beginning with the identity. Before the first such task, once.
+     */
+    template <class T, class F> result<void> try_reduction(const T &identity, F &&combine)
+    {
+        using pair = detail::reduction_of<T, std::decay_t<F>>;
+        static_assert(std::is_trivially_copyable_v<T>, "elements are copied between devices");
+        auto made = std::make_shared<pair>(pair{ identity, std::forward<F>(combine) });
+        sized<struct muster_reduction> how;
+        how.user = made.get();
+        how.begin = pair::begin_it;
+        how.combine = pair::combine_it;
+        result<void> done =
+            detail::call([&](auto *err) { return muster_data_reduction(m_, handle_, &how, err); });
+        if (done)
+            reduction_ = std::move(made);
+        return done;
+    }
+    template <class T, class F> void reduction(const T &identity, F &&combine)
+    {
+        try_reduction(identity, std::forward<F>(combine)).value();
+    }
+
+  private:
+    detail::data_shape shape_;
+    std::shared_ptr<void> reduction_;
 };
 inline arg all(const data &data) noexcept
 {

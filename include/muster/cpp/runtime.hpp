@@ -4,8 +4,8 @@
 #ifndef MUSTER_CPP_RUNTIME_HPP
 #define MUSTER_CPP_RUNTIME_HPP
 
+#include <muster/cpp/flow.hpp>
 #include <muster/cpp/job.hpp>
-#include <muster/cpp/task.hpp>
 
 namespace muster
 {
@@ -230,11 +230,46 @@ class runtime
         if (muster_data_create(c_, std::data(items), std::size(items) * sizeof *std::data(items), 0,
                                &made, &err) != MUSTER_OK)
             return err;
-        return data(c_, made);
+        const std::uint64_t bytes = std::size(items) * sizeof *std::data(items);
+        return data(c_, made, { bytes, 1, bytes });
     }
     template <class C> data share(const C &items)
     {
         return try_share(items).value();
+    }
+    /*
+     * Host memory that tasks say they read and write. From the first of them until data::acquire or the
+     * data's end it is theirs.
+     */
+    template <class C> auto try_data(C &&items) -> decltype(std::data(items), result<data>(data()))
+    {
+        static_assert(detail::is_writable<C>,
+                      "tasks write data; runtime::share takes what is const");
+        static_assert(std::is_trivially_copyable_v<detail::item_of<C>>,
+                      "items are copied between devices byte by byte");
+        return data_at(std::data(items), std::size(items) * sizeof *std::data(items));
+    }
+    template <class C> auto make_data(C &&items) -> decltype(std::data(items), data())
+    {
+        return try_data(std::forward<C>(items)).value();
+    }
+    /* A size alone: its memory is made when a task first writes it. */
+    result<data> try_data(std::uint64_t bytes)
+    {
+        return data_at(nullptr, bytes);
+    }
+    data make_data(std::uint64_t bytes)
+    {
+        return try_data(bytes).value();
+    }
+    /* Data of no bytes, which orders the tasks that name it and nothing else. */
+    result<data> try_token()
+    {
+        return data_at(nullptr, 0);
+    }
+    data make_token()
+    {
+        return try_token().value();
     }
 
     /*
@@ -384,15 +419,7 @@ class runtime
             return error::made(MUSTER_E_NO_MEMORY, "no memory for a task's lambda");
         sized<muster_task_desc> desc;
         desc.fn = detail::task_body::run_it;
-        desc.user = body;
-        desc.done = detail::task_body::done;
-        result<task> made = submit_desc(desc, after, how, body, nullptr);
-        if (!made) {
-            /* Nobody will run it: both owners are here. */
-            body->release();
-            body->release();
-        }
-        return made;
+        return submit_body(desc, {}, body, after, how);
     }
     template <class F, class = std::enable_if_t<std::is_invocable_v<std::decay_t<F> &>>>
     task submit(F &&f, std::initializer_list<muster_task> after = {}, const task_options &how = {})
@@ -418,6 +445,98 @@ class runtime
                 const task_options &how = {})
     {
         return try_submit(what, list, after, how).value();
+    }
+    /*
+     * Tasks that say what they do with data: in order with those before them that access the same. The
+     * body is a lambda that is given a muster::native, for cpu and sim, or muster::bodies, or a lambda
+     * without arguments for the host. It returns nothing or a status.
+     */
+    template <class F,
+              class = std::enable_if_t<std::is_invocable_v<std::decay_t<F> &> ||
+                                       std::is_invocable_v<std::decay_t<F> &, const native &>>>
+    result<task> try_submit(accesses list, F &&f, std::initializer_list<muster_task> after = {},
+                            const task_options &how = {})
+    {
+        using body_type = std::decay_t<F>;
+        constexpr bool is_native = std::is_invocable_v<body_type &, const native &>;
+        using body_of =
+            std::conditional_t<is_native, detail::native_of<body_type>, detail::task_of<body_type>>;
+        sized<muster_task_desc> desc;
+        sized<muster_body> forms[MUSTER_BODIES_MAX];
+        if constexpr (is_native) {
+            const char *names[MUSTER_BODIES_MAX] = {};
+            desc.body_count = detail::find_backends(f, names);
+            for (std::size_t i = 0; i < MUSTER_BODIES_MAX; i++) {
+                forms[i].backend = names[i];
+                forms[i].enqueue = detail::task_body::enqueue;
+            }
+            desc.bodies = forms;
+        } else {
+            desc.fn = detail::task_body::run_it;
+        }
+        detail::task_body *body = new (std::nothrow) body_of(std::forward<F>(f));
+        if (!body)
+            return error::made(MUSTER_E_NO_MEMORY, "no memory for a task's lambda");
+        return submit_body(desc, list, body, after, how);
+    }
+    template <class F,
+              class = std::enable_if_t<std::is_invocable_v<std::decay_t<F> &> ||
+                                       std::is_invocable_v<std::decay_t<F> &, const native &>>>
+    task submit(accesses list, F &&f, std::initializer_list<muster_task> after = {},
+                const task_options &how = {})
+    {
+        return try_submit(list, std::forward<F>(f), after, how).value();
+    }
+    /* A kernel over `items` items: its arguments are values, muster::accessed(i) and muster::pitch(i). */
+    result<task> try_submit(accesses list, const kernel &what, std::uint64_t items, args values,
+                            std::initializer_list<muster_task> after = {},
+                            const task_options &how = {})
+    {
+        detail::packed_args packed;
+        if (result<void> done = packed.pack(values, &items); !done)
+            return done.error();
+        sized<muster_task_desc> desc;
+        desc.accesses = list.data();
+        desc.access_count = list.size();
+        desc.kernel = what.get();
+        desc.args = packed.list;
+        desc.arg_count = packed.count;
+        desc.items = packed.items;
+        return submit_desc(desc, after, how, nullptr, what.thrown());
+    }
+    task submit(accesses list, const kernel &what, std::uint64_t items, args values,
+                std::initializer_list<muster_task> after = {}, const task_options &how = {})
+    {
+        return try_submit(list, what, items, values, after, how).value();
+    }
+    /*
+     * Calls `f`, and keeps the tasks with accesses that it submits on this thread instead of running them:
+     * muster_graph_begin. What submit gives in it is empty. An exception of `f` goes through.
+     */
+    template <class F> result<graph> try_record(F &&f)
+    {
+        struct muster_error err;
+        muster_graph *made = nullptr;
+        auto calls = std::make_unique<detail::graph_calls>(c_);
+        if (muster_graph_begin(c_, &err) != MUSTER_OK)
+            return err;
+        detail::graph_calls::now() = calls.get();
+        try {
+            f();
+        } catch (...) {
+            detail::graph_calls::now() = nullptr;
+            if (muster_graph_end(c_, &made, nullptr) == MUSTER_OK)
+                muster_graph_destroy(made);
+            throw;
+        }
+        detail::graph_calls::now() = nullptr;
+        if (muster_graph_end(c_, &made, &err) != MUSTER_OK)
+            return err;
+        return graph(c_, made, std::move(calls));
+    }
+    template <class F> graph record(F &&f)
+    {
+        return try_record(std::forward<F>(f)).value();
     }
     /* Waits for all tasks of the runtime. */
     result<void> try_wait_all(nanoseconds timeout = forever)
@@ -484,6 +603,43 @@ class runtime
             return err;
         return made;
     }
+    result<data> data_at(const void *host, std::uint64_t bytes)
+    {
+        struct muster_error err;
+        muster_data made;
+        if (muster_data_create(c_, host, bytes, 0, &made, &err) != MUSTER_OK)
+            return err;
+        return data(c_, made, { bytes, 1, bytes });
+    }
+    /* Takes the body over. */
+    result<task> submit_body(sized<muster_task_desc> &desc, accesses list, detail::task_body *body,
+                             const std::initializer_list<muster_task> &after,
+                             const task_options &how)
+    {
+        detail::graph_calls *recorded = detail::graph_calls::of(c_);
+        desc.user = body;
+        desc.accesses = list.data();
+        desc.access_count = list.size();
+        if (recorded) {
+            std::unique_ptr<detail::task_body> taken(body);
+            recorded->bodies.push_back(body);
+            (void)taken.release();
+            body->belong_to(*recorded->thrown);
+            result<task> made = submit_desc(desc, after, how, nullptr, nullptr);
+            if (!made)
+                return made;
+            made->detach();
+            return task();
+        }
+        desc.done = detail::task_body::done;
+        result<task> made = submit_desc(desc, after, how, body, nullptr);
+        if (!made) {
+            /* Nobody will run it: both owners are here. */
+            body->release();
+            body->release();
+        }
+        return made;
+    }
     result<task> submit_desc(sized<muster_task_desc> &desc,
                              const std::initializer_list<muster_task> &after,
                              const task_options &how, detail::task_body *body,
@@ -496,6 +652,8 @@ class runtime
         desc.hints = how.hints;
         desc.timeout_ns = detail::as_ns(how.timeout);
         desc.is_awaited = how.is_awaited;
+        desc.name = how.name;
+        desc.priority = how.priority;
         if (muster_submit(c_, &desc, 1, &made, &err) != MUSTER_OK)
             return err;
         return task(c_, made, body, kernel_thrown);

@@ -17,7 +17,8 @@ class task_body
 {
   public:
     virtual ~task_body() = default;
-    virtual muster_status run() noexcept = 0;
+    /* `native` NULL: a function without accesses, or one that is not given where they are. */
+    virtual muster_status run(const struct muster_native *native) noexcept = 0;
     /* Destroys the lambda, so that what it holds goes when the task has ended and not with its handle. */
     virtual void drop() noexcept = 0;
     void release() noexcept
@@ -33,7 +34,16 @@ class task_body
     }
     static muster_status run_it(void *body) noexcept
     {
-        return static_cast<task_body *>(body)->run();
+        return static_cast<task_body *>(body)->run(nullptr);
+    }
+    static muster_status enqueue(void *body, const struct muster_native *native) noexcept
+    {
+        return static_cast<task_body *>(body)->run(native);
+    }
+    /* Of a graph, which runs it several times: exceptions go there. */
+    void belong_to(thrown_slot &graph) noexcept
+    {
+        graph_ = &graph;
     }
     static void done(void *body, muster_task, muster_status) noexcept
     {
@@ -42,7 +52,16 @@ class task_body
     }
 
   protected:
+    /* Within a catch (...). */
+    muster_status keep() noexcept
+    {
+        if (graph_)
+            return graph_->keep();
+        thrown_ = std::current_exception();
+        return status_of_exception();
+    }
     std::exception_ptr thrown_;
+    thrown_slot *graph_ = nullptr;
 
   private:
     std::atomic<int> owners_{ 2 };
@@ -54,16 +73,16 @@ template <class F> class task_of final : public task_body
     template <class G> explicit task_of(G &&f) : f_(std::forward<G>(f))
     {
     }
-    muster_status run() noexcept override
+    muster_status run(const struct muster_native *) noexcept override
     {
         muster_status status;
         try {
             status = call_for_status(*f_);
         } catch (...) {
-            thrown_ = std::current_exception();
-            status = status_of_exception();
+            status = keep();
         }
-        drop();
+        if (!graph_)
+            drop();
         return status;
     }
     void drop() noexcept override
@@ -80,6 +99,8 @@ struct task_options {
     const struct muster_hints *hints = nullptr;
     nanoseconds timeout{ 0 }; /* of a kernel on its device; 0: no limit */
     bool is_awaited = false;  /* the caller is about to wait for it */
+    const char *name = nullptr;
+    std::int32_t priority = 0; /* -16 to 15: of ready tasks the highest begin first */
 };
 
 /*
@@ -96,10 +117,15 @@ class [[nodiscard]] task
         : m_(m), handle_(handle), body_(body), kernel_thrown_(kernel_thrown)
     {
     }
+    /* A run of a graph. */
+    task(muster_runtime *m, muster_task handle, std::shared_ptr<detail::thrown_slot> graph) noexcept
+        : m_(m), handle_(handle), kernel_thrown_(graph.get()), graph_(std::move(graph))
+    {
+    }
     task(task &&from) noexcept
         : m_(std::exchange(from.m_, nullptr)), handle_(from.handle_),
           body_(std::exchange(from.body_, nullptr)), kernel_thrown_(from.kernel_thrown_),
-          has_ended_(from.has_ended_)
+          graph_(std::move(from.graph_)), has_ended_(from.has_ended_)
     {
     }
     task &operator=(task &&from) noexcept
@@ -110,6 +136,7 @@ class [[nodiscard]] task
             handle_ = from.handle_;
             body_ = std::exchange(from.body_, nullptr);
             kernel_thrown_ = from.kernel_thrown_;
+            graph_ = std::move(from.graph_);
             has_ended_ = from.has_ended_;
         }
         return *this;
@@ -173,6 +200,8 @@ class [[nodiscard]] task
     muster_task handle_ = {};
     detail::task_body *body_ = nullptr;
     detail::thrown_slot *kernel_thrown_ = nullptr;
+    std::shared_ptr<detail::thrown_slot>
+        graph_; /* what kernel_thrown_ points to, of a graph's run */
     bool has_ended_ = false;
 };
 

@@ -50,6 +50,7 @@ struct muster_graph {
     size_t repeat_bytes;
     uint32_t runs_open; /* with the pool's lock */
     bool has_bodies;    /* some for `cpu` */
+    bool has_names;
     muster_status failed;
 };
 
@@ -197,6 +198,7 @@ static muster_status keep(struct muster_graph *graph, const struct muster_task_d
                                  "a graph with more than %u tasks", MUSTER_GRAPH_TASKS_MAX);
     if (desc->name)
         strncpy(task.name, desc->name, sizeof task.name - 1);
+    graph->has_names |= desc->name != NULL;
     for (size_t i = 0; i < desc->access_count; i++) {
         struct muster_task_access copy;
         const struct muster_task_access *access =
@@ -707,6 +709,8 @@ static muster_status know_all_locked(struct flow_run *run, struct muster_error *
     muster_status status = MUSTER_OK;
     if (run->graph->has_bodies)
         status = flow_find_cpu_locked(pool, &run->cpu, err);
+    if (status == MUSTER_OK && run->graph->has_names && !pool->flow.notes)
+        status = flow_make_notes_locked(pool, err);
     for (uint32_t i = 0; i < run->graph->data_count && status == MUSTER_OK; i++) {
         const struct muster_task_access access = { sizeof access, run->data[i], MUSTER_READ };
         const struct muster_task_desc desc = { .size = sizeof desc,

@@ -174,6 +174,7 @@ struct flow_pool {
         *rates;        /* owns: flow_rates.c; NULL before the dispatch, and what was loaded */
     muster_device cpu; /* where bodies for `cpu` run */
     bool has_cpu;
+    bool has_sought_cpu; /* bodies for `cpu` run nowhere if it was not found */
 };
 
 #endif

@@ -324,9 +324,10 @@ muster_status flow_prepare_locked(struct task_pool *pool, const struct muster_ta
     muster_data copy;
     const muster_data *unknown;
     struct muster_body body;
-    if (!pool->flow.has_cpu && find_body(desc, "cpu", &body)) {
+    if (!pool->flow.has_cpu && !pool->flow.has_sought_cpu && find_body(desc, "cpu", &body)) {
         *is_same = false;
         status = find_cpu_locked(pool, err);
+        pool->flow.has_sought_cpu = true;
     }
     while (status == MUSTER_OK && (unknown = find_unknown_locked(pool, desc, &copy))) {
         *is_same = false;
