@@ -13,14 +13,22 @@
 #define LOOKS 8u
 #define PAUSE_PART 16u
 #define PAUSE_MAX_NS 1000000u
+/*
+ * One who waits stands back so long while others run tasks on all cores. Not for ever: these may be in
+ * tasks that need one which nobody has begun.
+ */
+#define STAND_BACK_NS 10000000u
 
 bool pool_await_end_locked(struct task_pool *pool, bool is_for_all, uint64_t deadline_ns)
 {
     if (!is_for_all && pool_collect_locked(pool))
         return true;
+    bool is_in_task = platform_frame_is_in(FRAME_TASK, pool);
     pool->waiters++;
     pool->wanting += !is_for_all;
+    pool->blocked += is_in_task;
     bool in_time = platform_condition_wait(&pool->ended, &pool->lock, deadline_ns);
+    pool->blocked -= is_in_task;
     pool->wanting -= !is_for_all;
     pool->waiters--;
     return in_time;
@@ -83,6 +91,23 @@ static bool help_with_locked(struct task_pool *pool, const muster_task *tasks, s
     if (pool_load_locked(pool, index, &task))
         pool_run_aside_locked(pool, &task);
     return true;
+}
+
+/*
+ * Leaves the tasks to others for a while, if these are enough, and the next that is waited for is not one to be run
+ * now. False: they have had their time, or are not.
+ */
+static bool stand_back_locked(struct task_pool *pool, const muster_task *tasks, size_t count,
+                              size_t first, uint64_t deadline_ns)
+{
+    bool is_ready = count > 0 && pool->tasks.entries[tasks[first].index].state == TASKS_READY;
+    if (is_ready || pool->kernels_open > 0 || !pool_is_crowded_locked(pool))
+        return false;
+    uint64_t ended = pool->submitted - pool->tasks.open_count;
+    uint64_t until_ns = platform_clock_ns() + STAND_BACK_NS;
+    return pool_await_end_locked(pool, count == 0,
+                                 until_ns < deadline_ns ? until_ns : deadline_ns) ||
+           ended != pool->submitted - pool->tasks.open_count;
 }
 
 /* The lane to look at for whoever waits for these tasks; false if there is none to be sure of. */
@@ -204,6 +229,7 @@ muster_status muster_wait(struct muster *m, const muster_task *tasks, size_t cou
     muster_status status = MUSTER_OK;
     size_t first = 0;
     bool in_time = true, is_stuck = false;
+    bool is_outside = !platform_frame_is_in(FRAME_TASK, pool);
     uint64_t since_ns = 0;
     platform_mutex_lock(&pool->lock);
     if (timeout_ns > 0 && !all_ended_locked(pool, tasks, count, &first, &status))
@@ -211,12 +237,19 @@ muster_status muster_wait(struct muster *m, const muster_task *tasks, size_t cou
     while (!is_stuck && in_time && !all_ended_locked(pool, tasks, count, &first, &status)) {
         if (deadline_ns != UINT64_MAX && platform_clock_ns() >= deadline_ns) {
             in_time = false;
-        } else if (!help_with_locked(pool, tasks, count, first)) {
-            in_time = pool->kernels_open > 0
-                          ? await_devices_locked(pool, tasks, count, first, deadline_ns, &since_ns)
-                          : pool_await_end_locked(pool, count == 0, deadline_ns);
+        } else if (!is_outside || !stand_back_locked(pool, tasks, count, first, deadline_ns)) {
+            pool->helping += is_outside;
+            bool has_helped = help_with_locked(pool, tasks, count, first);
+            pool->helping -= is_outside;
+            if (!has_helped)
+                in_time =
+                    pool->kernels_open > 0
+                        ? await_devices_locked(pool, tasks, count, first, deadline_ns, &since_ns)
+                        : pool_await_end_locked(pool, count == 0, deadline_ns);
         }
     }
+    if (is_outside)
+        pool_wake_locked(pool); /* in its place */
     bool is_over = all_ended_locked(pool, tasks, count, &first, &status);
     if (is_over && !is_stuck && status != MUSTER_OK)
         say_failed_locked(pool, tasks, count, status, err);
