@@ -3,6 +3,7 @@
  * nobody waits for what could run. Doors make it certain who is where when something is asked.
  */
 #include "base/random.h"
+#include "platform/machine.h"
 #include "support.h"
 
 #include <errno.h>
@@ -558,6 +559,26 @@ static void who_waits_helps(void)
     CHECK(pthread_equal(pthread_self(), second));
     door_open(&door);
     close_all(m);
+}
+
+static muster_status count_and_wait(void *user)
+{
+    struct tally *tally = user;
+    count_one(tally);
+    return tally_reaches(tally, platform_core_count() + 1) ? MUSTER_OK : MUSTER_E_FAILED;
+}
+
+/* It leaves the cores to the pool's threads, but not if these wait for what nobody has begun. */
+static void who_waits_does_not_stand_back_for_ever(void)
+{
+    for (unsigned round = 0; round < test_repetitions(5); round++) {
+        struct muster *m = open_workers(0);
+        struct tally tally = TALLY_INIT;
+        for (uint32_t i = 0; i < platform_core_count() + 1; i++)
+            submit(m, plain(count_and_wait, &tally));
+        wait_all(m);
+        close_all(m);
+    }
 }
 
 /* Nothing waits behind a long task that was taken with others. */
@@ -1356,6 +1377,7 @@ int main(int argc, char **argv)
         TEST(cancelling_races_with_running),
         TEST(a_wait_has_an_end),
         TEST(who_waits_helps),
+        TEST(who_waits_does_not_stand_back_for_ever),
         TEST(a_waiter_takes_back_what_a_long_task_holds_up),
         TEST(a_thread_takes_back_what_a_long_task_holds_up),
         TEST(what_follows_a_short_task_does_not_wait_for_a_long_one),

@@ -586,6 +586,7 @@ static void take_back_locked(struct flow_run *run)
         if (begun > 0)
             end_tasks_locked(run, batch, begun - 1);
         batch->count = begun;
+        run->task_ns = JOIN_NS; /* they are not as short as the last ones were */
     }
     show_ready_locked(run);
 }
