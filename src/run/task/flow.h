@@ -150,6 +150,8 @@ bool flow_help_run_locked(struct task_pool *pool);
 bool flow_look_at_run_locked(struct task_pool *pool);
 /* Whether a run has tasks for one who helps. With the lock. */
 bool flow_has_runs_locked(const struct task_pool *pool);
+/* Changes when tasks of a run have ended. With the lock. */
+uint64_t flow_steps_locked(const struct task_pool *pool);
 
 /* ---- flow_gate.c ---- */
 

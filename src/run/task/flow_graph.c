@@ -106,6 +106,7 @@ struct flow_run {
      * sees it, or it is seen to park.
      */
     _Atomic uint32_t ready;
+    _Atomic uint32_t steps; /* batches that have ended; written with the lock, relaxed */
 
     /* With the pool's lock. */
     uint32_t gate_count, closed, spare_gates;
@@ -600,14 +601,16 @@ static void call_others(struct task_pool *pool)
 }
 
 /*
- * Takes and runs what is ready, until nothing is, or for one who helps nothing that pays. With the run's lock, which
- * is not held meanwhile.
+ * Takes and runs what is ready, until nothing is. One who helps does what pays, and after each long task sees
+ * whether it is needed elsewhere. With the run's lock, which is not held meanwhile.
  */
 static void run_some_locked(struct flow_run *run, bool is_helping)
 {
     struct run_batch batch = { .next = run->batches }, **at = &run->batches;
     run->batches = &batch;
-    while ((!is_helping || ready_for_others(run) > 0) && fill_batch_locked(run, &batch)) {
+    bool may_stay = true;
+    while (may_stay && (!is_helping || ready_for_others(run) > 0) &&
+           fill_batch_locked(run, &batch)) {
         uint32_t count = batch.count;
         bool must_call = atomic_load_explicit(&run->ready, memory_order_relaxed) > 0 &&
                          atomic_load(&run->pool->idle) > 0;
@@ -618,9 +621,12 @@ static void run_some_locked(struct flow_run *run, bool is_helping)
         platform_mutex_lock(&run->lock);
         end_tasks_locked(run, &batch, batch.count);
         learn_locked(run, &batch);
+        uint32_t steps = atomic_load_explicit(&run->steps, memory_order_relaxed);
+        atomic_store_explicit(&run->steps, steps + 1, memory_order_relaxed);
         batch.count = 0;
         if (run->is_waiting && (run->is_over || repeat_ready_count(run->repeat) > 0))
             platform_condition_wake_all(&run->changed);
+        may_stay = !is_helping || run->most > 1;
     }
     show_ready_locked(run);
     while (*at != &batch)
@@ -634,6 +640,14 @@ bool flow_has_runs_locked(const struct task_pool *pool)
         if (atomic_load(&run->ready) > 0)
             return true;
     return false;
+}
+
+uint64_t flow_steps_locked(const struct task_pool *pool)
+{
+    uint64_t steps = 0;
+    for (const struct flow_run *run = pool->flow.runs; run; run = run->next)
+        steps += atomic_load_explicit(&run->steps, memory_order_relaxed);
+    return steps;
 }
 
 /* With the pool's lock, which is not held meanwhile: the list may be another one then. */

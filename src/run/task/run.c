@@ -20,7 +20,7 @@
 #define SPIN_OPEN_NS 50000u
 /* What a thread takes at once is to be no more work than this. */
 #define BATCH_NS 8000u
-/* So often one that is parked looks whether a task holds up others, in a graph's run or on all cores. */
+/* So often one that is parked looks whether a task of a graph's run holds up others. */
 #define LOOK_AGAIN_NS 2000000u
 
 bool pool_is_in_task(void)
@@ -125,6 +125,11 @@ void pool_wake_locked(struct task_pool *pool)
 {
     if (pool_ask_for_wake_locked(pool))
         platform_condition_wake_one(&pool->work);
+}
+
+uint64_t pool_progress_locked(const struct task_pool *pool)
+{
+    return pool->submitted - pool->tasks.open_count + flow_steps_locked(pool);
 }
 
 void pool_call_one_locked(struct task_pool *pool)
@@ -386,16 +391,15 @@ static void spin_locked(struct task_pool *pool)
 }
 
 /* Until there may be something to do; true if it is time to look what holds up others. */
-static bool park_locked(struct task_pool *pool)
+static bool park_locked(struct task_pool *pool, uint64_t look_ns)
 {
     bool must_look = false;
     pool->parked++;
     while (!pool->must_stop && pool->waking == 0 && !must_look) {
         bool is_looking = (pool->flow.runs || pool->helping > 0) && !pool->is_looking;
         pool->is_looking |= is_looking;
-        must_look =
-            !platform_condition_wait(&pool->work, &pool->lock,
-                                     is_looking ? platform_clock_ns() + LOOK_AGAIN_NS : UINT64_MAX);
+        must_look = !platform_condition_wait(
+            &pool->work, &pool->lock, is_looking ? platform_clock_ns() + look_ns : UINT64_MAX);
         pool->is_looking &= !is_looking;
     }
     pool->parked--;
@@ -410,16 +414,17 @@ static bool must_make_place_locked(const struct task_pool *pool)
            pool->started + pool->helping > pool->room + pool->parked + pool->blocked;
 }
 
-/* Parks for that; true if nothing has ended meanwhile: those in tasks may need one that nobody has begun. */
+/* Parks for that; true if nothing has ended meanwhile, so that the place is needed. */
 static bool make_place_locked(struct task_pool *pool)
 {
-    uint64_t ended = pool->submitted - pool->tasks.open_count;
+    uint64_t progress = pool_progress_locked(pool);
     atomic_fetch_add(&pool->idle, 1);
-    bool must_look = park_locked(pool);
+    bool must_look = park_locked(pool, STAND_BACK_NS);
     atomic_fetch_sub(&pool->idle, 1);
-    if (must_look)
+    bool is_needed = must_look && progress == pool_progress_locked(pool);
+    if (is_needed)
         flow_look_at_run_locked(pool);
-    return must_look && ended == pool->submitted - pool->tasks.open_count;
+    return is_needed;
 }
 
 /* Looks around a little, then parks until there may be something to do. With the lock. */
@@ -431,7 +436,7 @@ static void rest_locked(struct task_pool *pool)
     if (!pool->must_stop && !has_ready_locked(pool))
         spin_locked(pool);
     if (!pool->must_stop && !has_ready_locked(pool) && !can_steal_locked(pool))
-        must_look = park_locked(pool);
+        must_look = park_locked(pool, LOOK_AGAIN_NS);
     atomic_fetch_sub(&pool->idle, 1);
     if (must_look)
         flow_look_at_run_locked(pool);

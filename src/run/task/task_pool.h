@@ -25,6 +25,11 @@
 #define EDGES_AT_FIRST (2 * MUSTER_TASKS_MAX)
 /* Tasks that one thread takes at once, if there are enough for all. */
 #define TAKEN_AT_ONCE 64u
+/*
+ * A thread leaves tasks to others that are in tasks on all cores, but only so long as one ends now and then: they
+ * may need one that nobody has begun.
+ */
+#define STAND_BACK_NS 10000000u
 /* Words of a set of devices: all that a runtime may have. */
 #define TASK_DEVICE_WORDS (DEVICES_MAX / 64)
 /* How often a kernel task is run at most. */
@@ -272,6 +277,8 @@ void pool_wake_locked(struct task_pool *pool);
 void pool_call_one_locked(struct task_pool *pool);
 /* As many threads are in tasks as there are cores for: one more would only take turns with them. */
 bool pool_is_crowded_locked(const struct task_pool *pool);
+/* Changes when a task has ended, one of a graph's run too. */
+uint64_t pool_progress_locked(const struct task_pool *pool);
 /* Something has ended, or is ready: whoever waits for that hears of it. */
 void pool_tell_locked(struct task_pool *pool);
 /* Ends a task in the table, and with it what it kept for its kernel. */

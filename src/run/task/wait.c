@@ -13,11 +13,6 @@
 #define LOOKS 8u
 #define PAUSE_PART 16u
 #define PAUSE_MAX_NS 1000000u
-/*
- * One who waits stands back so long while others run tasks on all cores. Not for ever: these may be in
- * tasks that need one which nobody has begun.
- */
-#define STAND_BACK_NS 10000000u
 
 bool pool_await_end_locked(struct task_pool *pool, bool is_for_all, uint64_t deadline_ns)
 {
@@ -94,8 +89,8 @@ static bool help_with_locked(struct task_pool *pool, const muster_task *tasks, s
 }
 
 /*
- * Leaves the tasks to others for a while, if these are enough, and the next that is waited for is not one to be run
- * now. False: they have had their time, or are not.
+ * Leaves the tasks to others for a while, if these are enough, and the next that is waited for is not one to
+ * be run now. False: nothing has ended meanwhile, or they are not.
  */
 static bool stand_back_locked(struct task_pool *pool, const muster_task *tasks, size_t count,
                               size_t first, uint64_t deadline_ns)
@@ -103,11 +98,11 @@ static bool stand_back_locked(struct task_pool *pool, const muster_task *tasks, 
     bool is_ready = count > 0 && pool->tasks.entries[tasks[first].index].state == TASKS_READY;
     if (is_ready || pool->kernels_open > 0 || !pool_is_crowded_locked(pool))
         return false;
-    uint64_t ended = pool->submitted - pool->tasks.open_count;
+    uint64_t progress = pool_progress_locked(pool);
     uint64_t until_ns = platform_clock_ns() + STAND_BACK_NS;
     return pool_await_end_locked(pool, count == 0,
                                  until_ns < deadline_ns ? until_ns : deadline_ns) ||
-           ended != pool->submitted - pool->tasks.open_count;
+           progress != pool_progress_locked(pool);
 }
 
 /* The lane to look at for whoever waits for these tasks; false if there is none to be sure of. */
