@@ -73,7 +73,7 @@ struct run_place {
 /* What a thread has taken of a run. With the run's lock, but for what its thread does to the tasks. */
 struct run_batch {
     struct run_batch *next; /* of the run */
-    uint64_t begin_ns;      /* 0: nobody may take it back */
+    uint64_t begin_ns;      /* 0: it was not looked at */
     uint32_t count, ended;  /* tasks; those that core knows to have ended */
     /*
      * Tasks that were begun. Release by its thread and acquire by who takes back: those before the last
@@ -569,17 +569,20 @@ static void learn_locked(struct flow_run *run, const struct run_batch *batch)
 }
 
 /*
- * Puts back what other threads have taken and not begun for some time, and ends what they have finished,
- * since the task in between takes long. With the run's lock.
+ * One who has nothing to do looks at what the other threads have in hand. What they have taken and not begun for some
+ * time is put back, and what they have finished is ended, since the task in between takes long; and what is
+ * ready is worth another thread, whatever the last ones took. With the run's lock.
  */
 static void take_back_locked(struct flow_run *run)
 {
     uint64_t now_ns = platform_clock_ns();
     for (struct run_batch *batch = run->batches; batch; batch = batch->next) {
-        if (batch->count < 2 || now_ns < batch->begin_ns + BATCH_NS)
+        if (batch->count == 0 || now_ns < batch->begin_ns + BATCH_NS)
             continue;
-        uint32_t begun =
-            atomic_exchange_explicit(&batch->begun, TAKEN_OF_RUN, memory_order_acquire);
+        run->task_ns = JOIN_NS;
+        uint32_t begun = batch->count;
+        if (batch->count > 1)
+            begun = atomic_exchange_explicit(&batch->begun, TAKEN_OF_RUN, memory_order_acquire);
         if (begun >= batch->count)
             continue;
         for (uint32_t i = batch->count; i-- > begun;)
@@ -587,7 +590,6 @@ static void take_back_locked(struct flow_run *run)
         if (begun > 0)
             end_tasks_locked(run, batch, begun - 1);
         batch->count = begun;
-        run->task_ns = JOIN_NS; /* they are not as short as the last ones were */
     }
     show_ready_locked(run);
 }

@@ -224,7 +224,7 @@ muster_status muster_wait(struct muster *m, const muster_task *tasks, size_t cou
     muster_status status = MUSTER_OK;
     size_t first = 0;
     bool in_time = true, is_stuck = false;
-    bool is_outside = !platform_frame_is_in(FRAME_TASK, pool);
+    bool is_outside = !platform_frame_is_in(FRAME_TASK, pool), has_crowded = false;
     uint64_t since_ns = 0;
     platform_mutex_lock(&pool->lock);
     if (timeout_ns > 0 && !all_ended_locked(pool, tasks, count, &first, &status))
@@ -235,6 +235,7 @@ muster_status muster_wait(struct muster *m, const muster_task *tasks, size_t cou
         } else if (!is_outside || !stand_back_locked(pool, tasks, count, first, deadline_ns)) {
             pool->helping += is_outside;
             bool has_helped = help_with_locked(pool, tasks, count, first);
+            has_crowded |= is_outside && pool_is_crowded_locked(pool);
             pool->helping -= is_outside;
             if (!has_helped)
                 in_time =
@@ -243,8 +244,8 @@ muster_status muster_wait(struct muster *m, const muster_task *tasks, size_t cou
                         : pool_await_end_locked(pool, count == 0, deadline_ns);
         }
     }
-    if (is_outside)
-        pool_wake_locked(pool); /* in its place */
+    if (has_crowded)
+        pool_wake_locked(pool); /* one that left it its place */
     bool is_over = all_ended_locked(pool, tasks, count, &first, &status);
     if (is_over && !is_stuck && status != MUSTER_OK)
         say_failed_locked(pool, tasks, count, status, err);
