@@ -390,13 +390,16 @@ static void spin_locked(struct task_pool *pool)
     pool->spinning--;
 }
 
-/* Until there may be something to do; true if it is time to look what holds up others. */
-static bool park_locked(struct task_pool *pool, uint64_t look_ns)
+/*
+ * Until there may be something to do; true if it is time to look what holds up others: in graphs' runs, or
+ * in tasks on all cores.
+ */
+static bool park_locked(struct task_pool *pool, uint64_t look_ns, bool is_for_runs)
 {
     bool must_look = false;
     pool->parked++;
     while (!pool->must_stop && pool->waking == 0 && !must_look) {
-        bool is_looking = (pool->flow.runs || pool->helping > 0) && !pool->is_looking;
+        bool is_looking = (!is_for_runs || pool->flow.runs) && !pool->is_looking;
         pool->is_looking |= is_looking;
         must_look = !platform_condition_wait(
             &pool->work, &pool->lock, is_looking ? platform_clock_ns() + look_ns : UINT64_MAX);
@@ -419,7 +422,7 @@ static bool make_place_locked(struct task_pool *pool)
 {
     uint64_t progress = pool_progress_locked(pool);
     atomic_fetch_add(&pool->idle, 1);
-    bool must_look = park_locked(pool, STAND_BACK_NS);
+    bool must_look = park_locked(pool, STAND_BACK_NS, false);
     atomic_fetch_sub(&pool->idle, 1);
     bool is_needed = must_look && progress == pool_progress_locked(pool);
     if (is_needed)
@@ -436,7 +439,7 @@ static void rest_locked(struct task_pool *pool)
     if (!pool->must_stop && !has_ready_locked(pool))
         spin_locked(pool);
     if (!pool->must_stop && !has_ready_locked(pool) && !can_steal_locked(pool))
-        must_look = park_locked(pool, LOOK_AGAIN_NS);
+        must_look = park_locked(pool, LOOK_AGAIN_NS, true);
     atomic_fetch_sub(&pool->idle, 1);
     if (must_look)
         flow_look_at_run_locked(pool);
