@@ -248,12 +248,169 @@ static void bodies_run_on_a_device_or_not_at_all(void)
     }
 }
 
+/* Tasks that wait for each other. */
+struct meeting {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    unsigned count, wanted;
+};
+/* clang-format off */
+#define MEETING_INIT { .mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER }
+/* clang-format on */
+
+static muster_status come(void *user)
+{
+    struct meeting *meeting = user;
+    pthread_mutex_lock(&meeting->mutex);
+    meeting->count++;
+    pthread_cond_broadcast(&meeting->changed);
+    pthread_mutex_unlock(&meeting->mutex);
+    return MUSTER_OK;
+}
+
+/* Until as many have come as are wanted, in a time in which they must. */
+static muster_status wait_for_others(void *user)
+{
+    struct meeting *meeting = user;
+    struct timespec until;
+    int code = 0;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 30;
+    pthread_mutex_lock(&meeting->mutex);
+    while (meeting->count < meeting->wanted && code == 0)
+        code = pthread_cond_timedwait(&meeting->changed, &meeting->mutex, &until);
+    pthread_mutex_unlock(&meeting->mutex);
+    return code == 0 ? MUSTER_OK : MUSTER_E_FAILED;
+}
+
+static muster_status meet(void *user)
+{
+    (void)come(user);
+    return wait_for_others(user);
+}
+
+/* A chance for the other threads to park. */
+static muster_status linger(void *user)
+{
+    door_linger(user, 2);
+    return MUSTER_OK;
+}
+
+static void record(struct muster *m, muster_status (*fn)(void *), void *user, muster_data data,
+                   uint32_t mode, int priority)
+{
+    const struct muster_task_access access = MUSTER_ACCESS(data, mode);
+    const struct muster_task_desc desc = { .size = sizeof desc,
+                                           .fn = fn,
+                                           .user = user,
+                                           .accesses = &access,
+                                           .access_count = 1,
+                                           .priority = priority };
+    MUST(muster_submit(m, &desc, 1, NULL, &problem));
+}
+
+static void run_recorded(struct muster *m)
+{
+    struct muster_graph *graph;
+    muster_task task;
+    MUST(muster_graph_end(m, &graph, &problem));
+    MUST(muster_graph_run(m, graph, NULL, 0, &task, &problem));
+    MUST(muster_wait(m, &task, 1, 60 * SECOND, &problem));
+    muster_graph_destroy(graph);
+}
+
+/* What becomes ready when the other threads are parked is not left to the one that has the run. */
+static void idle_threads_join_a_run(void)
+{
+    struct muster *m = open_workers(2);
+    uint64_t value = 0;
+    muster_data data;
+    struct door door = DOOR_INIT;
+    struct meeting meeting = MEETING_INIT;
+    meeting.wanted = 2;
+    MUST(muster_data_create(m, &value, sizeof value, 0, &data, &problem));
+    MUST(muster_graph_begin(m, &problem));
+    record(m, linger, &door, data, MUSTER_READ_WRITE, 0);
+    record(m, meet, &meeting, data, MUSTER_READ, 0);
+    record(m, meet, &meeting, data, MUSTER_READ, 0);
+    run_recorded(m);
+    MUST(muster_data_destroy(m, data, &problem));
+    MUST(muster_close(m, &problem));
+}
+
+/* Short tasks are taken many at a time; one of them is long, and those after it must not wait for it. */
+static void a_long_task_of_a_run_holds_up_nothing(void)
+{
+    enum { BEFORE = 300, AFTER = 20 };
+    struct muster *m = open_workers(2);
+    uint64_t value = 0;
+    muster_data data;
+    atomic_int ran = 0;
+    struct meeting meeting = MEETING_INIT;
+    meeting.wanted = AFTER;
+    MUST(muster_data_create(m, &value, sizeof value, 0, &data, &problem));
+    MUST(muster_graph_begin(m, &problem));
+    for (int i = 0; i < BEFORE; i++)
+        record(m, count_up, &ran, data, MUSTER_READ, 0);
+    record(m, wait_for_others, &meeting, data, MUSTER_READ, 0);
+    for (int i = 0; i < AFTER; i++)
+        record(m, come, &meeting, data, MUSTER_READ, 0);
+    run_recorded(m);
+    CHECK_EQUAL(BEFORE, atomic_load(&ran));
+    MUST(muster_data_destroy(m, data, &problem));
+    MUST(muster_close(m, &problem));
+}
+
+static int order_count;
+
+static muster_status note_order(void *user)
+{
+    *(int *)user = order_count++;
+    return MUSTER_OK;
+}
+
+static muster_status stand(void *user)
+{
+    door_pass(user);
+    return MUSTER_OK;
+}
+
+static void recorded_priorities_count(void)
+{
+    enum { COUNT = 10 };
+    struct muster *m = open_workers(1);
+    uint64_t value = 0;
+    int order[COUNT];
+    muster_data data;
+    struct door door = DOOR_INIT;
+    const struct muster_task_desc stands = { .size = sizeof stands, .fn = stand, .user = &door };
+    MUST(muster_data_create(m, &value, sizeof value, 0, &data, &problem));
+    MUST(muster_graph_begin(m, &problem));
+    for (int i = 0; i < COUNT; i++)
+        record(m, note_order, &order[i], data, MUSTER_READ, i % 2);
+    struct muster_graph *graph;
+    muster_task task;
+    MUST(muster_graph_end(m, &graph, &problem));
+    /* The only thread is away, so this one runs them all. */
+    MUST(muster_submit(m, &stands, 1, NULL, &problem));
+    door_wait_arrived(&door, 1);
+    MUST(muster_graph_run(m, graph, NULL, 0, &task, &problem));
+    MUST(muster_wait(m, &task, 1, 60 * SECOND, &problem));
+    for (int i = 0; i < COUNT; i++)
+        CHECK_EQUAL(i % 2 ? i / 2 : COUNT / 2 + i / 2, order[i]);
+    door_open(&door);
+    muster_graph_destroy(graph);
+    MUST(muster_data_destroy(m, data, &problem));
+    MUST(muster_close(m, &problem));
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {
-        TEST(a_run_does_what_was_recorded),         TEST(parts_and_many_data_in_one_graph),
-        TEST(a_failure_ends_what_follows_it),       TEST(what_cannot_be_recorded_is_refused),
-        TEST(bodies_run_on_a_device_or_not_at_all),
+        TEST(a_run_does_what_was_recorded),          TEST(parts_and_many_data_in_one_graph),
+        TEST(a_failure_ends_what_follows_it),        TEST(what_cannot_be_recorded_is_refused),
+        TEST(bodies_run_on_a_device_or_not_at_all),  TEST(idle_threads_join_a_run),
+        TEST(a_long_task_of_a_run_holds_up_nothing), TEST(recorded_priorities_count),
     };
     return test_main(argc, argv, tests, COUNT_OF(tests));
 }

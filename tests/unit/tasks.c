@@ -3,6 +3,7 @@
  * nobody waits for what could run. Doors make it certain who is where when something is asked.
  */
 #include "base/random.h"
+#include "platform/machine.h"
 #include "support.h"
 
 #include <errno.h>
@@ -557,6 +558,67 @@ static void who_waits_helps(void)
     CHECK(pthread_equal(pthread_self(), first));
     CHECK(pthread_equal(pthread_self(), second));
     door_open(&door);
+    close_all(m);
+}
+
+static atomic_uint in_vain;
+
+static muster_status count_and_wait(void *user)
+{
+    struct tally *tally = user;
+    count_one(tally);
+    if (!tally_reaches(tally, platform_core_count() + 1))
+        atomic_fetch_add(&in_vain, 1);
+    return MUSTER_OK;
+}
+
+/* It leaves the cores to the pool's threads, but not if these wait for what nobody has begun. */
+static void who_waits_does_not_stand_back_for_ever(void)
+{
+    struct muster *m = open_workers(0);
+    struct tally tally = TALLY_INIT;
+    for (uint32_t i = 0; i < platform_core_count(); i++) {
+        submit(m, plain(count_and_wait, &tally));
+        CHECK(tally_reaches(&tally, i + 1));
+    }
+    submit(m, plain(count_and_wait, &tally));
+    wait_all(m);
+    CHECK_EQUAL(0, atomic_load(&in_vain));
+    close_all(m);
+}
+
+struct place {
+    struct muster *m;
+    struct tally *tally;
+};
+
+/* The rest come only when another thread runs what this task submits. */
+static muster_status submit_and_wait(void *user)
+{
+    const struct place *place = user;
+    const struct muster_task_desc desc = plain(count_and_wait, place->tally);
+    muster_status status = muster_submit(place->m, &desc, 1, NULL, NULL);
+    return status == MUSTER_OK ? count_and_wait(place->tally) : status;
+}
+
+/* Who runs tasks while it waits has the place of one of the pool's threads, but not if that is needed. */
+static void a_place_is_taken_again_when_it_is_needed(void)
+{
+    struct muster *m = open_workers(0);
+    struct tally tally = TALLY_INIT;
+    struct place place = { m, &tally };
+    struct muster_task_desc desc = plain(submit_and_wait, &place);
+    muster_task task;
+    for (uint32_t i = 0; i + 1 < platform_core_count(); i++) {
+        submit(m, plain(count_and_wait, &tally));
+        CHECK(tally_reaches(&tally, i + 1));
+    }
+    linger(); /* a chance for the last thread to park */
+    desc.is_awaited = 1;
+    MUST(muster_submit(m, &desc, 1, &task, &problem));
+    MUST(muster_wait(m, &task, 1, UINT64_MAX, &problem));
+    wait_all(m);
+    CHECK_EQUAL(0, atomic_load(&in_vain));
     close_all(m);
 }
 
@@ -1356,6 +1418,8 @@ int main(int argc, char **argv)
         TEST(cancelling_races_with_running),
         TEST(a_wait_has_an_end),
         TEST(who_waits_helps),
+        TEST(who_waits_does_not_stand_back_for_ever),
+        TEST(a_place_is_taken_again_when_it_is_needed),
         TEST(a_waiter_takes_back_what_a_long_task_holds_up),
         TEST(a_thread_takes_back_what_a_long_task_holds_up),
         TEST(what_follows_a_short_task_does_not_wait_for_a_long_one),

@@ -147,8 +147,12 @@ muster_status flow_record(struct muster *m, const struct muster_task_desc *descs
 void flow_run_gate_locked(struct task_pool *pool, struct flow_gate *gate, bool is_dead);
 /* Runs some tasks of a graph, if any are ready; with the lock, which is not held meanwhile. */
 bool flow_help_run_locked(struct task_pool *pool);
+/* The same after what a long task of the next run holds up is put back. To be called now and then. */
+bool flow_look_at_run_locked(struct task_pool *pool);
 /* Whether a run has tasks for one who helps. With the lock. */
 bool flow_has_runs_locked(const struct task_pool *pool);
+/* Changes when tasks of a run have ended. With the lock. */
+uint64_t flow_steps_locked(const struct task_pool *pool);
 
 /* ---- flow_rates.c ---- */
 

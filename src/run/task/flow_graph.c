@@ -4,7 +4,11 @@
  *
  * A run is a task of the table that is ready when all its gates are open. Gates are accesses of the
  * host's (flow_gate.c), of as many data at once as core takes. The thread that runs the task takes the
- * graph's tasks in batches under the run's own lock, and whoever has nothing to do joins it.
+ * graph's tasks in batches under the run's own lock, and idle threads are woken to join it.
+ *
+ * Empty tasks cost less than to move them to another core, and long ones must not stand in line: a batch
+ * grows and shrinks with the time that the last one took, others are called if what is ready is worth
+ * it, and what a batch holds behind a task that turns out to be long is put back by who has nothing to do.
  */
 #include "run/task/flow.h"
 
@@ -16,6 +20,12 @@
 
 #define TASKS_AT_FIRST 256u
 #define TAKEN_OF_RUN 32u
+/* A batch is to take so long; one that takes longer may be taken back. */
+#define BATCH_NS 8000u
+/* To have another thread join costs about as much. */
+#define JOIN_NS 10000u
+/* So often somebody looks whether a task holds up others that were taken with it. */
+#define LOOK_AGAIN_NS 2000000u
 /* How long the thread whose task the run is looks for more before it parks. */
 #define SPIN_NS 20000u
 
@@ -24,6 +34,7 @@ struct graph_task {
     muster_status (*enqueue)(void *user, const struct muster_native *native);
     void *user;
     uint32_t first, count; /* accesses */
+    uint8_t priority;      /* as in core/tasks.h */
     char name[32];
 };
 
@@ -60,6 +71,20 @@ struct run_place {
     uint64_t bytes, pitch, rows;
 };
 
+/* What a thread has taken of a run. With the run's lock, but for what its thread does to the tasks. */
+struct run_batch {
+    struct run_batch *next; /* of the run */
+    uint64_t begin_ns;      /* 0: it was not looked at */
+    uint32_t count, ended;  /* tasks; those that core knows to have ended */
+    /*
+     * Tasks that were begun. Release by its thread and acquire by who takes back: those before the last
+     * have their status.
+     */
+    _Atomic uint32_t begun;
+    uint32_t taken[TAKEN_OF_RUN];
+    muster_status statuses[TAKEN_OF_RUN]; /* when it is taken: MUSTER_OK, or not to be run */
+};
+
 struct flow_run {
     struct flow_run *next; /* on the pool's list */
     struct muster_graph *graph;
@@ -74,7 +99,15 @@ struct flow_run {
     muster_data *data; /* owns: what this run accesses */
     muster_device cpu; /* where bodies run */
     bool is_over, is_waiting;
-    _Atomic uint32_t ready; /* relaxed: only says whether it pays to take the lock */
+    struct run_batch *batches; /* on the stacks of their threads */
+    uint32_t most;             /* in a batch */
+    uint64_t task_ns;          /* what one took lately, JOIN_NS at most, which it is at first */
+    /*
+     * Tasks for others; written with the lock. Sequentially consistent, with pool->idle: a thread that parks
+     * sees it, or it is seen to park.
+     */
+    _Atomic uint32_t ready;
+    _Atomic uint32_t steps; /* batches that have ended; written with the lock, relaxed */
 
     /* With the pool's lock. */
     uint32_t gate_count, closed, spare_gates;
@@ -196,6 +229,7 @@ static muster_status keep(struct muster_graph *graph, const struct muster_task_d
     if (graph->task_count == MUSTER_GRAPH_TASKS_MAX)
         return muster_error_fill(err, MUSTER_E_CAPACITY, 0, "make two graphs of it",
                                  "a graph with more than %u tasks", MUSTER_GRAPH_TASKS_MAX);
+    task.priority = (uint8_t)(desc->priority + (int)TASKS_PRIORITY_USUAL);
     if (desc->name)
         strncpy(task.name, desc->name, sizeof task.name - 1);
     graph->has_names |= desc->name != NULL;
@@ -308,6 +342,7 @@ static muster_status order_all(struct muster_graph *graph, struct scratch *scrat
         struct flow_access accesses[MUSTER_ACCESSES_MAX];
         enum flow_order_result result;
         uint32_t index = tasks_add(&scratch->table);
+        scratch->table.entries[index].priority = task->priority;
         for (uint32_t i = 0; i < task->count; i++)
             accesses[i] =
                 (struct flow_access){ .part = scratch->parts[graph->accesses[task->first + i].data],
@@ -467,60 +502,200 @@ static muster_status run_one(const struct flow_run *run, const struct graph_task
     return task->enqueue(task->user, &native);
 }
 
-/* Takes and runs what is ready, until nothing is. With the run's lock, which is not held meanwhile. */
-static void run_some_locked(struct flow_run *run)
+/* How many tasks others would do well to take. */
+static uint32_t ready_for_others(const struct flow_run *run)
 {
-    const struct muster_graph *graph = run->graph;
-    uint32_t taken[TAKEN_OF_RUN], ready;
-    muster_status statuses[TAKEN_OF_RUN];
-    bool is_doomed[TAKEN_OF_RUN];
-    while ((ready = repeat_ready_count(run->repeat)) > 0) {
-        uint32_t share = ready / 2 + 1;
-        uint32_t count =
-            repeat_take(run->repeat, share < TAKEN_OF_RUN ? share : TAKEN_OF_RUN, taken);
-        for (uint32_t i = 0; i < count; i++)
-            is_doomed[i] = repeat_is_doomed(run->repeat, taken[i]);
-        atomic_store_explicit(&run->ready, ready - count, memory_order_relaxed);
-        platform_mutex_unlock(&run->lock);
-        for (uint32_t i = 0; i < count; i++)
-            statuses[i] = is_doomed[i] ? MUSTER_E_CANCELLED : run_one(run, &graph->tasks[taken[i]]);
-        platform_mutex_lock(&run->lock);
-        for (uint32_t i = 0; i < count; i++)
-            run->is_over |= repeat_end(run->repeat, taken[i], statuses[i]);
-        atomic_store_explicit(&run->ready, repeat_ready_count(run->repeat), memory_order_relaxed);
-        if (run->is_waiting)
-            platform_condition_wake_all(&run->changed);
+    uint32_t ready = repeat_ready_count(run->repeat);
+    return ready * run->task_ns >= JOIN_NS ? ready : 0;
+}
+
+static void show_ready_locked(struct flow_run *run)
+{
+    uint32_t ready = ready_for_others(run);
+    if (ready != atomic_load_explicit(&run->ready, memory_order_relaxed))
+        atomic_store(&run->ready, ready);
+}
+
+/* Takes tasks into the batch; false if there are none. With the run's lock. */
+static bool fill_batch_locked(struct flow_run *run, struct run_batch *batch)
+{
+    batch->count = repeat_take(run->repeat, run->most, batch->taken);
+    for (uint32_t i = 0; i < batch->count; i++)
+        batch->statuses[i] =
+            repeat_is_doomed(run->repeat, batch->taken[i]) ? MUSTER_E_CANCELLED : MUSTER_OK;
+    batch->ended = 0;
+    /* One alone that was not held back for its length needs no clock: a chain has no others. */
+    batch->begin_ns = batch->count > 1 || run->most == 1 ? platform_clock_ns() : 0;
+    atomic_store_explicit(&batch->begun, 0, memory_order_relaxed);
+    show_ready_locked(run);
+    return batch->count > 0;
+}
+
+/* Runs what is not taken back. No lock is held. */
+static void run_batch(const struct flow_run *run, struct run_batch *batch, uint32_t count)
+{
+    const struct graph_task *tasks = run->graph->tasks;
+    uint32_t i = 0;
+    /* Nobody takes back the only one. */
+    while ((count == 1 && i == 0) ||
+           (count > 1 &&
+            (i = atomic_fetch_add_explicit(&batch->begun, 1, memory_order_release)) < count)) {
+        if (batch->statuses[i] == MUSTER_OK)
+            batch->statuses[i] = run_one(run, &tasks[batch->taken[i]]);
+        i++;
     }
+}
+
+/* Ends those before `end`. With the run's lock. */
+static void end_tasks_locked(struct flow_run *run, struct run_batch *batch, uint32_t end)
+{
+    for (; batch->ended < end; batch->ended++)
+        run->is_over |=
+            repeat_end(run->repeat, batch->taken[batch->ended], batch->statuses[batch->ended]);
+}
+
+/* The next batch is to take as long as it should. With the run's lock. */
+static void learn_locked(struct flow_run *run, const struct run_batch *batch)
+{
+    if (batch->begin_ns == 0 || batch->count == 0)
+        return;
+    uint64_t elapsed_ns = platform_clock_ns() - batch->begin_ns;
+    uint64_t task_ns = elapsed_ns / batch->count;
+    run->task_ns = task_ns < JOIN_NS ? task_ns : JOIN_NS;
+    if (task_ns >= BATCH_NS)
+        run->most = 1;
+    else if (elapsed_ns > BATCH_NS)
+        run->most = (run->most + 1) / 2;
+    else if (batch->count == run->most && elapsed_ns < BATCH_NS / 2 && run->most < TAKEN_OF_RUN)
+        run->most *= 2;
+}
+
+/*
+ * One who has nothing to do looks at what the other threads have in hand. What they have taken and not begun for some
+ * time is put back, and what they have finished is ended, since the task in between takes long; and what is
+ * ready is worth another thread, whatever the last ones took. With the run's lock.
+ */
+static void take_back_locked(struct flow_run *run)
+{
+    uint64_t now_ns = platform_clock_ns();
+    for (struct run_batch *batch = run->batches; batch; batch = batch->next) {
+        if (batch->count == 0 || now_ns < batch->begin_ns + BATCH_NS)
+            continue;
+        run->task_ns = JOIN_NS;
+        uint32_t begun = batch->count;
+        if (batch->count > 1)
+            begun = atomic_exchange_explicit(&batch->begun, TAKEN_OF_RUN, memory_order_acquire);
+        if (begun >= batch->count)
+            continue;
+        for (uint32_t i = batch->count; i-- > begun;)
+            repeat_put_back(run->repeat, batch->taken[i]);
+        if (begun > 0)
+            end_tasks_locked(run, batch, begun - 1);
+        batch->count = begun;
+    }
+    show_ready_locked(run);
+}
+
+/* There are tasks for others: one that is idle comes. No lock is held. */
+static void call_others(struct task_pool *pool)
+{
+    platform_mutex_lock(&pool->lock);
+    pool_wake_locked(pool);
+    platform_mutex_unlock(&pool->lock);
+}
+
+/*
+ * Takes and runs what is ready, until nothing is. One who helps does what pays, and after each long task sees
+ * whether it is needed elsewhere. With the run's lock, which is not held meanwhile.
+ */
+static void run_some_locked(struct flow_run *run, bool is_helping)
+{
+    struct run_batch batch = { .next = run->batches }, **at = &run->batches;
+    run->batches = &batch;
+    bool may_stay = true;
+    while (may_stay && (!is_helping || ready_for_others(run) > 0) &&
+           fill_batch_locked(run, &batch)) {
+        uint32_t count = batch.count;
+        bool must_call = atomic_load_explicit(&run->ready, memory_order_relaxed) > 0 &&
+                         atomic_load(&run->pool->idle) > 0;
+        platform_mutex_unlock(&run->lock);
+        if (must_call)
+            call_others(run->pool);
+        run_batch(run, &batch, count);
+        platform_mutex_lock(&run->lock);
+        end_tasks_locked(run, &batch, batch.count);
+        learn_locked(run, &batch);
+        uint32_t steps = atomic_load_explicit(&run->steps, memory_order_relaxed);
+        atomic_store_explicit(&run->steps, steps + 1, memory_order_relaxed);
+        batch.count = 0;
+        if (run->is_waiting && (run->is_over || repeat_ready_count(run->repeat) > 0))
+            platform_condition_wake_all(&run->changed);
+        may_stay = !is_helping || run->most > 1;
+    }
+    show_ready_locked(run);
+    while (*at != &batch)
+        at = &(*at)->next;
+    *at = batch.next;
 }
 
 bool flow_has_runs_locked(const struct task_pool *pool)
 {
     for (const struct flow_run *run = pool->flow.runs; run; run = run->next)
-        if (atomic_load_explicit(&run->ready, memory_order_relaxed) > 1)
+        if (atomic_load(&run->ready) > 0)
             return true;
     return false;
 }
 
-bool flow_help_run_locked(struct task_pool *pool)
+uint64_t flow_steps_locked(const struct task_pool *pool)
 {
-    struct flow_run *run = pool->flow.runs;
-    while (run && atomic_load_explicit(&run->ready, memory_order_relaxed) < 2)
-        run = run->next;
-    if (!run)
-        return false;
+    uint64_t steps = 0;
+    for (const struct flow_run *run = pool->flow.runs; run; run = run->next)
+        steps += atomic_load_explicit(&run->steps, memory_order_relaxed);
+    return steps;
+}
+
+/* With the pool's lock, which is not held meanwhile: the list may be another one then. */
+static bool help_locked(struct task_pool *pool, struct flow_run *run, bool must_look)
+{
     struct task_frame frame;
     muster_task task = { run->index, pool->tasks.entries[run->index].generation };
     run->inside++;
     platform_mutex_unlock(&pool->lock);
     pool_enter(&frame, pool, task);
     platform_mutex_lock(&run->lock);
-    run_some_locked(run);
+    if (must_look)
+        take_back_locked(run);
+    bool has_any = ready_for_others(run) > 0;
+    run_some_locked(run, true);
     platform_mutex_unlock(&run->lock);
     platform_frame_leave(&frame.head);
     platform_mutex_lock(&pool->lock);
     if (--run->inside == 0)
         platform_condition_wake_all(&pool->ended);
-    return true;
+    return has_any;
+}
+
+bool flow_help_run_locked(struct task_pool *pool)
+{
+    struct flow_run *run = pool->flow.runs;
+    while (run && atomic_load(&run->ready) == 0)
+        run = run->next;
+    return run && help_locked(pool, run, false);
+}
+
+bool flow_look_at_run_locked(struct task_pool *pool)
+{
+    struct flow_run *run = pool->flow.runs;
+    if (!run)
+        return false;
+    /* Each in its turn: this one is the last to be looked at again. */
+    pool->flow.runs = run->next;
+    struct flow_run **at = &pool->flow.runs;
+    while (*at)
+        at = &(*at)->next;
+    *at = run;
+    run->next = NULL;
+    return help_locked(pool, run, true);
 }
 
 /* Runs the graph until it is over; others help. No lock is held. */
@@ -528,7 +703,7 @@ static void run_all(struct flow_run *run)
 {
     platform_mutex_lock(&run->lock);
     for (;;) {
-        run_some_locked(run);
+        run_some_locked(run, false);
         if (run->is_over)
             break;
         /* Others have the rest in hand. */
@@ -539,9 +714,11 @@ static void run_all(struct flow_run *run)
             platform_thread_yield();
             platform_mutex_lock(&run->lock);
         }
+        take_back_locked(run);
+        if (run->is_over || repeat_ready_count(run->repeat) > 0)
+            continue;
         run->is_waiting = true;
-        while (!run->is_over && repeat_ready_count(run->repeat) == 0)
-            platform_condition_wait(&run->changed, &run->lock, UINT64_MAX);
+        platform_condition_wait(&run->changed, &run->lock, platform_clock_ns() + LOOK_AGAIN_NS);
         run->is_waiting = false;
     }
     platform_mutex_unlock(&run->lock);
@@ -583,11 +760,10 @@ static muster_status execute(void *user)
     uint32_t first_failed = UINT32_MAX;
     muster_status status = run->status;
     if (status == MUSTER_OK) {
-        atomic_store_explicit(&run->ready, repeat_ready_count(run->repeat), memory_order_relaxed);
         platform_mutex_lock(&pool->lock);
         run->next = pool->flow.runs;
         pool->flow.runs = run;
-        pool_wake_locked(pool);
+        pool_call_one_locked(pool);
         platform_mutex_unlock(&pool->lock);
         run_all(run);
         status = repeat_status(run->repeat, &first_failed);
@@ -692,6 +868,8 @@ static muster_status make_run(struct task_pool *pool, struct muster_graph *graph
     if (!memory || !run->places || !run->gates || !run->data || !run->accesses)
         return run_no_memory(err, "a run of a graph");
     run->repeat = repeat_run_begin(memory, graph->repeat);
+    run->most = 1;
+    run->task_ns = JOIN_NS;
     for (uint32_t i = 0; i < gates; i++) {
         if (!(run->gates[i] = allocator_take(allocator, 1, sizeof **run->gates)))
             return run_no_memory(err, "a run of a graph");

@@ -84,6 +84,7 @@ static muster_status start_workers(struct task_pool *pool, struct muster_error *
     muster_status status = MUSTER_OK;
     for (uint32_t i = 0; i < pool->worker_count && status == MUSTER_OK; i++) {
         pool->workers[i].pool = pool;
+        pool->workers[i].most = TAKEN_AT_ONCE;
         status = platform_thread_start(&pool->workers[i].thread, pool_work, &pool->workers[i],
                                        "muster-task", NULL, err);
         platform_mutex_lock(&pool->lock);
@@ -102,6 +103,8 @@ static muster_status make_pool(struct muster *m, struct task_pool **out, struct 
     pool->m = m;
     pool->shown = m->live.page ? &m->live.page->tasks : &pool->unseen;
     pool->worker_count = count_workers(m);
+    /* Who asks for so many threads has them beside the one that waits, with or without cores. */
+    pool->room = m->options.cpu_workers > 0 ? pool->worker_count + 1 : pool->worker_count;
     pool->workers = allocator_take(&m->allocator, pool->worker_count, sizeof *pool->workers);
     pool->memory = allocator_take(&m->allocator, tasks_bytes(MUSTER_TASKS_MAX, EDGES_AT_FIRST), 1);
     if (!pool->workers || !pool->memory) {

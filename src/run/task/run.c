@@ -12,8 +12,16 @@
 
 #include <string.h>
 
-/* How long an idle thread looks around before it parks: a wake costs about as much. */
+/*
+ * How long an idle thread looks around before it parks, and if there are tasks that have not ended, which may
+ * make others ready: a wake costs about as much, the more where a core has gone to sleep.
+ */
 #define SPIN_NS 20000u
+#define SPIN_OPEN_NS 50000u
+/* What a thread takes at once is to be no more work than this. */
+#define BATCH_NS 8000u
+/* So often one that is parked looks whether a task of a graph's run holds up others. */
+#define LOOK_AGAIN_NS 2000000u
 
 bool pool_is_in_task(void)
 {
@@ -87,13 +95,28 @@ static bool has_ready_locked(const struct task_pool *pool)
            (pool->flow.runs && flow_has_runs_locked(pool));
 }
 
+/* Those that spin look again; false if none does. */
+static bool call_spinning_locked(struct task_pool *pool)
+{
+    uint32_t news = atomic_load_explicit(&pool->news, memory_order_relaxed);
+    if (pool->spinning > 0)
+        atomic_store_explicit(&pool->news, news + 1, memory_order_relaxed);
+    return pool->spinning > 0;
+}
+
+bool pool_is_crowded_locked(const struct task_pool *pool)
+{
+    return pool->started + pool->helping >= pool->room + pool->parked + pool->blocked;
+}
+
 bool pool_ask_for_wake_locked(struct task_pool *pool)
 {
-    if (!has_ready_locked(pool) || pool->spinning > 0 || pool->waking > 0)
+    if (!has_ready_locked(pool) || pool->waking > 0 || call_spinning_locked(pool))
         return false;
-    if (pool->parked > 0)
+    bool is_crowded = pool_is_crowded_locked(pool);
+    if (pool->parked > 0 && (!is_crowded || !pool->is_looking))
         pool->waking = 1;
-    else if (pool->waiters > 0)
+    else if (pool->wanting > 0 || (pool->waiters > 0 && !is_crowded))
         platform_condition_wake_all(&pool->ended);
     return pool->waking > 0;
 }
@@ -104,10 +127,25 @@ void pool_wake_locked(struct task_pool *pool)
         platform_condition_wake_one(&pool->work);
 }
 
+uint64_t pool_progress_locked(const struct task_pool *pool)
+{
+    return pool->submitted - pool->tasks.open_count + flow_steps_locked(pool);
+}
+
+void pool_call_one_locked(struct task_pool *pool)
+{
+    if (pool->parked == 0 || pool->waking > 0 || pool->is_looking || pool->spinning > 0)
+        return;
+    pool->waking = 1;
+    platform_condition_wake_one(&pool->work);
+}
+
 void pool_tell_locked(struct task_pool *pool)
 {
     pool_show_ended_locked(pool);
-    if (pool->waiters > 0)
+    /* Who waits for all tasks hears of the last one; what is on devices makes them look in between. */
+    if (pool->waiters > 0 &&
+        (pool->wanting > 0 || pool->tasks.open_count == 0 || pool->kernels_open > 0))
         platform_condition_wake_all(&pool->ended);
     pool_wake_locked(pool);
 }
@@ -289,8 +327,7 @@ static uint32_t fill_locked(struct worker *worker)
     struct task_pool *pool = worker->pool;
     uint32_t indices[TAKEN_AT_ONCE];
     uint32_t share = pool->tasks.ready_count / (pool->started + 1) + 1;
-    uint32_t taken =
-        tasks_take(&pool->tasks, share < TAKEN_AT_ONCE ? share : TAKEN_AT_ONCE, indices);
+    uint32_t taken = tasks_take(&pool->tasks, share < worker->most ? share : worker->most, indices);
     worker->count = 0;
     for (uint32_t i = 0; i < taken; i++)
         worker->count += pool_load_locked(pool, indices[i], &worker->batch[worker->count]);
@@ -300,13 +337,26 @@ static uint32_t fill_locked(struct worker *worker)
     return worker->count;
 }
 
+/* It has run so many of its batch in this time: the next is to take as long as it should. */
+static void learn(struct worker *worker, uint32_t count, uint64_t elapsed_ns)
+{
+    if (elapsed_ns >= (uint64_t)count * BATCH_NS)
+        worker->most = 1;
+    else if (elapsed_ns > BATCH_NS)
+        worker->most = (worker->most + 1) / 2;
+    else if (count == worker->most && elapsed_ns < BATCH_NS / 2 && worker->most < TAKEN_AT_ONCE)
+        worker->most *= 2;
+}
+
 /* Runs what is left of the batch to this thread, and hands it in. Called and left with the lock. */
 static void run_batch_locked(struct worker *worker)
 {
     struct task_pool *pool = worker->pool;
-    uint32_t limit = worker->count, at;
+    uint32_t limit = worker->count, at, count = 0;
     bool is_wanted, has_followers = false, is_profiled = nvtx_is_on();
     platform_mutex_unlock(&pool->lock);
+    /* One alone that was not held back for its length needs no clock: a chain has no others. */
+    uint64_t begin_ns = limit > 1 || worker->most == 1 ? platform_clock_ns() : 0;
     while (go_on(worker, limit, &at, &is_wanted)) {
         if (is_wanted || has_followers) {
             platform_mutex_lock(&pool->lock);
@@ -317,30 +367,82 @@ static void run_batch_locked(struct worker *worker)
         worker->frame.task = worker->batch[at].handle;
         run_task(pool, &worker->batch[at], is_profiled);
         has_followers = worker->batch[at].has_followers;
+        count++;
     }
+    if (begin_ns > 0 && count > 0)
+        learn(worker, count, platform_clock_ns() - begin_ns);
     platform_mutex_lock(&pool->lock);
     hand_in_locked(worker, atomic_load_explicit(&worker->place, memory_order_relaxed));
     pool_give_ready_locked(pool, NULL);
 }
 
+/* Looks around a little, without the lock, which others need. */
+static void spin_locked(struct task_pool *pool)
+{
+    uint32_t news = atomic_load_explicit(&pool->news, memory_order_relaxed);
+    uint64_t until_ns = platform_clock_ns() + (pool->tasks.open_count > 0 ? SPIN_OPEN_NS : SPIN_NS);
+    pool->spinning++;
+    platform_mutex_unlock(&pool->lock);
+    while (atomic_load_explicit(&pool->news, memory_order_relaxed) == news &&
+           platform_clock_ns() < until_ns)
+        platform_thread_yield();
+    platform_mutex_lock(&pool->lock);
+    pool->spinning--;
+}
+
+/*
+ * Until there may be something to do; true if it is time to look what holds up others: in graphs' runs, or
+ * in tasks on all cores.
+ */
+static bool park_locked(struct task_pool *pool, uint64_t look_ns, bool is_for_runs)
+{
+    bool must_look = false;
+    pool->parked++;
+    while (!pool->must_stop && pool->waking == 0 && !must_look) {
+        bool is_looking = (!is_for_runs || pool->flow.runs) && !pool->is_looking;
+        pool->is_looking |= is_looking;
+        must_look = !platform_condition_wait(
+            &pool->work, &pool->lock, is_looking ? platform_clock_ns() + look_ns : UINT64_MAX);
+        pool->is_looking &= !is_looking;
+    }
+    pool->parked--;
+    pool->waking = 0;
+    return must_look;
+}
+
+/* A thread that waits for tasks runs some, and is in the place of one of the pool's. */
+static bool must_make_place_locked(const struct task_pool *pool)
+{
+    return !pool->must_stop && pool->helping > 0 &&
+           pool->started + pool->helping > pool->room + pool->parked + pool->blocked;
+}
+
+/* Parks for that; true if nothing has ended meanwhile, so that the place is needed. */
+static bool make_place_locked(struct task_pool *pool)
+{
+    uint64_t progress = pool_progress_locked(pool);
+    atomic_fetch_add(&pool->idle, 1);
+    bool must_look = park_locked(pool, STAND_BACK_NS, false);
+    atomic_fetch_sub(&pool->idle, 1);
+    bool is_needed = must_look && progress == pool_progress_locked(pool);
+    if (is_needed)
+        flow_look_at_run_locked(pool);
+    return is_needed;
+}
+
 /* Looks around a little, then parks until there may be something to do. With the lock. */
 static void rest_locked(struct task_pool *pool)
 {
-    uint64_t until_ns = platform_clock_ns() + SPIN_NS;
-    pool->spinning++;
-    while (!pool->must_stop && !has_ready_locked(pool) && platform_clock_ns() < until_ns) {
-        platform_mutex_unlock(&pool->lock);
-        platform_thread_yield();
-        platform_mutex_lock(&pool->lock);
-    }
-    pool->spinning--;
-    if (pool->must_stop || has_ready_locked(pool) || can_steal_locked(pool))
-        return;
-    pool->parked++;
-    while (!pool->must_stop && pool->waking == 0)
-        platform_condition_wait(&pool->work, &pool->lock, UINT64_MAX);
-    pool->parked--;
-    pool->waking = 0;
+    bool must_look = false;
+    /* Sequentially consistent, before it looks at what runs of graphs have: struct flow_run. */
+    atomic_fetch_add(&pool->idle, 1);
+    if (!pool->must_stop && !has_ready_locked(pool))
+        spin_locked(pool);
+    if (!pool->must_stop && !has_ready_locked(pool) && !can_steal_locked(pool))
+        must_look = park_locked(pool, LOOK_AGAIN_NS, true);
+    atomic_fetch_sub(&pool->idle, 1);
+    if (must_look)
+        flow_look_at_run_locked(pool);
 }
 
 void pool_work(void *argument)
@@ -349,7 +451,12 @@ void pool_work(void *argument)
     struct task_pool *pool = worker->pool;
     pool_enter(&worker->frame, pool, (muster_task){ 0, 0 });
     platform_mutex_lock(&pool->lock);
-    for (;;) {
+    for (bool is_needed = false;;) {
+        if (!is_needed && must_make_place_locked(pool)) {
+            is_needed = make_place_locked(pool);
+            continue;
+        }
+        is_needed = false;
         if (!pool->untold && fill_locked(worker) > 0) {
             pool_wake_locked(pool);
             run_batch_locked(worker);

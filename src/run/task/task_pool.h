@@ -25,6 +25,11 @@
 #define EDGES_AT_FIRST (2 * MUSTER_TASKS_MAX)
 /* Tasks that one thread takes at once, if there are enough for all. */
 #define TAKEN_AT_ONCE 64u
+/*
+ * A thread leaves tasks to others that are in tasks on all cores, but only so long as one ends now and then: they
+ * may need one that nobody has begun.
+ */
+#define STAND_BACK_NS 10000000u
 /* Words of a set of devices: all that a runtime may have. */
 #define TASK_DEVICE_WORDS (DEVICES_MAX / 64)
 /* How often a kernel task is run at most. */
@@ -157,6 +162,7 @@ struct worker {
     struct task_frame frame;             /* the thread's own */
     struct running batch[TAKEN_AT_ONCE]; /* filled under the lock */
     uint32_t count;                      /* likewise */
+    uint32_t most;                       /* to be taken at once: fewer if they are long */
     _Atomic uint32_t place;
 };
 
@@ -211,8 +217,15 @@ struct task_pool {
     struct worker *workers;          /* owns */
     uint32_t worker_count, started;
     uint32_t parked, spinning, waking; /* threads, and wakes that nobody has heard yet */
-    uint32_t waiters;                  /* threads that wait on `ended` */
-    uint32_t wanting;                  /* of them: for some tasks to end, not for all */
+    _Atomic uint32_t idle;             /* parked or spinning: struct flow_run says what for */
+    /* Changes when there is something for those that spin. Relaxed: they take the lock then. */
+    _Atomic uint32_t news;
+    uint32_t room; /* threads that may be in tasks at once, before they are in each other's way */
+    uint32_t helping; /* threads in muster_wait, of nobody's tasks, that run some */
+    uint32_t blocked; /* threads in tasks that wait for others to end */
+    bool is_looking;  /* a parked thread looks now and then what holds up others */
+    uint32_t waiters; /* threads that wait on `ended` */
+    uint32_t wanting; /* of them: for some tasks to end, not for all */
     bool must_stop;
 
     /* Kernel tasks. */
@@ -260,6 +273,12 @@ bool pool_load_locked(struct task_pool *pool, uint32_t index, struct running *ou
  */
 bool pool_ask_for_wake_locked(struct task_pool *pool);
 void pool_wake_locked(struct task_pool *pool);
+/* A thread that is idle looks around. */
+void pool_call_one_locked(struct task_pool *pool);
+/* As many threads are in tasks as there are cores for: one more would only take turns with them. */
+bool pool_is_crowded_locked(const struct task_pool *pool);
+/* Changes when a task has ended, one of a graph's run too. */
+uint64_t pool_progress_locked(const struct task_pool *pool);
 /* Something has ended, or is ready: whoever waits for that hears of it. */
 void pool_tell_locked(struct task_pool *pool);
 /* Ends a task in the table, and with it what it kept for its kernel. */

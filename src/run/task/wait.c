@@ -18,9 +18,12 @@ bool pool_await_end_locked(struct task_pool *pool, bool is_for_all, uint64_t dea
 {
     if (!is_for_all && pool_collect_locked(pool))
         return true;
+    bool is_in_task = platform_frame_is_in(FRAME_TASK, pool);
     pool->waiters++;
     pool->wanting += !is_for_all;
+    pool->blocked += is_in_task;
     bool in_time = platform_condition_wait(&pool->ended, &pool->lock, deadline_ns);
+    pool->blocked -= is_in_task;
     pool->wanting -= !is_for_all;
     pool->waiters--;
     return in_time;
@@ -83,6 +86,23 @@ static bool help_with_locked(struct task_pool *pool, const muster_task *tasks, s
     if (pool_load_locked(pool, index, &task))
         pool_run_aside_locked(pool, &task);
     return true;
+}
+
+/*
+ * Leaves the tasks to others for a while, if these are enough, and the next that is waited for is not one to
+ * be run now. False: nothing has ended meanwhile, or they are not.
+ */
+static bool stand_back_locked(struct task_pool *pool, const muster_task *tasks, size_t count,
+                              size_t first, uint64_t deadline_ns)
+{
+    bool is_ready = count > 0 && pool->tasks.entries[tasks[first].index].state == TASKS_READY;
+    if (is_ready || pool->kernels_open > 0 || !pool_is_crowded_locked(pool))
+        return false;
+    uint64_t progress = pool_progress_locked(pool);
+    uint64_t until_ns = platform_clock_ns() + STAND_BACK_NS;
+    return pool_await_end_locked(pool, count == 0,
+                                 until_ns < deadline_ns ? until_ns : deadline_ns) ||
+           progress != pool_progress_locked(pool);
 }
 
 /* The lane to look at for whoever waits for these tasks; false if there is none to be sure of. */
@@ -206,6 +226,7 @@ muster_status muster_wait(struct muster *m, const muster_task *tasks, size_t cou
     muster_status status = MUSTER_OK;
     size_t first = 0;
     bool in_time = true, is_stuck = false;
+    bool is_outside = !platform_frame_is_in(FRAME_TASK, pool), has_crowded = false;
     uint64_t since_ns = 0;
     platform_mutex_lock(&pool->lock);
     if (timeout_ns > 0 && !all_ended_locked(pool, tasks, count, &first, &status))
@@ -213,12 +234,20 @@ muster_status muster_wait(struct muster *m, const muster_task *tasks, size_t cou
     while (!is_stuck && in_time && !all_ended_locked(pool, tasks, count, &first, &status)) {
         if (deadline_ns != UINT64_MAX && platform_clock_ns() >= deadline_ns) {
             in_time = false;
-        } else if (!help_with_locked(pool, tasks, count, first)) {
-            in_time = pool->kernels_open > 0
-                          ? await_devices_locked(pool, tasks, count, first, deadline_ns, &since_ns)
-                          : pool_await_end_locked(pool, count == 0, deadline_ns);
+        } else if (!is_outside || !stand_back_locked(pool, tasks, count, first, deadline_ns)) {
+            pool->helping += is_outside;
+            bool has_helped = help_with_locked(pool, tasks, count, first);
+            has_crowded |= is_outside && pool_is_crowded_locked(pool);
+            pool->helping -= is_outside;
+            if (!has_helped)
+                in_time =
+                    pool->kernels_open > 0
+                        ? await_devices_locked(pool, tasks, count, first, deadline_ns, &since_ns)
+                        : pool_await_end_locked(pool, count == 0, deadline_ns);
         }
     }
+    if (has_crowded)
+        pool_wake_locked(pool); /* one that left it its place */
     bool is_over = all_ended_locked(pool, tasks, count, &first, &status);
     if (is_over && !is_stuck && status != MUSTER_OK)
         say_failed_locked(pool, tasks, count, status, err);
