@@ -425,6 +425,16 @@ static bool is_known(struct task_pool *pool, muster_data data)
     return is_there;
 }
 
+/* A thread may be in a copy that core has forgotten with its device. */
+static bool is_copied_locked(const struct flow_pool *flow, const struct run_data *whole)
+{
+    for (uint32_t i = 0; i < flow->device_count; i++)
+        for (uint32_t k = 0; k < FLOW_THREADS; k++)
+            if (flow->devices[i]->threads[k].whole == whole)
+                return true;
+    return false;
+}
+
 /*
  * A gate that is over because nobody may read the data has waited for its tasks, and not for copies that make
  * room. False: the time is over.
@@ -433,7 +443,8 @@ static bool await_unused_locked(struct task_pool *pool, muster_data data, uint64
 {
     const struct flow_slot *slot;
     while ((slot = flow_slot_of(&pool->flow, data)) &&
-           flow_part_is_used(pool->flow.core, slot->part)) {
+           (flow_part_is_used(pool->flow.core, slot->part) ||
+            is_copied_locked(&pool->flow, slot->data))) {
         if (platform_clock_ns() >= deadline_ns)
             return false;
         if (!pool_help_locked(pool))

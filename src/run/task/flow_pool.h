@@ -85,6 +85,8 @@ struct flow_thread {
     char *staging;        /* pinned */
     bool is_started, has_left;
     bool is_busy; /* in a call of the driver, or in a body */
+    const struct run_data
+        *whole; /* whose bytes it copies, also after its device is lost; NULL: none */
 };
 
 /* A device of core's dispatch. */

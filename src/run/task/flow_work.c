@@ -483,6 +483,7 @@ static void do_work_locked(struct job *job, struct flow_work *work)
 {
     struct task_pool *pool = job->device->pool;
     job->thread->is_busy = true;
+    job->thread->whole = work->kind == FLOW_WORK_COPY ? work->whole : NULL;
     platform_mutex_unlock(&pool->lock);
     muster_status status = set_up(job);
     if (status == MUSTER_OK && work->kind == FLOW_WORK_COPY) {
@@ -499,6 +500,7 @@ static void do_work_locked(struct job *job, struct flow_work *work)
             flow_lose_locked(job->device);
     }
     job->thread->is_busy = false;
+    job->thread->whole = NULL;
     flow_give_work_locked(&pool->flow, work);
     flow_pump_locked(pool);
     pool_tell_locked(pool);
