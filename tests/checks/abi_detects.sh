@@ -19,12 +19,15 @@ fresh() { # a library of two functions
     cat >"$copy/include/muster/small.h" <<'END'
 #include <stddef.h>
 struct muster;
+enum muster_kind {
+    MUSTER_KIND_ONE = 1
+};
 struct muster_small {
     size_t size;
     double first;
 };
 int muster_one(struct muster *m, const struct muster_small *small);
-int muster_two(struct muster *m, int number);
+int muster_two(struct muster *m, int number, enum muster_kind kind);
 END
     # Its name is that of the public header: only the folder tells them apart.
     printf 'struct muster {\n    int own;\n};\n' >"$copy/src/small.h"
@@ -32,7 +35,7 @@ END
 #include "small.h"
 #include <muster/small.h>
 int muster_one(struct muster *m, const struct muster_small *small) { return m->own + (int)small->first; }
-int muster_two(struct muster *m, int number) { return m->own + number; }
+int muster_two(struct muster *m, int number, enum muster_kind kind) { return m->own + number + (int)kind; }
 END
 }
 small() { # small OPTION...: what scripts/abi says of it
@@ -81,6 +84,9 @@ expect "$breaks"
 fresh
 change include/muster/small.h 's/size_t size;/size_t size; int small;/; s/double first;/int second;/'
 change src/small.c 's/small->first/small->second/'
+expect "$breaks"
+fresh
+change include/muster/small.h 's/KIND_ONE = 1/KIND_ONE = 2/'
 expect "$breaks"
 # A record is not made of what breaks programs.
 small --record >/dev/null && fail "recorded what breaks programs"

@@ -10,12 +10,17 @@ fail() {
     echo "$1"
     exit 1
 }
+# What a case changes is copied, the rest is the tree's own.
+mkdir -p "$copy/tree/scripts"
+cp "$root/scripts/spdx" "$copy/tree/scripts"
+for folder in packaging include cli jobs helper python docs examples; do
+    ln -s "$root/$folder" "$copy/tree/$folder"
+done
+cp -r "$root/debian" "$root/src" "$copy/tree"
 fresh() {
-    rm -rf "${copy:?}/tree"
-    mkdir "$copy/tree"
-    for folder in debian packaging include src cli jobs helper python docs examples scripts; do
-        cp -r "$root/$folder" "$copy/tree"
-    done
+    cp "$root"/debian/*.* "$root/debian/changelog" "$copy/tree/debian"
+    cp "$root/src/muster.map" "$copy/tree/src"
+    cp "$root/src/base/text.h" "$copy/tree/src/base"
 }
 expect() { # expect WORDS OPTION...
     wanted=$1
