@@ -28,8 +28,12 @@ mutate:
 	@scripts/mutate
 
 soak:
-	@scripts/setup --soak
+	@scripts/setup --soak --deb
 	@scripts/soak
+
+deb:
+	@scripts/setup --deb
+	@scripts/deb
 
 install: all
 	@DESTDIR="$(DESTDIR)" cmake --install build --prefix "$(PREFIX)"
@@ -42,6 +46,7 @@ help:
 	@echo "make bench     measurements, with peers and raw limits from the same run"
 	@echo "make mutate    breaks the code on purpose and expects the tests to notice"
 	@echo "make soak      storms, stress, random mutants, the README in a bare root: some hours"
+	@echo "make deb       Debian packages in build/deb, and what lintian says of them"
 	@echo "make install   to PREFIX ($(PREFIX)), below DESTDIR if that is set"
 
-.PHONY: all run test lint bench mutate soak install help
+.PHONY: all run test lint bench mutate soak deb install help

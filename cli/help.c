@@ -44,7 +44,9 @@ void help_print_all(struct output *out)
                 "isolated then\n"
                 "\n"
                 "Exit status: 0 done, 1 failed, 2 wrong usage or bad input, 3 no eligible device.\n"
-                "'muster SUBCOMMAND --help' tells more about each.\n");
+                "'muster SUBCOMMAND --help' tells more about each. Files that texts name, "
+                "docs/... and examples/...,\n"
+                "are in /usr/share/doc/muster (PREFIX/share/doc/muster after make install).\n");
 }
 
 /* A word of the usage, in brackets if it may be left out; on a new line if this one is full. */

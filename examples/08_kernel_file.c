@@ -5,6 +5,10 @@
 #include <muster/muster.h>
 #include <stdio.h>
 
+#ifndef KERNELS
+#define KERNELS "kernels" /* the folder beside this file */
+#endif
+
 #define COUNT 1000000
 
 static float x[COUNT], y[COUNT];

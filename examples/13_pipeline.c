@@ -6,6 +6,10 @@
 #include <muster/muster.h>
 #include <stdio.h>
 
+#ifndef KERNELS
+#define KERNELS "kernels" /* the folder beside this file */
+#endif
+
 #define WIDTH 640
 #define HEIGHT 2000
 #define TEXT_BYTES 4096

@@ -8,6 +8,10 @@
 #include <stdio.h>
 #include <zstd.h>
 
+#ifndef KERNELS
+#define KERNELS "kernels" /* the folder beside this file */
+#endif
+
 #define SAMPLES 256
 #define ROWS 20000
 #define UNIT_ROWS 512

@@ -6,6 +6,10 @@
 #include <muster/muster.h>
 #include <stdio.h>
 
+#ifndef KERNELS
+#define KERNELS "kernels" /* the folder beside this file */
+#endif
+
 #define CHANNELS 64u
 #define MOMENTS 50000u
 #define UNIT_MOMENTS 1000

@@ -5,6 +5,10 @@
 #include <muster/muster.hpp>
 #include <vector>
 
+#ifndef KERNELS
+#define KERNELS "kernels" /* the folder beside this file */
+#endif
+
 int main()
 try {
     std::vector<float> x{ 1, 2, 3, 4 }, y{ 10, 20, 30, 40 };

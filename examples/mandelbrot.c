@@ -15,6 +15,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#ifndef KERNELS
+#define KERNELS "kernels" /* the folder beside this file */
+#endif
+
 #define WIDTH 960
 #define HEIGHT 640
 #define PIXELS ((uint64_t)WIDTH * HEIGHT)

@@ -1,7 +1,7 @@
 #include "cluster/transport.h"
 
-#include "platform/child.h"
 #include "platform/file.h"
+#include "platform/installed.h"
 #include "platform/library.h"
 #include "platform/machine.h"
 #include "platform/thread.h"
@@ -10,7 +10,6 @@
 #include <muster/runtime.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #define LIBRARY "libmuster-cluster.so"
 
@@ -20,33 +19,13 @@ static struct {
     struct muster_error error;
 } loaded = { .once = PLATFORM_ONCE_INIT };
 
-/* The file beside another one; false if it is not there. */
-static bool beside(const char *file, const char *name, char path[PLATFORM_PATH_BYTES])
-{
-    const char *slash = strrchr(file, '/');
-    int written = snprintf(path, PLATFORM_PATH_BYTES, "%.*s/%s", slash ? (int)(slash - file) : 1,
-                           slash ? file : ".", name);
-    return written > 0 && written < PLATFORM_PATH_BYTES && access(path, R_OK) == 0;
-}
-
-/* MUSTER_CLUSTER_LIBRARY; beside the library or the command; in the folder of libraries next to the command's. */
+/* MUSTER_CLUSTER_LIBRARY; what is installed with the command or the library; what the loader finds. */
 static const char *find_library(char path[PLATFORM_PATH_BYTES])
 {
-    static const char *const places[] = { LIBRARY, "../lib/" LIBRARY, "../lib64/" LIBRARY,
-                                          "../lib/x86_64-linux-gnu/" LIBRARY,
-                                          "../lib/aarch64-linux-gnu/" LIBRARY };
-    char here[PLATFORM_PATH_BYTES];
     const char *named = platform_environment("MUSTER_CLUSTER_LIBRARY");
     if (named && *named)
         return named;
-    bool has_program = platform_program_path(here, sizeof here);
-    for (size_t i = 0; has_program && i < sizeof places / sizeof *places; i++)
-        if (beside(here, places[i], path))
-            return path;
-    if (platform_symbol_file((const void *)&loaded, here, sizeof here) &&
-        beside(here, LIBRARY, path))
-        return path;
-    return LIBRARY;
+    return platform_installed_find(LIBRARY, false, path, PLATFORM_PATH_BYTES) ? path : LIBRARY;
 }
 
 static void load(void)
@@ -57,8 +36,8 @@ static void load(void)
     const char *name = find_library(path);
     if (platform_library_open(&library, name, &why) != MUSTER_OK) {
         muster_error_fill(&loaded.error, MUSTER_E_NOT_FOUND, 0,
-                          "install libnats3.4 or later (Debian; to build: libnats-dev), or set "
-                          "MUSTER_CLUSTER_LIBRARY",
+                          "install muster-cluster (Debian), or libnats3.4 or later (to build: "
+                          "libnats-dev), or set MUSTER_CLUSTER_LIBRARY",
                           "many machines need libmuster-cluster.so: %.160s", why.text);
         return;
     }

@@ -1,7 +1,7 @@
 #include "platform/helper.h"
 
 #include "platform/child.h"
-#include "platform/library.h"
+#include "platform/installed.h"
 #include "platform/machine.h"
 
 #include <stdatomic.h>
@@ -22,29 +22,15 @@ void platform_helper_is_self(void)
     atomic_store(&is_self, 1);
 }
 
-/* The folder of a path, with what follows it. */
-static bool beside(const char *path, const char *name, char *out)
-{
-    const char *slash = strrchr(path, '/');
-    size_t length = slash ? (size_t)(slash - path) : 0;
-    int written = slash ? snprintf(out, HELPER_PATH_BYTES, "%.*s/%s", (int)length, path, name) : -1;
-    return written > 0 && written < HELPER_PATH_BYTES && platform_is_program(out);
-}
-
 bool platform_helper_find(char path[HELPER_PATH_BYTES])
 {
     char here[HELPER_PATH_BYTES];
     const char *named = platform_environment("MUSTER_HELPER");
     if (named && *named)
         return snprintf(path, HELPER_PATH_BYTES, "%s", named) < HELPER_PATH_BYTES;
-    bool has_program = platform_program_path(here, sizeof here);
-    if (has_program && atomic_load(&is_self) != 0)
+    if (atomic_load(&is_self) != 0 && platform_program_path(here, sizeof here))
         return snprintf(path, HELPER_PATH_BYTES, "%s", here) < HELPER_PATH_BYTES;
-    if (has_program &&
-        (beside(here, PROGRAM, path) || beside(here, "../libexec/muster/" PROGRAM, path)))
-        return true;
-    return platform_symbol_file((const void *)&is_self, here, sizeof here) &&
-           (beside(here, PROGRAM, path) || beside(here, "../libexec/muster/" PROGRAM, path));
+    return platform_installed_find(PROGRAM, true, path, HELPER_PATH_BYTES);
 }
 
 bool platform_helper_share(const char *name, muster_kernel_function function)

@@ -12,7 +12,7 @@
 #define HELPER_CONFINE "--muster-confine"
 #define HELPER_PATH_BYTES 4096
 
-/* MUSTER_HELPER; this program, if it says so; beside the program or the library, or in the libexec next to them. */
+/* MUSTER_HELPER; this program, if it says so; the one that is installed with it or with the library. */
 bool platform_helper_find(char path[HELPER_PATH_BYTES]);
 /* From now on helpers are this program itself. */
 void platform_helper_is_self(void);

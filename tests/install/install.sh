@@ -83,6 +83,31 @@ for sim in '' '[{"items_per_s":8e6,"faults":[{"kind":"lost","at_ms":1}]}]'; do
     grep -q "It prints \`$printed\`" "$here/../../README.md"
 done
 
+echo "-- muster-helper is found from the library, in the layouts of installations"
+helper=$(find "$prefix" -name muster-helper)
+isolated() { # isolated LAYOUT LIBRARIES HELPER: the program of the README with the processor in a helper
+    mkdir -p "$work/$1/$2" "$work/$1/$3"
+    cp "$libdir/libmuster.so.0.2" "$work/$1/$2"
+    cp "$helper" "$work/$1/$3"
+    (cd "$work/readme" && LD_LIBRARY_PATH=$work/$1/$2 MUSTER_ISOLATE=cpu MUSTER_DEVICES=cpu MUSTER_CACHE='' ./first)
+}
+test "$(isolated plain lib libexec/muster)" = "$printed"
+test "$(isolated multiarch lib/x86_64-linux-gnu libexec/muster)" = "$printed"
+test "$(isolated debian lib/x86_64-linux-gnu lib/x86_64-linux-gnu/muster-0.2)" = "$printed"
+if isolated nowhere lib elsewhere >"$work/said" 2>&1; then exit 1; fi
+grep 'no muster-helper' "$work/said"
+
+echo "-- examples, copied from where they are installed"
+cp -r "$prefix/share/doc/muster/examples" "$work/examples"
+"$cmake" -G Ninja -S "$work/examples" -B "$work/examples/build" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc" \
+    >"$work/configure.log" || {
+    cat "$work/configure.log"
+    exit 1
+}
+"$cmake" --build "$work/examples/build" --target example_08_kernel_file example_backend_inline
+MUSTER_CACHE='' "$work/examples/build/08_kernel_file"
+"$prefix/bin/muster" sim "$prefix/share/doc/muster/examples/scenarios/loss.json" >/dev/null
+
 if command -v c++ >/dev/null 2>&1; then
     echo "-- the program of docs/cpp.md, as it says"
     strict_cpp="-std=c++17 -Wall -Wextra -pedantic -Wshadow -Werror"
