@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """What dies, stops and comes back: workers, the server, submitters; each time the output is one machine's, byte for byte."""
 import os
+import resource
 import signal
 import sys
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from fleet import Fleet, until  # noqa: E402
+from fleet import Disk, Fleet, Network, until  # noqa: E402
 from lib.check import Check  # noqa: E402
 
 # So many items a second and worker: a job takes some seconds, and what is done to it hits its middle.
@@ -34,6 +35,63 @@ def a_worker_is_stopped_and_goes_on(check, fleet, worker):
     worker.send_signal(signal.SIGCONT)
     fleet.ended_well("a worker stopped and continued", job, "out")
     return other
+
+
+def the_network_of_a_worker_is_cut(check, fleet):
+    """Nothing that it sends arrives, and nobody is told: its grains are run by others, and it works again when it is mended."""
+    if not fleet.network:
+        return
+    apart = fleet.worker(rate=RATE, apart=True)
+    job = fleet.submit("out", "--name", "cut", "--report")
+    fleet.until_begun("cut")
+    fleet.network.cut()
+    other = fleet.worker(rate=RATE)
+    before = fleet.delivered("cut") or 0
+    until("items without the one that is cut off", lambda: (fleet.delivered("cut") or 1 << 60) > before)
+    fleet.network.mend()
+    fleet.ended_well("a network cut and mended", job, "out")
+    other.kill()
+    run = fleet.map("out")
+    check.equal("it works again", (run.code, run.err), (0, ""))
+    fleet.same("it works again", "out")
+    apart.kill()
+
+
+def there_is_no_room_to_begin_with(check, fleet):
+    disk = Disk.make(fleet.folder, "256k")
+    if not disk:
+        return
+    try:
+        run = fleet.map(os.path.join("disk", "out"))
+        check.refused("a full disk", run, 1, "No space left on device", "make room")
+        check.equal("nothing is left there", (os.listdir(disk.path), fleet.jobs()["jobs"]), ([], []))
+    finally:
+        disk.remove()
+
+
+def the_room_of_the_submitter_ends(check, fleet):
+    """What the submitter writes finds no room any more: the job stays, and ends well for one that has room."""
+    job = fleet.submit("out", "--name", "full", "--through")
+    fleet.until_begun("full")
+    resource.prlimit(job.pid, resource.RLIMIT_FSIZE, (1000, 1000))
+    check.equal("it ends", job.wait(timeout=60), 1)
+    said = fleet.messages("out.messages")
+    check.contains("and says why", said, "writing the output failed: File too large")
+    check.contains("and what to do", said, "make room, then: muster jobs resume")
+    check.equal("the job waits", [(j["name"], j["state"]) for j in fleet.jobs()["jobs"]], [("full", "waiting")])
+    fleet.write("out.messages", "")
+    fleet.ended_well("the submitter without room resumed", fleet.start("jobs", "resume", "full", "--cluster", fleet.url), "out")
+
+
+def a_worker_has_no_room(check, fleet):
+    """Where a machine cannot write the output, its results go through the servers."""
+    limited = fleet.worker(rate=RATE, file_limit=100000)
+    fleet.write("workers", "")
+    run = fleet.map("out")
+    check.equal("a worker without room", (run.code, run.err), (0, ""))
+    fleet.same("a worker without room", "out")
+    check.contains("it says so", fleet.messages("workers"), "writing the output failed: File too large")
+    limited.kill()
 
 
 def the_server_is_killed_and_restarted(check, fleet):
@@ -116,11 +174,15 @@ def a_poison_record_is_named(check, fleet):
 def main():
     check = Check()
     with Fleet(check) as fleet:
-        fleet.server()
+        fleet.server(network=Network.make())
         fleet.input()
+        the_network_of_a_worker_is_cut(check, fleet)
+        there_is_no_room_to_begin_with(check, fleet)
+        a_worker_has_no_room(check, fleet)
         worker = a_worker_is_killed_and_one_added(check, fleet)
         other = a_worker_is_stopped_and_goes_on(check, fleet, worker)
         the_server_is_killed_and_restarted(check, fleet)
+        the_room_of_the_submitter_ends(check, fleet)
         the_submitter_is_killed_and_resumed(check, fleet)
         of_two_submitters_the_newer_stays(check, fleet)
         what_is_in_its_place_is_done(check, fleet)

@@ -60,6 +60,7 @@ class Network:
             self.ip("link", "set", f"mus{number}", "up")
             self.ip("-n", self.name, "address", "add", f"{there}/30", "dev", "out")
             self.mend()
+            self.ip("netns", "exec", self.name, "true")
         except (OSError, subprocess.SubprocessError):
             self.remove()
             raise
@@ -87,6 +88,28 @@ class Network:
         if self.made:
             self.ip("netns", "del", self.name)
             self.made = False
+
+
+class Disk:
+    """A small file system of its own below `folder`. Needs root."""
+
+    def __init__(self, folder, size):
+        self.path = os.path.join(folder, "disk")
+        os.mkdir(self.path)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", self.path], stdout=subprocess.DEVNULL,
+                       stderr=subprocess.PIPE, text=True, timeout=30, check=True)
+
+    @staticmethod
+    def make(folder, size):
+        """None, and a message, where this machine gives none."""
+        try:
+            return Disk(folder, size)
+        except (OSError, subprocess.SubprocessError) as error:
+            print("left out: no small disk here:", (getattr(error, "stderr", None) or str(error)).strip())
+            return None
+
+    def remove(self):
+        subprocess.run(["umount", "-l", self.path], timeout=30, check=True)
 
 
 class Server:
