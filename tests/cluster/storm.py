@@ -29,6 +29,8 @@ RATES = [1e4, 2e4, 4e4, 8e4]
 # One record in so many runs crashes its kernel.
 POISON_EVERY = 8
 GRAINS = [300, 1000, 3000]
+# More than a submitter's messages, less than its output.
+ROOM_BYTES = 200000
 POISON = ("MUSTER_KERNEL void poison(uint64_t i, MUSTER_GLOBAL const uint32_t *in, MUSTER_GLOBAL uint32_t *out, uint32_t by)\n"
           "{ if (in[i] == 12345u) out[i] = *(volatile uint32_t *)0; else out[i] = in[i] * by + 7u; }\n")
 
@@ -122,7 +124,7 @@ class Storm:
         """The submitter's disk: what it writes from now on finds no room. It says so and leaves the job as it is."""
         for submitter in self.submitters:
             if submitter.poll() is None:
-                resource.prlimit(submitter.pid, resource.RLIMIT_FSIZE, (1000, 1000))
+                resource.prlimit(submitter.pid, resource.RLIMIT_FSIZE, (ROOM_BYTES, ROOM_BYTES))
 
     def ended(self, seconds):
         """The code of the submitter that has ended the job; None: it goes on. One that found no room is followed."""
