@@ -94,6 +94,18 @@ def a_worker_has_no_room(check, fleet):
     limited.kill()
 
 
+def a_worker_takes_its_time_to_leave(check, fleet):
+    """Longer than the second after which a command says what it waits for: it stores what it holds, and dies of the signal."""
+    slow = fleet.worker(rate=RATE / 8)
+    job = fleet.submit("out", "--name", "leave", "--grain", "20000")
+    fleet.until_begun("leave")
+    slow.send_signal(signal.SIGTERM)
+    check.equal("it dies of the signal", slow.wait(timeout=60), -signal.SIGTERM)
+    other = fleet.worker(rate=RATE)
+    fleet.ended_well("a worker that left", job, "out")
+    other.kill()
+
+
 def the_server_is_killed_and_restarted(check, fleet):
     job = fleet.submit("out", "--name", "server")
     fleet.until_begun("server")
@@ -146,6 +158,32 @@ def what_is_in_its_place_is_done(check, fleet):
     fleet.same("what was in its place", "out")
 
 
+def what_is_over_is_not_resumed(check, fleet):
+    """A submitter notes the end before it removes anything: whoever comes then finds no job."""
+    job = fleet.submit("out2", "--name", "over")
+    fleet.until_begun("over")
+    job.kill()
+    job.wait()
+    fleet.store("$KV.muster_jobs.over.epoch.2", b"10 0000000000000001 over")
+    run = fleet.muster("jobs", "resume", "over", "--cluster", fleet.url)
+    check.refused("a job whose end is noted", run, 1, "has no job 'over': it is over")
+    check.equal("cancel", fleet.muster("jobs", "cancel", "over", "--cluster", fleet.url).code, 0)
+    check.equal("the job is gone", fleet.jobs()["jobs"], [])
+
+
+def a_job_is_removed_under_its_submitter(check, fleet):
+    job = fleet.submit("out2", "--name", "removed")
+    fleet.until_begun("removed")
+    for worker in fleet.processes:
+        if worker.poll() is None and worker is not job:
+            worker.send_signal(signal.SIGSTOP)
+    fleet.store("$JS.API.STREAM.PURGE.KV_muster_jobs", b'{"filter":"$KV.muster_jobs.removed"}')
+    check.equal("it ends", job.wait(timeout=60), 1)
+    check.contains("and says why", fleet.messages("out2.messages"), "the job was cancelled")
+    for worker in fleet.processes:
+        worker.send_signal(signal.SIGCONT)
+
+
 def what_nobody_feeds_can_be_cancelled(check, fleet):
     job = fleet.submit("gone", "--name", "gone")
     fleet.until_begun("gone")
@@ -179,6 +217,7 @@ def main():
         the_network_of_a_worker_is_cut(check, fleet)
         there_is_no_room_to_begin_with(check, fleet)
         a_worker_has_no_room(check, fleet)
+        a_worker_takes_its_time_to_leave(check, fleet)
         worker = a_worker_is_killed_and_one_added(check, fleet)
         other = a_worker_is_stopped_and_goes_on(check, fleet, worker)
         the_server_is_killed_and_restarted(check, fleet)
@@ -187,6 +226,8 @@ def main():
         of_two_submitters_the_newer_stays(check, fleet)
         what_is_in_its_place_is_done(check, fleet)
         what_nobody_feeds_can_be_cancelled(check, fleet)
+        what_is_over_is_not_resumed(check, fleet)
+        a_job_is_removed_under_its_submitter(check, fleet)
         for process in (worker, other):
             process.kill()
         a_poison_record_is_named(check, fleet)
