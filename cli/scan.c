@@ -735,6 +735,8 @@ const struct command command_scan = {
         "drivers\n"
         "of others are opened and these join. Devices that are named are waited for.\n"
         "\n"
+        "--cluster URL searches files on all machines that work for a cluster (docs/cluster.md).\n"
+        "\n"
         "Exit status: 0 done, found or not; 1 failed; 2 wrong usage, or an input that could not "
         "be\n"
         "read, of which stderr tells and which the others do not suffer from; 3 no eligible "

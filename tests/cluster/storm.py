@@ -193,6 +193,9 @@ def judge(check, fleet, storm, seed, code):
         good = check.equal(f"{what}: exit code; {said[-300:]}", code, 0)
         if good:
             fleet.same(what, "out")
+    # Of nothing else than what was done to them, and what the runs' ends say.
+    ends = {process.poll() for process in fleet.processes} - {None, 0, 1, -signal.SIGKILL, -signal.SIGTERM}
+    good = check.equal(f"{what}: how processes ended", ends, set()) and good
     if not good:
         fleet.tell()
     return max([float(ms) for ms in re.findall(r"longest stall (\d+) ms", said)], default=0)
