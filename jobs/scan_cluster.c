@@ -13,6 +13,7 @@
 
 /* Text that is settled at a time where there are no marks of a machine's; all marks are set. */
 #define REST_ITEMS 64u
+#define ITEM_MARK_BYTES (SCAN_ITEM_MARKS * sizeof(uint64_t))
 
 static muster_status cannot_read(const struct scan *scan, uint64_t at, const char *why,
                                  struct muster_error *err)
@@ -29,8 +30,8 @@ static int64_t give(void *user, uint64_t begin, uint64_t items, void *to, size_t
 {
     struct scan *scan = user;
     (void)bytes;
-    const char *wrong = texts_read(&scan->texts, &scan->giving, begin * SCAN_ITEM, to,
-                                   (size_t)items * SCAN_ITEM);
+    const char *wrong =
+        texts_read(&scan->texts, &scan->giving, begin * SCAN_ITEM, to, (size_t)items * SCAN_ITEM);
     return wrong ? MUSTER_E_IO : (int64_t)items;
 }
 
@@ -55,7 +56,18 @@ static muster_status take(void *user, uint64_t begin, uint64_t items, const void
     uint64_t at = begin * SCAN_ITEM;
     size_t bytes = (size_t)items * SCAN_ITEM;
     muster_status status = read_text(scan, at, bytes, &scan->problem);
-    return status == MUSTER_OK ? scan_settle(scan, at, at + bytes, scan->text, marks) : status;
+    if (status == MUSTER_OK && items > scan->mark_items) {
+        uint64_t *larger = realloc(scan->marks, (size_t)items * ITEM_MARK_BYTES);
+        if (!larger)
+            return scan_no_memory(&scan->problem, "marks");
+        scan->marks = larger;
+        scan->mark_items = items;
+    }
+    if (status != MUSTER_OK)
+        return status;
+    /* In a message they lie anywhere, and are read as words. */
+    memcpy(scan->marks, marks, (size_t)items * ITEM_MARK_BYTES);
+    return scan_settle(scan, at, at + bytes, scan->text, scan->marks);
 }
 
 static muster_status write_kernel(struct scan *scan, struct muster_error *err)
@@ -73,9 +85,9 @@ static muster_status write_kernel(struct scan *scan, struct muster_error *err)
     FILE *file = fopen(scan->kernel_path, "we");
     bool is_good = file && fputs(scan_kernel_source, file) >= 0;
     is_good = file && fclose(file) == 0 && is_good;
-    return is_good ? MUSTER_OK
-                   : muster_error_fill(err, MUSTER_E_IO, 0, NULL, "cannot write %s",
-                                       scan->kernel_path);
+    return is_good
+               ? MUSTER_OK
+               : muster_error_fill(err, MUSTER_E_IO, 0, NULL, "cannot write %s", scan->kernel_path);
 }
 
 static void describe(struct scan *scan, struct muster_cluster_desc *desc)
@@ -87,12 +99,11 @@ static void describe(struct scan *scan, struct muster_cluster_desc *desc)
     scan->kernels[0] = scan->kernel_path;
     scan->flags = scan_flags(&scan->options);
     scan->args[0] = (struct muster_arg){ MUSTER_ARG_OF(MUSTER_ARG_SOURCE), .bytes = SCAN_ITEM };
-    scan->args[1] = (struct muster_arg){ MUSTER_ARG_OF(MUSTER_ARG_ALL),
-                                         .in = scan->automaton.memory,
-                                         .bytes = scan->automaton.bytes };
+    scan->args[1] =
+        (struct muster_arg){ MUSTER_ARG_OF(MUSTER_ARG_ALL), .in = scan->automaton.memory,
+                             .bytes = scan->automaton.bytes };
     scan->args[2] = (struct muster_arg)MUSTER_VALUE(scan->flags);
-    scan->args[3] = (struct muster_arg){ MUSTER_ARG_OF(MUSTER_ARG_OUT),
-                                         .bytes = SCAN_ITEM_MARKS * sizeof(uint64_t) };
+    scan->args[3] = (struct muster_arg){ MUSTER_ARG_OF(MUSTER_ARG_OUT), .bytes = ITEM_MARK_BYTES };
     *desc = (struct muster_cluster_desc){ .size = sizeof *desc,
                                           .kernels = scan->kernels,
                                           .kernel_count = 1,
@@ -183,6 +194,7 @@ void scan_leave_cluster(struct scan *scan)
     text_reader_close(&scan->giving);
     texts_deinit(&scan->texts);
     free(scan->text);
+    free(scan->marks);
     if (!*scan->kernel_folder)
         return;
     unlink(scan->kernel_path);

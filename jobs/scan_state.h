@@ -32,6 +32,8 @@ struct scan {
     uint64_t items;                     /* that machines have */
     uint8_t *text;                      /* owns: what the marks are of */
     size_t text_bytes;
+    uint64_t *marks; /* owns */
+    uint64_t mark_items;
     struct muster_error problem; /* what the sink found; status 0: nothing */
     /* The delivering thread's own. */
     struct finder finder;

@@ -417,9 +417,8 @@ static void remove_object(struct muster_cluster *cluster, const char *hash)
 
 static void remove_key(struct muster_cluster *cluster, const char *key, uint64_t patience)
 {
-    while (cluster_again(cluster,
-                         cluster->transport->remove(cluster->link, CLUSTER_JOBS, key, NULL),
-                         patience))
+    while (cluster_again(
+        cluster, cluster->transport->remove(cluster->link, CLUSTER_JOBS, key, NULL), patience))
         ;
 }
 

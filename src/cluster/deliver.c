@@ -54,9 +54,10 @@ static void suspend(struct muster_cluster_job *job, const struct muster_error *e
 {
     platform_mutex_lock(&job->lock);
     if (job->error.status == MUSTER_OK)
-        muster_error_fill(&job->error, error->status, error->driver_code,
-                          "nothing is lost: make room, then: muster jobs resume JOB (or cancel JOB)",
-                          "%.200s", error->text);
+        muster_error_fill(
+            &job->error, error->status, error->driver_code,
+            "nothing is lost: make room, then: muster jobs resume JOB (or cancel JOB)", "%.200s",
+            error->text);
     job->is_suspended = true;
     fleet_supersede(job->fleet);
     platform_mutex_unlock(&job->lock);
@@ -215,8 +216,8 @@ static bool is_removed(struct muster_cluster_job *job)
 static void listen_to_others(struct muster_cluster_job *job)
 {
     bool has_newer = is_followed(job);
-    bool is_cancelled = !has_newer && (cluster_is_cancelled(job->cluster, job->manifest.name) ||
-                                       is_removed(job));
+    bool is_cancelled =
+        !has_newer && (cluster_is_cancelled(job->cluster, job->manifest.name) || is_removed(job));
     platform_mutex_lock(&job->lock);
     if (has_newer)
         fleet_supersede(job->fleet);

@@ -462,8 +462,7 @@ static muster_status take_epoch(struct muster_cluster_job *job, struct muster_er
         status = cluster_notes(job->cluster, name, &notes, err);
         if (status != MUSTER_OK)
             continue;
-        if (notes.epoch == 0 ||
-            (notes.is_over && notes.grains < manifest_grains(&job->manifest)))
+        if (notes.epoch == 0 || (notes.is_over && notes.grains < manifest_grains(&job->manifest)))
             return muster_error_fill(err, MUSTER_E_NOT_FOUND, 0, "see: muster jobs",
                                      "the cluster has no job '%s': it is over", name);
         job->begin = notes.grains;

@@ -81,8 +81,8 @@ struct worker_job {
     bool is_ready, leaves;       /* `state` is set; it takes nothing more */
     bool is_gone;                /* the job is not there any more */
     bool has_no_room; /* the output's file took no more: results go through the store from now on */
-    bool is_careful; /* a unit has failed: units are single grains, one after the other */
-    bool is_stuck;   /* a local job was given up: its callbacks may still be called */
+    bool is_careful;  /* a unit has failed: units are single grains, one after the other */
+    bool is_stuck;    /* a local job was given up: its callbacks may still be called */
     bool may_begin_again; /* it ended for a reason that may pass, and is stored still */
     uint64_t ended_ns;
     bool has_ended; /* its threads are done with it */

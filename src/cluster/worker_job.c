@@ -219,7 +219,7 @@ static void rename_items(const struct worker_job *job, const struct muster_repor
             snprintf(text, sizeof text, "item %llu%s", (unsigned long long)begin, rest);
         else
             snprintf(text, sizeof text, "items %llu to %llu%s", (unsigned long long)begin,
-                     (unsigned long long)(begin + count), rest);
+                     (unsigned long long)begin + count, rest);
         memcpy(error->text, text, sizeof text);
         return;
     }
@@ -235,8 +235,7 @@ static void report_failure(struct worker_job *job, const struct muster_report *r
 {
     bool is_told = false, is_exact = job->is_careful || report->failed_count == 0;
     platform_mutex_lock(&job->lock);
-    job->is_careful =
-        job->is_careful || (report->failed_count > 0 && class_ != WIRE_CLASS_BACK);
+    job->is_careful = job->is_careful || (report->failed_count > 0 && class_ != WIRE_CLASS_BACK);
     rename_items(job, report, error);
     platform_mutex_unlock(&job->lock);
     send_why(job, error);
@@ -541,8 +540,8 @@ bool worker_job_has_ended(struct worker_job *job)
 bool worker_job_is_worth_another(struct worker_job *job)
 {
     platform_mutex_lock(&job->lock);
-    bool is = job->has_ended && job->may_begin_again &&
-              platform_clock_ns() - job->ended_ns >= ENDED_NS;
+    bool is =
+        job->has_ended && job->may_begin_again && platform_clock_ns() - job->ended_ns >= ENDED_NS;
     platform_mutex_unlock(&job->lock);
     return is;
 }
