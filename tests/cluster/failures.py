@@ -41,7 +41,7 @@ def the_network_of_a_worker_is_cut(check, fleet):
     """Nothing that it sends arrives, and nobody is told: its grains are run by others, and it works again when it is mended."""
     if not fleet.network:
         return
-    apart = fleet.worker(rate=RATE, apart=True)
+    apart = fleet.worker(rate=RATE / 4, apart=True)
     job = fleet.submit("out", "--name", "cut", "--report")
     fleet.until_begun("cut")
     fleet.network.cut()
@@ -69,12 +69,26 @@ def there_is_no_room_to_begin_with(check, fleet):
         disk.remove()
 
 
+def without_workers(fleet, does):
+    """What is done while no worker of the fleet does anything: the job that it submits does not end meanwhile."""
+    stopped = [process for process in fleet.processes if process.poll() is None]
+    for worker in stopped:
+        worker.send_signal(signal.SIGSTOP)
+    does()
+    for worker in stopped:
+        worker.send_signal(signal.SIGCONT)
+
+
 def the_room_of_the_submitter_ends(check, fleet):
-    """What the submitter writes finds no room any more: the job stays, and ends well for one that has room."""
-    job = fleet.submit("out", "--name", "full", "--through")
-    fleet.until_begun("full")
-    resource.prlimit(job.pid, resource.RLIMIT_FSIZE, (1000, 1000))
-    check.equal("it ends", job.wait(timeout=60), 1)
+    """What the submitter writes finds no room: the job stays, and ends well for one that has room."""
+    jobs = []
+
+    def submit():
+        jobs.append(fleet.submit("out", "--name", "full", "--through"))
+        until("the job", lambda: fleet.delivered("full") is not None)
+        resource.prlimit(jobs[0].pid, resource.RLIMIT_FSIZE, (1000, 1000))
+    without_workers(fleet, submit)
+    check.equal("it ends", jobs[0].wait(timeout=60), 1)
     said = fleet.messages("out.messages")
     check.contains("and says why", said, "writing the output failed: File too large")
     check.contains("and what to do", said, "make room, then: muster jobs resume")
@@ -161,7 +175,7 @@ def what_is_in_its_place_is_done(check, fleet):
 def what_is_over_is_not_resumed(check, fleet):
     """A submitter notes the end before it removes anything: whoever comes then finds no job."""
     job = fleet.submit("out2", "--name", "over")
-    fleet.until_begun("over")
+    until("the job", lambda: fleet.delivered("over") is not None)
     job.kill()
     job.wait()
     fleet.store("$KV.muster_jobs.over.epoch.2", b"10 0000000000000001 over")
@@ -173,15 +187,10 @@ def what_is_over_is_not_resumed(check, fleet):
 
 def a_job_is_removed_under_its_submitter(check, fleet):
     job = fleet.submit("out2", "--name", "removed")
-    fleet.until_begun("removed")
-    for worker in fleet.processes:
-        if worker.poll() is None and worker is not job:
-            worker.send_signal(signal.SIGSTOP)
+    until("the job", lambda: fleet.delivered("removed") is not None)
     fleet.store("$JS.API.STREAM.PURGE.KV_muster_jobs", b'{"filter":"$KV.muster_jobs.removed"}')
     check.equal("it ends", job.wait(timeout=60), 1)
     check.contains("and says why", fleet.messages("out2.messages"), "the job was cancelled")
-    for worker in fleet.processes:
-        worker.send_signal(signal.SIGCONT)
 
 
 def what_nobody_feeds_can_be_cancelled(check, fleet):
@@ -226,8 +235,8 @@ def main():
         of_two_submitters_the_newer_stays(check, fleet)
         what_is_in_its_place_is_done(check, fleet)
         what_nobody_feeds_can_be_cancelled(check, fleet)
-        what_is_over_is_not_resumed(check, fleet)
-        a_job_is_removed_under_its_submitter(check, fleet)
+        without_workers(fleet, lambda: what_is_over_is_not_resumed(check, fleet))
+        without_workers(fleet, lambda: a_job_is_removed_under_its_submitter(check, fleet))
         for process in (worker, other):
             process.kill()
         a_poison_record_is_named(check, fleet)

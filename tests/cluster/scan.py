@@ -15,8 +15,8 @@ from lib.check import Check, clean_environment  # noqa: E402
 ITEM = 1024
 GRAIN = 256 * ITEM
 WORDS = ["needle", "Haystack", "e in the h", "zz", "x" * 70]
-# Items a second, of a KiB each: a scan of some MiB takes some seconds.
-RATE = 1500
+# A worker that is to be killed, or interrupted, takes so long for all.
+SLOW_S = 30
 
 
 def make_text(size, seed):
@@ -83,15 +83,14 @@ def several_files(check, fleet):
     check.contains("its name", err, "not there: No such file")
 
 
-def a_worker_dies(check, fleet):
-    slow = fleet.worker(rate=RATE)
+def a_worker_dies(check, fleet, slow):
     with open(fleet.path("found"), "wb") as out:
         job = subprocess.Popen([check.muster, "scan", "--cluster", fleet.url, "--name", "dies", *patterns(), "text"], stdout=out,
                                stderr=subprocess.PIPE, cwd=fleet.folder, env=clean_environment(**fleet.environment))
     fleet.processes.append(job)
     fleet.until_begun("dies", 1)
     slow.kill()
-    fleet.worker(rate=RATE)
+    fleet.worker()
     check.equal("a worker killed", job.wait(timeout=60), 0)
     check.true("the same matches", fleet.read("found") == grep(fleet, [*patterns(), "text"])[1])
 
@@ -133,8 +132,9 @@ def main():
         what_is_refused(check, fleet)
         worker.send_signal(signal.SIGTERM)
         worker.wait()
-        a_worker_dies(check, fleet)
+        slow = fleet.worker(rate=size / ITEM / SLOW_S)
         a_scan_is_interrupted(check, fleet)
+        a_worker_dies(check, fleet, slow)
     check.finish()
 
 
