@@ -1,11 +1,16 @@
 #!/usr/bin/env python3
 """muster scan --cluster beside grep -aF and one machine's scan: words across the borders of items and grains, several files,
-every kind of output, workers that die meanwhile, and what is refused."""
+every kind of output, workers that die meanwhile, and what is refused.
+
+With --large instead: 1 GiB with three servers and six workers of unequal speed, a worker killed and another added every 2 s, and a
+server killed.
+"""
 import os
 import random
 import signal
 import subprocess
 import sys
+import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
@@ -114,8 +119,47 @@ def what_is_refused(check, fleet):
     check.refused("without a cluster", fleet.muster("scan", "--through", "needle", fleet.path("text")), 2, "--through goes with --cluster")
 
 
+def a_large_scan(check):
+    with Fleet(check) as fleet:
+        fleet.server(3)
+        piece = make_text(4 << 20, 1)
+        with open(fleet.path("text"), "wb") as file:
+            for _ in range(256):
+                file.write(piece)
+        workers = [fleet.worker(rate=rate) for rate in (8e3, 16e3, 32e3, 64e3, 8e3, 16e3)]
+        want = grep(fleet, ["-n", *patterns(), "text"])[1]
+        began = time.monotonic()
+        with open(fleet.path("found"), "wb") as out:
+            job = subprocess.Popen([check.muster, "scan", "--cluster", fleet.url, *fleet.replicas, "--name", "large", "-n", *patterns(),
+                                    "text"], stdout=out, cwd=fleet.folder, env=clean_environment(**fleet.environment))
+        fleet.processes.append(job)
+        fleet.until_begun("large", 1)
+        killed = 0
+        while job.poll() is None and time.monotonic() < began + 300:
+            try:
+                job.wait(2)
+            except subprocess.TimeoutExpired:
+                workers.pop(0).kill()
+                workers.append(fleet.worker(rate=32e3))
+                killed += 1
+                if killed == 2:
+                    fleet.servers[0].kill()
+                    fleet.servers[0].start()
+        check.equal("1 GiB: exit code", job.poll(), 0)
+        check.true("1 GiB: the same matches", fleet.read("found") == want)
+        print(f"1 GiB, {len(want)} bytes found, {killed} workers killed: {time.monotonic() - began:.1f} s")
+
+
 def main():
+    is_large = "--large" in sys.argv
+    sys.argv = [word for word in sys.argv if word != "--large"]
+    # It is run in the fleet's folder.
+    sys.argv[1:2] = [os.path.abspath(word) for word in sys.argv[1:2]]
     check = Check()
+    if is_large:
+        a_large_scan(check)
+        check.finish()
+        return
     with Fleet(check) as fleet:
         fleet.server()
         size = 3 * GRAIN + 5000 if check.is_sanitized() else 20 * GRAIN + 5000
