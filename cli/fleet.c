@@ -137,15 +137,15 @@ static void print_report(struct muster_cluster_job *job)
     free(shares);
 }
 
-enum exit_code fleet_follow(struct muster_cluster *cluster, struct muster_cluster_job *job,
-                            struct interrupt *interrupt, bool is_quiet, bool report)
+muster_status fleet_wait(struct muster_cluster *cluster, struct muster_cluster_job *job,
+                         struct interrupt *interrupt, bool is_quiet, bool report,
+                         struct muster_error *error)
 {
     struct following following = { cluster, job };
     bool is_drawn = !is_quiet && isatty(STDERR_FILENO);
-    struct muster_error error;
     interrupt_set(interrupt, cancel, NULL, &following);
     muster_status status;
-    while ((status = muster_cluster_wait(job, STEP_NS, &error)) == MUSTER_E_TIMEOUT)
+    while ((status = muster_cluster_wait(job, STEP_NS, error)) == MUSTER_E_TIMEOUT)
         if (is_drawn)
             draw(job);
     if (is_drawn)
@@ -153,6 +153,14 @@ enum exit_code fleet_follow(struct muster_cluster *cluster, struct muster_cluste
     interrupt_set(interrupt, NULL, NULL, NULL);
     if (!is_quiet && (report || is_drawn))
         print_report(job);
+    return status;
+}
+
+enum exit_code fleet_follow(struct muster_cluster *cluster, struct muster_cluster_job *job,
+                            struct interrupt *interrupt, bool is_quiet, bool report)
+{
+    struct muster_error error;
+    muster_status status = fleet_wait(cluster, job, interrupt, is_quiet, report, &error);
     const char *name = interrupt_name(interrupt);
     if (status == MUSTER_OK)
         return EXIT_DONE;

@@ -35,6 +35,10 @@ bool fleet_open(const struct option_value *values, const char *command, bool wai
  * Waits for the job and shows its progress where stderr is a terminal. A signal cancels the job.
  * `report`: a table of the machines at the end.
  */
+muster_status fleet_wait(struct muster_cluster *cluster, struct muster_cluster_job *job,
+                         struct interrupt *interrupt, bool is_quiet, bool report,
+                         struct muster_error *error);
+/* The same for a job whose output is a file; what it came to is told. */
 enum exit_code fleet_follow(struct muster_cluster *cluster, struct muster_cluster_job *job,
                             struct interrupt *interrupt, bool is_quiet, bool report);
 

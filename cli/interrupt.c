@@ -37,7 +37,7 @@ static void take(struct interrupt *interrupt, int signal_number)
 /* The command has not ended a second after the signal. Called with the lock. */
 static void tell_late(const struct interrupt *interrupt)
 {
-    if (interrupt->cancel)
+    if (interrupt->cancel && interrupt->tell)
         interrupt->tell(interrupt->user);
 }
 

@@ -29,7 +29,7 @@ bool interrupt_begin(struct interrupt *interrupt);
 
 /*
  * What a signal does from now on; NULL before what `cancel` needs is destroyed. `tell` is called
- * once, if the end takes a second, to say what it waits for.
+ * once, if the end takes a second, to say what it waits for; it may be NULL.
  */
 void interrupt_set(struct interrupt *interrupt, void (*cancel)(void *user),
                    void (*tell)(void *user), void *user);

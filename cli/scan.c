@@ -5,6 +5,7 @@
 #include "scan.h"
 
 #include "command.h"
+#include "fleet.h"
 #include "json.h"
 #include "message.h"
 #include "report.h"
@@ -43,7 +44,10 @@ enum {
     TEXT,
     FIXED,
     GREP_STATUS,
-    RUNNING,
+    THROUGH,
+    NAME,
+    CLUSTER,
+    RUNNING = CLUSTER + FLEET_OPTIONS,
     JSON = RUNNING + RUNNING_OPTIONS,
     OPTION_COUNT
 };
@@ -146,6 +150,14 @@ static const struct option options[OPTION_COUNT] = {
     [GREP_STATUS] = { .name = "grep-status",
                       .kind = OPTION_FLAG,
                       .help = "exit as grep does: 0 found, 1 not found, 2 in trouble" },
+    [THROUGH] = { .name = "through",
+                  .kind = OPTION_FLAG,
+                  .help = "with --cluster: no other machine reads the inputs" },
+    [NAME] = { .name = "name",
+               .kind = OPTION_TEXT,
+               .value = "JOB",
+               .help = "with --cluster: what the job is called (chosen)" },
+    FLEET_OPTION_ROWS,
     [RUNNING] = RUNNING_OPTION_ROWS(OPTION_SIZE, "SIZE",
                                     "text that a device is given at a time: 64K (by its speed)"),
     [JSON] = { .name = "json",
@@ -505,9 +517,96 @@ static enum exit_code run_on_devices(struct printing *printing, struct words *wo
     return code;
 }
 
+/* On many machines: marks come from them, and this process reads the text and tells what is found. */
+static enum exit_code follow(struct printing *printing, struct scan *scan,
+                             struct muster_cluster *cluster, struct muster_cluster_job *job,
+                             struct interrupt *interrupt)
+{
+    const struct muster_report none = { .size = sizeof none };
+    struct muster_error error = { .size = sizeof error };
+    muster_status status = MUSTER_OK;
+    if (job)
+        status = fleet_wait(cluster, job, interrupt, true, false, &error);
+    const char *name = interrupt_name(interrupt);
+    /* The thread that settles is gone before this one goes on with it. */
+    muster_cluster_job_destroy(job);
+    status = scan_finish(scan, status, &error);
+    if (!name)
+        return judge(printing, &status, &none, &error);
+    message_error("ended by %s", name);
+    return EXIT_FAILED;
+}
+
+static enum exit_code submit(struct printing *printing, struct scan *scan,
+                             struct muster_cluster_desc *desc, struct interrupt *interrupt)
+{
+    const struct option_value *values = printing->values;
+    struct muster_cluster *cluster = NULL;
+    struct muster_cluster_job *job = NULL;
+    struct muster_error error;
+    enum exit_code code;
+    desc->name = values[NAME].text;
+    desc->title = "scan";
+    desc->through = values[THROUGH].given;
+    if (!fleet_open(values + CLUSTER, "scan", false, &cluster, &code))
+        return code;
+    if (desc->items > 0 && muster_cluster_submit(cluster, desc, &job, &error) != MUSTER_OK)
+        code = fleet_refuse(&error);
+    else
+        code = follow(printing, scan, cluster, job, interrupt);
+    muster_cluster_close(cluster);
+    return code;
+}
+
+static enum exit_code run_on_cluster(struct printing *printing, struct words *words,
+                                     struct scan_options *asked)
+{
+    struct interrupt interrupt;
+    struct muster_cluster_desc desc;
+    struct muster_error error;
+    struct scan *scan = NULL;
+    enum exit_code code;
+    fill_options(printing, asked);
+    asked->user = printing;
+    if (!interrupt_begin(&interrupt))
+        return EXIT_FAILED;
+    if (scan_describe(words, asked, &scan, &desc, &error) == MUSTER_OK)
+        code = submit(printing, scan, &desc, &interrupt);
+    else
+        code = fleet_refuse(&error);
+    scan_destroy(scan);
+    output_flush(printing->out);
+    interrupt_end(&interrupt);
+    return code;
+}
+
+static bool check_cluster(const struct option_value *values)
+{
+    static const int alone[] = { THROUGH, NAME };
+    static const int here[] = { RUNNING + RUNNING_DEVICES,  RUNNING + RUNNING_POLICY,
+                                RUNNING + RUNNING_AFFINITY, RUNNING + RUNNING_UNIT,
+                                RUNNING + RUNNING_WINDOW,   RUNNING + RUNNING_NO_SPECULATION,
+                                RUNNING + RUNNING_EVERYONE, JSON };
+    bool is_far = values[CLUSTER + FLEET_URL].given;
+    for (size_t i = 0; i < sizeof alone / sizeof *alone; i++)
+        if (!is_far && values[alone[i]].given) {
+            message_usage("scan", "--%s goes with --cluster", options[alone[i]].name);
+            return false;
+        }
+    for (size_t i = 0; i < sizeof here / sizeof *here; i++)
+        if (is_far && values[here[i]].given) {
+            message_usage("scan", "--%s is for one machine, not for --cluster",
+                          options[here[i]].name);
+            return false;
+        }
+    return true;
+}
+
 static bool check(const struct option_value *values)
 {
     const char *when = values[COLOUR].text;
+    if (!check_cluster(values))
+        return false;
     if (values[WITH_FILENAME].given && values[NO_FILENAME].given)
         message_usage("scan", "--with-filename and --no-filename exclude each other");
     else if (values[LIST].given && values[LIST_OTHERS].given)
@@ -586,7 +685,8 @@ static enum exit_code run(const struct option_value *values, const char *argumen
     bool has_none = words.count == 0 && !words.has_empty;
     bool is_in_vain = is_inverted ? has_all : has_none;
     if (code == EXIT_DONE && (!is_in_vain || values[JSON].given || values[LIST_OTHERS].given))
-        code = run_on_devices(&printing, &words, &asked);
+        code = values[CLUSTER + FLEET_URL].given ? run_on_cluster(&printing, &words, &asked)
+                                                 : run_on_devices(&printing, &words, &asked);
     words_deinit(&words);
     if (!values[GREP_STATUS].given)
         return code;
@@ -634,6 +734,8 @@ const struct command command_scan = {
         "The search starts on the devices that open quickly. If it turns out to be long, the "
         "drivers\n"
         "of others are opened and these join. Devices that are named are waited for.\n"
+        "\n"
+        "--cluster URL searches files on all machines that work for a cluster (docs/cluster.md).\n"
         "\n"
         "Exit status: 0 done, found or not; 1 failed; 2 wrong usage, or an input that could not "
         "be\n"

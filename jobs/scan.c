@@ -1,33 +1,12 @@
-#include "scan.h"
-
 #include "scan_function.h"
-#include "scan_host.h"
+#include "scan_state.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 _Static_assert(SCAN_ITEM_BYTES == SCAN_ITEM, "what the kernel takes is what is told of it");
 
-/* jobs/CMakeLists.txt makes it from scan_kernel.c. */
-extern const char scan_kernel_source[];
-
-struct scan {
-    struct muster *m; /* borrowed */
-    struct scan_options options;
-    struct automaton automaton;
-    muster_data data;
-    bool has_data;
-    struct muster_kernel *kernel;
-    struct muster_job *job;
-    struct inputs inputs;
-    /* The delivering thread's own. */
-    struct finder finder;
-    struct input *input; /* borrowed: the one that is being dealt with; NULL: the next */
-    uint64_t position;   /* in the text of all inputs: what is before it has been dealt with */
-    bool is_stopped;
-};
-
-static muster_status no_memory(struct muster_error *err, const char *what)
+muster_status scan_no_memory(struct muster_error *err, const char *what)
 {
     if (err) {
         *err = (struct muster_error){ .size = sizeof *err, .status = MUSTER_E_NO_MEMORY };
@@ -59,27 +38,33 @@ static muster_status end_input(struct scan *scan)
     return goes_on ? MUSTER_OK : stop(scan, FINDER_STOPPED);
 }
 
-/* The sink: text with its marks, which may be of several inputs. */
-static muster_status settle(void *user, const struct muster_result *result)
+static struct input *next_input(struct scan *scan)
 {
-    struct scan *scan = user;
-    const uint64_t begin = result->range.begin * SCAN_ITEM, end = result->range.end * SCAN_ITEM;
-    const uint8_t *text = result->supplied;
+    return scan->is_far ? texts_next(&scan->texts) : inputs_next(&scan->inputs);
+}
+
+muster_status scan_settle(struct scan *scan, uint64_t begin, uint64_t end, const uint8_t *text,
+                          const uint64_t *marks)
+{
     muster_status status = MUSTER_OK;
     /* An input may end where this text does, and with it what lies in the next. */
     while (status == MUSTER_OK && scan->position < end &&
-           (scan->input || (scan->input = inputs_next(&scan->inputs)))) {
+           (scan->input || (scan->input = next_input(scan)))) {
         uint64_t from = scan->position;
         uint64_t input_end = atomic_load_explicit(&scan->input->end, memory_order_relaxed);
         uint64_t to = input_end < end ? input_end : end;
         enum finder_result found =
-            finder_take(&scan->finder, text + (from - begin), (size_t)(to - from),
-                        result->outputs[0], (size_t)(from - begin), to == input_end);
+            finder_take(&scan->finder, text + (from - begin), (size_t)(to - from), marks,
+                        (size_t)(from - begin), to == input_end);
         if (found != FINDER_GOES_ON)
             return stop(scan, found);
         scan->position = to;
-        if (scan->options.is_first_only && scan->finder.count > 0)
+        if (scan->options.is_first_only && scan->finder.count > 0) {
             atomic_store_explicit(&scan->input->is_enough, true, memory_order_relaxed);
+            /* Who reads here ends the input there; on many machines it is read already. */
+            if (scan->is_far)
+                scan->position = to = input_end;
+        }
         if (to == input_end) {
             /* Behind each there is a newline that is not its own. */
             scan->position++;
@@ -87,6 +72,13 @@ static muster_status settle(void *user, const struct muster_result *result)
         }
     }
     return status;
+}
+
+/* The sink: text with its marks, which may be of several inputs. */
+static muster_status settle(void *user, const struct muster_result *result)
+{
+    return scan_settle(user, result->range.begin * SCAN_ITEM, result->range.end * SCAN_ITEM,
+                       result->supplied, result->outputs[0]);
 }
 
 static muster_status make_kernel(struct scan *scan, struct muster_error *err)
@@ -103,12 +95,16 @@ static muster_status make_kernel(struct scan *scan, struct muster_error *err)
     return muster_kernel_from(scan->m, "scan", forms, 2, &scan->kernel, err);
 }
 
-static muster_status start_job(struct scan *scan, struct muster_error *err)
+uint32_t scan_flags(const struct scan_options *options)
 {
-    const struct scan_options *options = &scan->options;
     /* A word that does not stand as it is to may be followed by one that does. */
     bool is_by_line = options->want != FINDER_MATCHES && !options->is_word && !options->is_whole;
-    const uint32_t flags = (is_by_line ? SCAN_BY_LINE : 0) | (options->is_folded ? SCAN_FOLD : 0);
+    return (is_by_line ? SCAN_BY_LINE : 0) | (options->is_folded ? SCAN_FOLD : 0);
+}
+
+static muster_status start_job(struct scan *scan, struct muster_error *err)
+{
+    const uint32_t flags = scan_flags(&scan->options);
     struct muster_run_options run = scan->options.run;
     run.size = sizeof run;
     run.unordered = 0;
@@ -131,21 +127,18 @@ static muster_status start_job(struct scan *scan, struct muster_error *err)
     return muster_start(scan->m, &desc, &scan->job, err);
 }
 
-static muster_status set_up(struct scan *scan, const struct words *words, struct muster_error *err)
+muster_status scan_begin(struct scan *scan, struct words *words, struct muster_error *err)
 {
     /* Where every line is wanted nobody looks for words. */
     const struct words none = { 0 };
     const struct scan_options *options = &scan->options;
+    if (options->is_folded)
+        words_fold(words);
+    words_sort(words);
     bool has_all_lines = words->has_empty && options->want != FINDER_MATCHES &&
                          !options->has_places && !options->is_word && !options->is_whole;
     if (!automaton_init(&scan->automaton, has_all_lines ? &none : words, options->is_folded))
-        return no_memory(err, "the automaton of the words");
-    const struct inputs_options reading = { options->tree, SCAN_ITEM, options->is_unpacked };
-    if (!inputs_init(&scan->inputs, scan->m, &reading))
-        return no_memory(err, "the list of inputs");
-    scan->inputs.trouble = scan->options.trouble;
-    scan->inputs.user = scan->options.user;
-    scan->inputs.output = scan->options.output;
+        return scan_no_memory(err, "the automaton of the words");
     scan->finder = (struct finder){ .want = options->want,
                                     .is_numbered = options->is_numbered,
                                     .is_word = options->is_word,
@@ -158,8 +151,23 @@ static muster_status set_up(struct scan *scan, const struct words *words, struct
                                     .hit = pass_on,
                                     .user = scan };
     finder_begin(&scan->finder);
-    muster_status status = muster_data_create(scan->m, scan->automaton.memory,
-                                              scan->automaton.bytes, 0, &scan->data, err);
+    return MUSTER_OK;
+}
+
+static muster_status set_up(struct scan *scan, struct words *words, struct muster_error *err)
+{
+    const struct scan_options *options = &scan->options;
+    muster_status status = scan_begin(scan, words, err);
+    if (status != MUSTER_OK)
+        return status;
+    const struct inputs_options reading = { options->tree, SCAN_ITEM, options->is_unpacked };
+    if (!inputs_init(&scan->inputs, scan->m, &reading))
+        return scan_no_memory(err, "the list of inputs");
+    scan->inputs.trouble = scan->options.trouble;
+    scan->inputs.user = scan->options.user;
+    scan->inputs.output = scan->options.output;
+    status = muster_data_create(scan->m, scan->automaton.memory, scan->automaton.bytes, 0,
+                                &scan->data, err);
     scan->has_data = status == MUSTER_OK;
     if (status == MUSTER_OK)
         status = make_kernel(scan, err);
@@ -176,12 +184,9 @@ muster_status scan_start(struct muster *m, struct words *words, const struct sca
 {
     struct scan *scan = calloc(1, sizeof *scan);
     if (!scan)
-        return no_memory(err, "a scan");
+        return scan_no_memory(err, "a scan");
     scan->m = m;
     scan->options = *options;
-    if (options->is_folded)
-        words_fold(words);
-    words_sort(words);
     muster_status status = set_up(scan, words, err);
     if (status == MUSTER_OK)
         *out = scan;
@@ -210,7 +215,10 @@ void scan_destroy(struct scan *scan)
     /* A device that hangs may still read the automaton: it stays then, as the device's memory does. */
     bool is_free = !scan->has_data || muster_data_destroy(scan->m, scan->data, NULL) == MUSTER_OK;
     finder_deinit(&scan->finder);
-    inputs_deinit(&scan->inputs);
+    if (scan->is_far)
+        scan_leave_cluster(scan);
+    else
+        inputs_deinit(&scan->inputs);
     if (is_free)
         automaton_deinit(&scan->automaton);
     free(scan);

@@ -10,6 +10,7 @@
 #include "inputs.h"
 #include "words.h"
 
+#include <muster/cluster.h>
 #include <muster/muster.h>
 
 struct scan;
@@ -52,6 +53,18 @@ muster_status scan_start(struct muster *m, struct words *words, const struct sca
 
 /* Blocks until all is told. MUSTER_E_CANCELLED: also if `hit` or `end` said so. */
 muster_status scan_wait(struct scan *scan, struct muster_report *report, struct muster_error *err);
+
+/*
+ * The same on many machines: `desc` is what to submit, but for names; what it points to lasts until
+ * scan_destroy, its kernel's file with it. MUSTER_E_NOT_SUPPORTED: an input is no file, or compressed.
+ * desc->items is 0 where there is less text than is worth a message: nothing is to be submitted then. Once the job is
+ * done, scan_finish tells what is left: it comes to what scan_wait comes to.
+ */
+muster_status scan_describe(struct words *words, const struct scan_options *options,
+                            struct scan **out, struct muster_cluster_desc *desc,
+                            struct muster_error *err);
+/* `status`: what the job came to. */
+muster_status scan_finish(struct scan *scan, muster_status status, struct muster_error *err);
 
 /* For muster_job_progress and muster_job_cancel. Its items are SCAN_ITEM_BYTES of text each. */
 struct muster_job *scan_job(const struct scan *scan);

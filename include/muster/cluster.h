@@ -111,7 +111,8 @@ MUSTER_API const char *muster_cluster_job_name(const struct muster_cluster_job *
 
 /*
  * Blocks until the job is over or the time has passed (MUSTER_E_TIMEOUT, and the job goes on). A
- * job that has failed or was cancelled leaves nothing of its output. MUSTER_E_STALE: another submitter
+ * job that has failed or was cancelled leaves nothing of its output; one whose file takes no more
+ * (MUSTER_E_IO) stays as it is, for muster_cluster_resume. MUSTER_E_STALE: another submitter
  * has taken the job, which goes on.
  */
 MUSTER_API muster_status muster_cluster_wait(struct muster_cluster_job *job, uint64_t timeout_ns,

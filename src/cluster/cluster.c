@@ -54,10 +54,21 @@ void cluster_pause(uint64_t ns)
     nanosleep(&time, NULL);
 }
 
-bool cluster_may_repeat(muster_status status, uint64_t deadline_ns)
+/* What this user may not do is not asked again: a denied request looks like one without an answer. */
+static bool is_denied(struct muster_cluster *cluster)
 {
-    return (status == MUSTER_E_TIMEOUT || status == MUSTER_E_IO) &&
-           platform_clock_ns() < deadline_ns;
+    char problem[200];
+    cluster->transport->last_problem(cluster->link, problem, sizeof problem);
+    return strstr(problem, "ermissions") != NULL;
+}
+
+bool cluster_again(struct muster_cluster *cluster, muster_status status, uint64_t deadline_ns)
+{
+    if ((status != MUSTER_E_TIMEOUT && status != MUSTER_E_IO) ||
+        platform_clock_ns() >= deadline_ns || is_denied(cluster))
+        return false;
+    cluster_pause(CLUSTER_RETRY_NS);
+    return true;
 }
 
 /* The connection. */
@@ -215,37 +226,49 @@ muster_status cluster_manifest(struct muster_cluster *cluster, const char *name,
     return status;
 }
 
-static uint64_t read_note(const struct transport_message *message)
+void cluster_note_text(const struct muster_cluster *cluster, uint64_t grains, bool is_over,
+                       char out[CLUSTER_NOTE_BYTES])
 {
-    char text[32] = "";
-    uint64_t grains = 0;
-    size_t length = 0;
-    while (length < message->size && length < sizeof text - 1 && message->bytes[length] != ' ') {
-        text[length] = message->bytes[length];
-        length++;
-    }
-    return text_parse_u64(text, &grains) ? grains : 0;
+    snprintf(out, CLUSTER_NOTE_BYTES, "%llu %016llx%s", (unsigned long long)grains,
+             (unsigned long long)cluster->id, is_over ? " over" : "");
 }
 
-muster_status cluster_epoch(struct muster_cluster *cluster, const char *name, uint64_t *epoch,
-                            uint64_t *grains, struct muster_error *err)
+static void read_note(const struct transport_message *message, struct cluster_notes *notes)
+{
+    char text[CLUSTER_NOTE_BYTES] = "";
+    uint64_t grains = 0;
+    if (message->size >= sizeof text)
+        return;
+    memcpy(text, message->bytes, message->size);
+    char *space = strchr(text, ' '), *last = strrchr(text, ' ');
+    notes->is_over = last && strcmp(last, " over") == 0;
+    if (space)
+        *space = '\0';
+    /* A submitter that has died before its first note went on from where the last one was. */
+    if (text_parse_u64(text, &grains) && grains > notes->grains)
+        notes->grains = grains;
+}
+
+muster_status cluster_notes(struct muster_cluster *cluster, const char *name,
+                            struct cluster_notes *out, struct muster_error *err)
 {
     struct transport_message message;
     char key[CLUSTER_KEY_BYTES];
+    struct cluster_notes notes = { .epoch = 0 };
     muster_status status = MUSTER_OK;
-    *epoch = *grains = 0;
-    while (status == MUSTER_OK) {
-        cluster_epoch_key(name, *epoch + 1, key);
+    for (;;) {
+        cluster_epoch_key(name, notes.epoch + 1, key);
         status = cluster->transport->get(cluster->link, CLUSTER_JOBS, key, &message, err);
         if (status != MUSTER_OK)
             break;
-        ++*epoch;
-        uint64_t noted = read_note(&message);
-        /* A submitter that has died before its first note went on from where the last one was. */
-        *grains = noted > *grains ? noted : *grains;
+        notes.epoch++;
+        read_note(&message, &notes);
         cluster->transport->release(&message);
     }
-    return status == MUSTER_E_NOT_FOUND ? MUSTER_OK : status;
+    if (status != MUSTER_E_NOT_FOUND)
+        return status;
+    *out = notes;
+    return MUSTER_OK;
 }
 
 bool cluster_is_cancelled(struct muster_cluster *cluster, const char *name)
@@ -305,8 +328,11 @@ muster_status cluster_object_put(struct muster_cluster *cluster, const void *byt
     for (size_t at = 0; at < size && status == MUSTER_OK; at += CLUSTER_CHUNK_BYTES) {
         size_t part = size - at < CLUSTER_CHUNK_BYTES ? size - at : CLUSTER_CHUNK_BYTES;
         chunk_subject(out->hash, at / CLUSTER_CHUNK_BYTES, subject);
-        status =
-            cluster->transport->store(cluster->link, subject, (const char *)bytes + at, part, err);
+        uint64_t patience = platform_deadline_ns(CLUSTER_PATIENCE_NS);
+        do
+            status = cluster->transport->store(cluster->link, subject, (const char *)bytes + at,
+                                               part, err);
+        while (cluster_again(cluster, status, patience));
         /* The same bytes are there already. */
         if (status == MUSTER_E_BUSY)
             status = MUSTER_OK;
@@ -389,22 +415,31 @@ static void remove_object(struct muster_cluster *cluster, const char *hash)
     (void)cluster->transport->purge(cluster->link, CLUSTER_OBJECTS, subject, NULL);
 }
 
+static void remove_key(struct muster_cluster *cluster, const char *key, uint64_t patience)
+{
+    while (cluster_again(
+        cluster, cluster->transport->remove(cluster->link, CLUSTER_JOBS, key, NULL), patience))
+        ;
+}
+
 void cluster_remove(struct muster_cluster *cluster, const struct manifest *m, uint64_t epochs)
 {
     const struct transport *t = cluster->transport;
     struct uses uses = { .cluster = cluster, .gone = m };
+    uint64_t patience = platform_deadline_ns(CLUSTER_PATIENCE_NS);
     char key[CLUSTER_KEY_BYTES];
     /* First what makes others look for the rest. */
-    (void)t->remove(cluster->link, CLUSTER_JOBS, m->name, NULL);
+    remove_key(cluster, m->name, patience);
     (void)t->send(cluster->link, CLUSTER_WAKE, NULL, "", 0, NULL);
     cluster_result_stream(m->name, key);
-    (void)t->stream_remove(cluster->link, key, NULL);
+    while (cluster_again(cluster, t->stream_remove(cluster->link, key, NULL), patience))
+        ;
     for (uint64_t i = 1; i <= epochs; i++) {
         cluster_epoch_key(m->name, i, key);
-        (void)t->remove(cluster->link, CLUSTER_JOBS, key, NULL);
+        remove_key(cluster, key, patience);
     }
     cluster_cancel_key(m->name, key);
-    (void)t->remove(cluster->link, CLUSTER_JOBS, key, NULL);
+    remove_key(cluster, key, patience);
     if (cluster_each_job(cluster, find_uses, &uses, NULL) != MUSTER_OK)
         return;
     if (!uses.kernel)

@@ -15,6 +15,7 @@
 #define CLUSTER_OBJECTS "MUSTER_OBJ"
 #define CLUSTER_WAKE "muster.wake"
 #define CLUSTER_KEY_BYTES (MANIFEST_NAME_BYTES + 32)
+#define CLUSTER_NOTE_BYTES 64
 /* A worker's entry in the list is gone after this, if it is not repeated. */
 #define CLUSTER_WORKER_TTL_NS UINT64_C(10000000000)
 /* Of an object; and room that a message of ours needs beside what it carries. */
@@ -48,17 +49,27 @@ void cluster_cancel_key(const char *job, char out[CLUSTER_KEY_BYTES]);
 /* MUSTER_E_NOT_FOUND: there is no such job. */
 muster_status cluster_manifest(struct muster_cluster *cluster, const char *name,
                                struct manifest *out, struct muster_error *err);
-/* The newest epoch of a job and the grains that its note says are delivered; 0, 0 if there is none. */
-muster_status cluster_epoch(struct muster_cluster *cluster, const char *name, uint64_t *epoch,
-                            uint64_t *grains, struct muster_error *err);
+/* What the submitters of a job have noted: all zero if there was none yet, or the job is gone. */
+struct cluster_notes {
+    uint64_t epoch;  /* the newest */
+    uint64_t grains; /* delivered, durably */
+    bool is_over;    /* the job's end was noted: who did that removes the job, or died */
+};
+muster_status cluster_notes(struct muster_cluster *cluster, const char *name,
+                            struct cluster_notes *out, struct muster_error *err);
+/* "GRAINS ID", and " over" behind it for a job's end. */
+void cluster_note_text(const struct muster_cluster *cluster, uint64_t grains, bool is_over,
+                       char out[CLUSTER_NOTE_BYTES]);
 bool cluster_is_cancelled(struct muster_cluster *cluster, const char *name);
 /* All that is stored of a job is removed; what cannot be is left. */
 void cluster_remove(struct muster_cluster *cluster, const struct manifest *manifest,
                     uint64_t epochs);
-/* Waits before a call is repeated. */
 void cluster_pause(uint64_t ns);
-/* Whether a call that came to this may come to something else before the deadline. */
-bool cluster_may_repeat(muster_status status, uint64_t deadline_ns);
+/*
+ * After a call that came to `status`: waits a little and says whether to make it again, as it may come to
+ * something else before the deadline. Servers that choose a leader leave calls without an answer.
+ */
+bool cluster_again(struct muster_cluster *cluster, muster_status status, uint64_t deadline_ns);
 
 /* Each job that is stored, by name. */
 muster_status cluster_each_job(struct muster_cluster *cluster,

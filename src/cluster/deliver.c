@@ -4,7 +4,9 @@
  *
  * Order matters. A result is purged only after the note that covers it is stored, and that note only
  * after the output's bytes are on the disk: whoever resumes the job finds each grain in one or the
- * other. The output is put in its place only by a submitter that no newer one has followed.
+ * other. A job's end is noted in the place of the next epoch, so that no newer submitter can begin,
+ * before the output is put in its place and before anything is removed. Where the output has no room the
+ * job stays as it is, to be resumed.
  */
 #include "cluster/submitter.h"
 
@@ -18,6 +20,8 @@
 #define NOTE_NS UINT64_C(500000000)
 /* Grains that leave between two looks at the job. */
 #define BATCH_GRAINS 64
+/* A description that is not found for so long is not hidden by servers that come up: it was removed. */
+#define REMOVED_NS UINT64_C(5000000000)
 /* Answers that the machines may still ask for when the job is over. */
 #define FAREWELL_NS UINT64_C(100000000)
 
@@ -42,6 +46,20 @@ static void fail(struct muster_cluster_job *job, const struct muster_error *erro
     if (job->error.status == MUSTER_OK)
         job->error = *error;
     fleet_fail(job->fleet);
+    platform_mutex_unlock(&job->lock);
+}
+
+/* The output takes no more: this submitter leaves, and the job waits for one that finds room. */
+static void suspend(struct muster_cluster_job *job, const struct muster_error *error)
+{
+    platform_mutex_lock(&job->lock);
+    if (job->error.status == MUSTER_OK)
+        muster_error_fill(
+            &job->error, error->status, error->driver_code,
+            "nothing is lost: make room, then: muster jobs resume JOB (or cancel JOB)", "%.200s",
+            error->text);
+    job->is_suspended = true;
+    fleet_supersede(job->fleet);
     platform_mutex_unlock(&job->lock);
 }
 
@@ -103,10 +121,12 @@ static void deliver_range(struct muster_cluster_job *job, struct muster_range ra
             break;
         status = put_grain(job, grain, &message, &error);
         job->cluster->transport->release(&message);
-        if (status != MUSTER_OK) {
+        if (status != MUSTER_OK && job->output.descriptor >= 0)
+            suspend(job, &error);
+        else if (status != MUSTER_OK)
             fail(job, &error);
+        if (status != MUSTER_OK)
             return;
-        }
         count++;
     }
     platform_mutex_lock(&job->lock);
@@ -136,10 +156,9 @@ static bool next_range(struct muster_cluster_job *job, struct muster_range *rang
 static muster_status store_note(struct muster_cluster_job *job, uint64_t grains)
 {
     const struct transport *t = job->cluster->transport;
-    char key[CLUSTER_KEY_BYTES], note[64], subject[TRANSPORT_SUBJECT_BYTES];
+    char key[CLUSTER_KEY_BYTES], note[CLUSTER_NOTE_BYTES], subject[TRANSPORT_SUBJECT_BYTES];
     cluster_epoch_key(job->manifest.name, job->epoch, key);
-    snprintf(note, sizeof note, "%llu %016llx", (unsigned long long)grains,
-             (unsigned long long)job->cluster->id);
+    cluster_note_text(job->cluster, grains, false, note);
     muster_status status = t->put(job->cluster->link, CLUSTER_JOBS, key, note, strlen(note), NULL);
     if (status != MUSTER_OK)
         return status;
@@ -163,29 +182,42 @@ static void note_progress(struct muster_cluster_job *job)
     if (delivered <= job->noted)
         return;
     if (*job->manifest.out_path && output_sync(&job->output, &error) != MUSTER_OK)
-        fail(job, &error);
+        suspend(job, &error);
     else
         (void)store_note(job, delivered); /* tried again the next time */
 }
 
 /* Whether a newer submitter has the job; an answer that does not come is no. */
-static bool is_followed(struct muster_cluster_job *job, muster_status *status)
+static bool is_followed(struct muster_cluster_job *job)
 {
     struct transport_message message;
     char key[CLUSTER_KEY_BYTES];
     cluster_epoch_key(job->manifest.name, job->epoch + 1, key);
-    *status = job->cluster->transport->get(job->cluster->link, CLUSTER_JOBS, key, &message, NULL);
-    if (*status != MUSTER_OK)
+    if (job->cluster->transport->get(job->cluster->link, CLUSTER_JOBS, key, &message, NULL) !=
+        MUSTER_OK)
         return false;
     job->cluster->transport->release(&message);
     return true;
 }
 
+/* Whether somebody has removed the job, who took it for one that nobody feeds. */
+static bool is_removed(struct muster_cluster_job *job)
+{
+    struct transport_message message;
+    muster_status status = job->cluster->transport->get(job->cluster->link, CLUSTER_JOBS,
+                                                        job->manifest.name, &message, NULL);
+    if (status == MUSTER_OK)
+        job->cluster->transport->release(&message);
+    if (status != MUSTER_E_NOT_FOUND)
+        job->seen_ns = platform_clock_ns();
+    return platform_clock_ns() - job->seen_ns >= REMOVED_NS;
+}
+
 static void listen_to_others(struct muster_cluster_job *job)
 {
-    muster_status status;
-    bool has_newer = is_followed(job, &status);
-    bool is_cancelled = !has_newer && cluster_is_cancelled(job->cluster, job->manifest.name);
+    bool has_newer = is_followed(job);
+    bool is_cancelled =
+        !has_newer && (cluster_is_cancelled(job->cluster, job->manifest.name) || is_removed(job));
     platform_mutex_lock(&job->lock);
     if (has_newer)
         fleet_supersede(job->fleet);
@@ -215,47 +247,104 @@ static void name_failure(struct muster_cluster_job *job, struct muster_error *er
                       *job->why && !failure.is_loss ? job->why : what);
 }
 
-/* All is delivered: into its place, unless another one has the job. False: it is to be tried again. */
+/*
+ * The job's end is noted as the next epoch, which is then nobody's. MUSTER_E_BUSY: a newer submitter has
+ * it. Whoever finds the job without its file knows by this note that it is in its place.
+ */
+static muster_status note_end(struct muster_cluster_job *job, uint64_t grains)
+{
+    char key[CLUSTER_KEY_BYTES], note[CLUSTER_NOTE_BYTES];
+    cluster_epoch_key(job->manifest.name, job->epoch + 1, key);
+    cluster_note_text(job->cluster, grains, true, note);
+    return job->cluster->transport->create(job->cluster->link, CLUSTER_JOBS, key, note,
+                                           strlen(note), NULL);
+}
+
+/* Tried again until it is known, or the program ends. False: it ends. */
+static bool note_end_for_sure(struct muster_cluster_job *job, uint64_t grains,
+                              muster_status *status)
+{
+    bool is_ending = false;
+    while ((*status = note_end(job, grains)) != MUSTER_OK && *status != MUSTER_E_BUSY) {
+        (void)state_of(job, &is_ending);
+        if (is_ending)
+            return false;
+        cluster_pause(CLUSTER_RETRY_NS);
+    }
+    return true;
+}
+
+static void say_stale(struct muster_cluster_job *job)
+{
+    muster_error_fill(&job->error, MUSTER_E_STALE, 0, NULL, "another submitter has taken the job");
+}
+
+/* All is delivered: into its place, unless another one has the job. False: the program ends. */
 static bool finish_output(struct muster_cluster_job *job)
 {
     struct muster_error error;
     muster_status status;
-    if (is_followed(job, &status)) {
-        muster_error_fill(&job->error, MUSTER_E_STALE, 0, NULL,
-                          "another submitter has taken the job");
+    if (job->output.descriptor >= 0 && output_sync(&job->output, &error) != MUSTER_OK) {
+        suspend(job, &error);
         return true;
     }
-    if (status != MUSTER_E_NOT_FOUND)
+    if (!note_end_for_sure(job, manifest_grains(&job->manifest), &status))
         return false;
-    if (job->output.descriptor < 0)
-        return true;
-    /* Whoever finds the job without its file knows by the note that it is in its place. */
-    if (output_sync(&job->output, &error) != MUSTER_OK)
-        job->error = error;
-    else if (store_note(job, manifest_grains(&job->manifest)) != MUSTER_OK)
-        return false;
-    else if (output_finish(&job->output, job->manifest.out_path, &error) != MUSTER_OK)
-        job->error = error;
+    if (status == MUSTER_E_BUSY)
+        say_stale(job);
+    else if (job->output.descriptor >= 0 &&
+             output_finish(&job->output, job->manifest.out_path, &error) != MUSTER_OK)
+        suspend(job, &error);
     return true;
+}
+
+/* A job that failed or was cancelled: its end is noted before anything of it goes. */
+static bool end_without_output(struct muster_cluster_job *job)
+{
+    muster_status status;
+    if (!note_end_for_sure(job, job->noted, &status))
+        return false;
+    if (status == MUSTER_E_BUSY)
+        say_stale(job);
+    else
+        output_drop(&job->output);
+    return true;
+}
+
+static bool is_for_want_of_room(struct muster_cluster_job *job)
+{
+    struct fleet_failure failure;
+    fleet_failure(job->fleet, &failure);
+    return failure.grains.end > failure.grains.begin && !failure.is_loss &&
+           failure.class_ == WIRE_CLASS_STORE;
 }
 
 static void end_with(struct muster_cluster_job *job, enum fleet_state state)
 {
+    struct muster_error error;
     platform_mutex_lock(&job->lock);
-    if (job->error.status == MUSTER_OK && state == FLEET_FAILED)
-        name_failure(job, &job->error);
-    else if (state == FLEET_CANCELLED)
-        muster_error_fill(&job->error, MUSTER_E_CANCELLED, 0, NULL, "the job was cancelled");
-    else if (state == FLEET_SUPERSEDED)
-        muster_error_fill(&job->error, MUSTER_E_STALE, 0, NULL,
-                          "another submitter has taken the job");
+    bool is_named = job->error.status == MUSTER_OK && state == FLEET_FAILED;
+    if (is_named)
+        name_failure(job, &error);
+    bool has_no_room = is_named && is_for_want_of_room(job);
+    if (is_named && !has_no_room)
+        job->error = error;
     platform_mutex_unlock(&job->lock);
-    if (job->error.status != MUSTER_E_STALE) {
-        if (job->error.status != MUSTER_OK)
-            output_drop(&job->output);
+    if (has_no_room)
+        suspend(job, &error);
+    platform_mutex_lock(&job->lock);
+    if (state == FLEET_CANCELLED)
+        muster_error_fill(&job->error, MUSTER_E_CANCELLED, 0, NULL, "the job was cancelled");
+    else if (state == FLEET_SUPERSEDED && !job->is_suspended)
+        say_stale(job);
+    bool stays = job->is_suspended || job->error.status == MUSTER_E_STALE;
+    platform_mutex_unlock(&job->lock);
+    if (!stays && state != FLEET_DONE)
+        stays = !end_without_output(job) || job->error.status == MUSTER_E_STALE;
+    if (!stays) {
         /* Machines that ask meanwhile are told that it is over. */
         cluster_pause(FAREWELL_NS);
-        cluster_remove(job->cluster, &job->manifest, job->epoch);
+        cluster_remove(job->cluster, &job->manifest, job->epoch + 1);
     }
     platform_mutex_lock(&job->lock);
     job->is_over = true;
@@ -282,11 +371,7 @@ void cluster_deliver(void *user)
     }
     if (state == FLEET_RUNNING)
         return; /* the submitter leaves, and the job stays */
-    while (state == FLEET_DONE && !finish_output(job)) {
-        (void)state_of(job, &is_ending);
-        if (is_ending)
-            return;
-        cluster_pause(CLUSTER_RETRY_NS);
-    }
+    if (state == FLEET_DONE && !finish_output(job))
+        return;
     end_with(job, state);
 }

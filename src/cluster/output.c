@@ -108,6 +108,14 @@ muster_status output_sync(struct cluster_output *output, struct muster_error *er
     return fdatasync(output->descriptor) == 0 ? MUSTER_OK : cannot_write(output->part, errno, err);
 }
 
+/* Another submitter, which noted the end and died or was slow, has put it there. */
+static bool is_in_place(const struct cluster_output *output, const char *path)
+{
+    struct stat ours, there;
+    return fstat(output->descriptor, &ours) == 0 && stat(path, &there) == 0 &&
+           ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
+}
+
 muster_status output_finish(struct cluster_output *output, const char *path,
                             struct muster_error *err)
 {
@@ -115,7 +123,8 @@ muster_status output_finish(struct cluster_output *output, const char *path,
     /* A file that is replaced keeps its permissions, less those that run it as somebody else. */
     if (stat(path, &facts) == 0)
         (void)!fchmod(output->descriptor, facts.st_mode & 0777);
-    if (fsync(output->descriptor) != 0 || rename(output->part, path) != 0)
+    if (fsync(output->descriptor) != 0 ||
+        (rename(output->part, path) != 0 && !(errno == ENOENT && is_in_place(output, path))))
         return cannot_write(path, errno, err);
     output_close(output);
     return MUSTER_OK;

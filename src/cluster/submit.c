@@ -288,13 +288,25 @@ static void choose_name(struct muster_cluster_job *job, const struct muster_clus
              (unsigned long long)((mixed * UINT64_C(0x9e3779b97f4a7c15)) >> 32));
 }
 
+static muster_status create_key(struct muster_cluster_job *job, const char *key, const char *text,
+                                size_t bytes, struct muster_error *err)
+{
+    uint64_t patience = platform_deadline_ns(CLUSTER_PATIENCE_NS);
+    muster_status status;
+    do
+        status = job->cluster->transport->create(job->cluster->link, CLUSTER_JOBS, key, text, bytes,
+                                                 err);
+    while (cluster_again(job->cluster, status, patience));
+    return status;
+}
+
 /* The stream of results, the first epoch, and then the description, with which it exists. */
 static muster_status publish(struct muster_cluster_job *job, struct muster_error *err)
 {
     const struct transport *t = job->cluster->transport;
     const struct manifest *m = &job->manifest;
     char stream[CLUSTER_KEY_BYTES], key[CLUSTER_KEY_BYTES], subjects[TRANSPORT_SUBJECT_BYTES],
-        note[64];
+        note[CLUSTER_NOTE_BYTES];
     char *text = malloc(MANIFEST_BYTES_MAX);
     if (!text)
         return muster_error_fill(err, MUSTER_E_NO_MEMORY, 0, NULL, "no memory for a job");
@@ -308,18 +320,22 @@ static muster_status publish(struct muster_cluster_job *job, struct muster_error
             2 * (m->window + CLUSTER_BLOCK_GRAINS) * (m->grain * m->out_item_bytes + RESULT_EXTRA) +
             LATE_BYTES,
     };
-    muster_status status = bytes > 0 ? t->stream(job->cluster->link, &results, err)
-                                     : muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, NULL,
-                                                         "the job's description does not fit");
+    uint64_t patience = platform_deadline_ns(CLUSTER_PATIENCE_NS);
+    muster_status status;
+    do
+        status = bytes > 0 ? t->stream(job->cluster->link, &results, err)
+                           : muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, NULL,
+                                               "the job's description does not fit");
+    while (cluster_again(job->cluster, status, patience));
     cluster_epoch_key(m->name, 1, key);
-    snprintf(note, sizeof note, "0 %016llx", (unsigned long long)job->cluster->id);
+    cluster_note_text(job->cluster, 0, false, note);
     if (status == MUSTER_OK)
-        status = t->create(job->cluster->link, CLUSTER_JOBS, key, note, strlen(note), err);
+        status = create_key(job, key, note, strlen(note), err);
     if (status == MUSTER_E_BUSY)
         status = muster_error_fill(err, MUSTER_E_BUSY, 0, "give another name, or --resume it",
                                    "the cluster has a job '%s' already", m->name);
     else if (status == MUSTER_OK)
-        status = t->create(job->cluster->link, CLUSTER_JOBS, m->name, text, bytes, err);
+        status = create_key(job, m->name, text, bytes, err);
     free(text);
     return status;
 }
@@ -422,30 +438,37 @@ static muster_status reopen(struct muster_cluster_job *job, struct muster_error 
  */
 static bool is_in_place(struct muster_cluster_job *job)
 {
-    uint64_t epoch, grains;
+    struct cluster_notes notes;
     return job->in >= 0 && *job->manifest.out_part && access(job->manifest.out_part, F_OK) != 0 &&
            errno == ENOENT &&
-           cluster_epoch(job->cluster, job->manifest.name, &epoch, &grains, NULL) == MUSTER_OK &&
-           grains == manifest_grains(&job->manifest);
+           cluster_notes(job->cluster, job->manifest.name, &notes, NULL) == MUSTER_OK &&
+           notes.grains == manifest_grains(&job->manifest);
 }
 
-/* The next epoch is this submitter's, and nobody else's. */
+/*
+ * The next epoch is this submitter's, and nobody else's. A job has an epoch before it has a description,
+ * and its end is noted before anything of it is removed: without an epoch, or with an end before the last
+ * grain, there is nothing to go on with. Who has noted the end of a whole output may have died before it
+ * was in its place: that is done again.
+ */
 static muster_status take_epoch(struct muster_cluster_job *job, struct muster_error *err)
 {
     const char *name = job->manifest.name;
     uint64_t patience = platform_deadline_ns(CLUSTER_PATIENCE_NS);
     muster_status status = MUSTER_E_BUSY;
-    while (status == MUSTER_E_BUSY || cluster_may_repeat(status, patience)) {
-        char key[CLUSTER_KEY_BYTES], note[64];
-        if (status != MUSTER_E_BUSY)
-            cluster_pause(CLUSTER_RETRY_NS);
-        status = cluster_epoch(job->cluster, name, &job->epoch, &job->begin, err);
+    while (status == MUSTER_E_BUSY || cluster_again(job->cluster, status, patience)) {
+        struct cluster_notes notes;
+        char key[CLUSTER_KEY_BYTES], note[CLUSTER_NOTE_BYTES];
+        status = cluster_notes(job->cluster, name, &notes, err);
         if (status != MUSTER_OK)
             continue;
-        job->epoch++;
+        if (notes.epoch == 0 || (notes.is_over && notes.grains < manifest_grains(&job->manifest)))
+            return muster_error_fill(err, MUSTER_E_NOT_FOUND, 0, "see: muster jobs",
+                                     "the cluster has no job '%s': it is over", name);
+        job->begin = notes.grains;
+        job->epoch = notes.epoch + 1;
         cluster_epoch_key(name, job->epoch, key);
-        snprintf(note, sizeof note, "%llu %016llx", (unsigned long long)job->begin,
-                 (unsigned long long)job->cluster->id);
+        cluster_note_text(job->cluster, job->begin, false, note);
         status = job->cluster->transport->create(job->cluster->link, CLUSTER_JOBS, key, note,
                                                  strlen(note), err);
     }
@@ -467,11 +490,9 @@ muster_status muster_cluster_resume(struct muster_cluster *cluster, const char *
     if (!job)
         return muster_error_fill(err, MUSTER_E_NO_MEMORY, 0, NULL, "no memory for a job");
     uint64_t patience = platform_deadline_ns(CLUSTER_PATIENCE_NS);
-    status = cluster_manifest(cluster, name, &job->manifest, err);
-    while (cluster_may_repeat(status, patience)) {
-        cluster_pause(CLUSTER_RETRY_NS);
+    do
         status = cluster_manifest(cluster, name, &job->manifest, err);
-    }
+    while (cluster_again(cluster, status, patience));
     if (status == MUSTER_OK) {
         status = reopen(job, err);
         if (status == MUSTER_E_IO && is_in_place(job))

@@ -185,11 +185,10 @@ static muster_status note_stored(struct muster_cluster_job *job, struct muster_e
     for (uint64_t grain = job->begin; job->epoch > 1 && grain < end && status == MUSTER_OK;
          grain++) {
         cluster_result_subject(job->manifest.name, grain, subject);
-        muster_status found = t->fetch(job->cluster->link, stream, subject, &message, err);
-        while (cluster_may_repeat(found, patience)) {
-            cluster_pause(CLUSTER_RETRY_NS);
+        muster_status found;
+        do
             found = t->fetch(job->cluster->link, stream, subject, &message, err);
-        }
+        while (cluster_again(job->cluster, found, patience));
         if (found == MUSTER_OK) {
             const struct muster_range one = { grain, grain + 1 };
             fleet_note_stored(job->fleet, one, platform_clock_ns());
@@ -201,15 +200,25 @@ static muster_status note_stored(struct muster_cluster_job *job, struct muster_e
     return status;
 }
 
+static muster_status listen_to(struct muster_cluster_job *job, const char *subject,
+                               struct transport_listen **out, struct muster_error *err)
+{
+    uint64_t patience = platform_deadline_ns(CLUSTER_PATIENCE_NS);
+    muster_status status;
+    do
+        status = job->cluster->transport->listen(job->cluster->link, subject, out, err);
+    while (cluster_again(job->cluster, status, patience));
+    return status;
+}
+
 static muster_status start_threads(struct muster_cluster_job *job, struct muster_error *err)
 {
-    const struct transport *t = job->cluster->transport;
     char subject[TRANSPORT_SUBJECT_BYTES];
     cluster_subject(job->manifest.name, "*", subject);
-    muster_status status = t->listen(job->cluster->link, subject, &job->control, err);
+    muster_status status = listen_to(job, subject, &job->control, err);
     snprintf(subject, sizeof subject, "muster.i.%s", job->manifest.name);
     if (status == MUSTER_OK)
-        status = t->listen(job->cluster->link, subject, &job->input, err);
+        status = listen_to(job, subject, &job->input, err);
     if (status == MUSTER_OK)
         status = platform_thread_start(&job->answering, answer_all, job, "fleet", NULL, err);
     if (status == MUSTER_OK)
@@ -224,7 +233,7 @@ muster_status cluster_feed_start(struct muster_cluster_job *job, struct muster_e
 {
     job->was_up = true;
     job->noted = job->begin;
-    job->started_ns = job->delivered_ns = platform_clock_ns();
+    job->started_ns = job->delivered_ns = job->seen_ns = platform_clock_ns();
     muster_status status = platform_mutex_init(&job->lock, err);
     job->has_lock = status == MUSTER_OK;
     if (status == MUSTER_OK)

@@ -35,6 +35,8 @@ struct muster_cluster_job {
     struct fleet *fleet;                     /* owns */
     char (*places)[TRANSPORT_SUBJECT_BYTES]; /* where the answers of waiting claims go */
     bool was_up, is_ending, is_over;
+    bool is_suspended; /* the output takes no more: the job stays, to be resumed */
+    uint64_t seen_ns;  /* when the job's description was stored for sure; the delivering thread's */
     uint64_t started_ns, ended_ns, delivered_ns, stall_ns;
     uint64_t noted; /* grains, durably */
     char why[200];  /* what a machine said of the last piece that failed */

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define PING_NS UINT64_C(500000000)
+#define PINGS 4
 
 const char *muster_cluster_job_name(const struct muster_cluster_job *job)
 {
@@ -137,16 +138,18 @@ void muster_cluster_job_destroy(struct muster_cluster_job *job)
 
 /* All jobs. */
 
+/* A submitter may be slow to answer; where nobody listens the server says so at once. */
 static bool is_fed(struct muster_cluster *cluster, const char *name)
 {
     struct transport_message message;
     char subject[TRANSPORT_SUBJECT_BYTES];
+    muster_status status = MUSTER_E_TIMEOUT;
     cluster_subject(name, "ping", subject);
-    if (cluster->transport->ask(cluster->link, subject, "", 0, PING_NS, &message, NULL) !=
-        MUSTER_OK)
-        return false;
-    cluster->transport->release(&message);
-    return true;
+    for (int i = 0; i < PINGS && status == MUSTER_E_TIMEOUT; i++)
+        status = cluster->transport->ask(cluster->link, subject, "", 0, PING_NS, &message, NULL);
+    if (status == MUSTER_OK)
+        cluster->transport->release(&message);
+    return status == MUSTER_OK;
 }
 
 muster_status muster_cluster_cancel(struct muster_cluster *cluster, const char *name,
@@ -164,11 +167,11 @@ muster_status muster_cluster_cancel(struct muster_cluster *cluster, const char *
     /* Nobody would see it. */
     if (status == MUSTER_OK && !is_fed(cluster, name)) {
         struct cluster_output output;
-        uint64_t epoch = 0, grains;
+        struct cluster_notes notes = { .epoch = 0 };
         if (*m->out_part && output_open(&output, m->out_part, m->out_bytes, NULL) == MUSTER_OK)
             output_drop(&output);
-        (void)cluster_epoch(cluster, name, &epoch, &grains, NULL);
-        cluster_remove(cluster, m, epoch);
+        (void)cluster_notes(cluster, name, &notes, NULL);
+        cluster_remove(cluster, m, notes.epoch);
     }
     free(m);
     return status;
@@ -185,13 +188,14 @@ static void add_entry(void *user, const char *name)
 {
     struct listing *list = user;
     struct manifest *m = malloc(sizeof *m);
-    uint64_t epoch, grains;
+    struct cluster_notes notes;
     if (m && cluster_manifest(list->cluster, name, m, NULL) == MUSTER_OK &&
-        cluster_epoch(list->cluster, name, &epoch, &grains, NULL) == MUSTER_OK) {
+        cluster_notes(list->cluster, name, &notes, NULL) == MUSTER_OK) {
         if (list->count < list->capacity) {
             struct muster_cluster_entry entry = { .items = m->items,
-                                                  .delivered = items_of(m, grains),
-                                                  .submitters = (uint32_t)epoch,
+                                                  .delivered = items_of(m, notes.grains),
+                                                  .submitters =
+                                                      (uint32_t)(notes.epoch - notes.is_over),
                                                   .is_fed = is_fed(list->cluster, name),
                                                   .is_cancelled =
                                                       cluster_is_cancelled(list->cluster, name) };

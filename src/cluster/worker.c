@@ -60,8 +60,11 @@ static void take_job(void *user, const char *name)
     look->stored++;
     for (uint32_t i = 0; i < WORKER_JOBS_MAX; i++) {
         if (worker->jobs[i] && strcmp(worker->jobs[i]->name, name) == 0) {
-            look->is_seen[i] = true;
-            return;
+            look->is_seen[i] = !worker_job_is_worth_another(worker->jobs[i]);
+            if (look->is_seen[i])
+                return;
+            worker_job_destroy(worker->jobs[i]);
+            worker->jobs[i] = NULL;
         }
         if (!worker->jobs[i] && free_place == WORKER_JOBS_MAX)
             free_place = i;
@@ -73,7 +76,7 @@ static void take_job(void *user, const char *name)
     look->is_seen[free_place] = true;
 }
 
-/* A job that ended by itself keeps its place while it is stored, so that it is not begun again. */
+/* A job that ended by itself keeps its place while it is stored: it is not begun again at once. */
 static void look_for_jobs(struct muster_cluster_worker *worker, struct look *look)
 {
     struct transport_message message;

@@ -80,9 +80,12 @@ struct worker_job {
     struct muster_error problem; /* of the source or the sink */
     bool is_ready, leaves;       /* `state` is set; it takes nothing more */
     bool is_gone;                /* the job is not there any more */
-    bool is_careful; /* a unit has failed: units are single grains, one after the other */
-    bool is_stuck;   /* a local job was given up: its callbacks may still be called */
-    bool has_ended;  /* its threads are done with it */
+    bool has_no_room; /* the output's file took no more: results go through the store from now on */
+    bool is_careful;  /* a unit has failed: units are single grains, one after the other */
+    bool is_stuck;    /* a local job was given up: its callbacks may still be called */
+    bool may_begin_again; /* it ended for a reason that may pass, and is stored still */
+    uint64_t ended_ns;
+    bool has_ended; /* its threads are done with it */
 };
 
 void worker_say(struct muster_cluster_worker *worker, const char *format, ...)
@@ -99,6 +102,8 @@ void worker_job_leave(struct worker_job *job);
 /* What it has is not wanted any more, since the job is gone or the worker breaks off. */
 void worker_job_drop(struct worker_job *job);
 bool worker_job_has_ended(struct worker_job *job);
+/* It has ended for some time, for a reason that may have passed: another submitter may have the job. */
+bool worker_job_is_worth_another(struct worker_job *job);
 void worker_job_destroy(struct worker_job *job);
 
 /* worker_feed.c: the local job's source and sink, with the worker_run as `user`. */

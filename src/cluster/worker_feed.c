@@ -6,6 +6,7 @@
 
 #include "core/grains.h"
 
+#include <errno.h>
 #include <muster/backend.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -212,9 +213,9 @@ static muster_status store_grain(struct worker_job *job, uint64_t grain, const v
 static muster_status commit_piece(struct worker_job *job, const struct worker_piece *piece)
 {
     if (fdatasync(job->out) != 0) {
-        muster_error_fill(&job->problem, MUSTER_E_IO, 0, "make room, or look at the storage",
-                          "writing the output failed");
-        return MUSTER_E_IO;
+        job->has_no_room = true;
+        return muster_error_fill(&job->problem, MUSTER_E_IO, errno, NULL,
+                                 "writing the output failed: %s", strerror(errno));
     }
     muster_status status = MUSTER_OK;
     for (uint64_t grain = piece->grains.begin; grain < piece->grains.end && status == MUSTER_OK;
@@ -230,9 +231,12 @@ static muster_status take_items(struct worker_job *job, const struct worker_piec
     const struct manifest *m = &job->manifest;
     uint64_t item = m->out_item_bytes, at = piece->items.begin + from,
              end = piece->items.begin + to;
-    if (job->out >= 0)
-        return shared_write(job->out, m->out_offset + at * item, bytes,
-                            (size_t)((to - from) * item), &job->problem);
+    if (job->out >= 0) {
+        muster_status written = shared_write(job->out, m->out_offset + at * item, bytes,
+                                             (size_t)((to - from) * item), &job->problem);
+        job->has_no_room = job->has_no_room || written != MUSTER_OK;
+        return written;
+    }
     muster_status status = MUSTER_OK;
     while (at < end && status == MUSTER_OK) {
         uint64_t grain = at / m->grain;

@@ -19,6 +19,8 @@
 /* Between two local jobs, the first of which failed: longer each time, up to this. */
 #define AGAIN_NS UINT64_C(100000000)
 #define AGAIN_MAX_NS UINT64_C(2000000000)
+/* A job that ended and is stored for so long still is not being removed: it is begun again. */
+#define ENDED_NS UINT64_C(5000000000)
 /* How soon it is noticed that a local job has failed. */
 #define LOOK_NS UINT64_C(50000000)
 
@@ -29,6 +31,8 @@ static muster_status load_kernel(struct worker_job *job, struct muster_error *er
     const struct manifest *m = &job->manifest;
     char folder[PLATFORM_PATH_BYTES], path[PLATFORM_PATH_BYTES + 16];
     void *bytes = NULL;
+    if (job->kernel)
+        return MUSTER_OK;
     muster_status status = cluster_object_get(job->worker->cluster, &m->kernel, &bytes, err);
     if (status != MUSTER_OK)
         return status;
@@ -61,8 +65,10 @@ static muster_status make_args(struct worker_job *job, struct muster_error *err)
         if (from->kind != MUSTER_ARG_ALL)
             continue;
         to->bytes = 0;
-        status = cluster_object_get(job->worker->cluster, &from->table, &job->table_bytes[i], err);
-        if (status == MUSTER_OK)
+        if (!job->table_bytes[i])
+            status =
+                cluster_object_get(job->worker->cluster, &from->table, &job->table_bytes[i], err);
+        if (status == MUSTER_OK && job->tables[i].generation == 0)
             status = muster_data_create(job->worker->m, job->table_bytes[i],
                                         (size_t)from->table.bytes, 0, &job->tables[i], err);
         to->data = job->tables[i];
@@ -87,7 +93,22 @@ static void open_files(struct worker_job *job)
     }
 }
 
-static muster_status prepare(struct worker_job *job, struct muster_error *err)
+/* Where results that travel are put together; MUSTER_E_TOO_LARGE: they fit into no message. */
+static muster_status make_grain(struct worker_job *job, struct muster_error *err)
+{
+    struct muster_cluster *cluster = job->worker->cluster;
+    uint64_t bytes = job->manifest.grain * job->manifest.out_item_bytes;
+    if (!job->grain &&
+        bytes + CLUSTER_MESSAGE_BYTES <= cluster->transport->payload_max(cluster->link))
+        job->grain = malloc((size_t)bytes);
+    return job->grain ? MUSTER_OK
+                      : muster_error_fill(err, MUSTER_E_TOO_LARGE, 0,
+                                          "mount the storage of the output on this machine",
+                                          "results of %llu bytes do not fit into a message",
+                                          (unsigned long long)bytes);
+}
+
+static muster_status prepare_once(struct worker_job *job, struct muster_error *err)
 {
     struct muster_cluster *cluster = job->worker->cluster;
     char pattern[TRANSPORT_SUBJECT_BYTES + 4];
@@ -98,21 +119,35 @@ static muster_status prepare(struct worker_job *job, struct muster_error *err)
         status = make_args(job, err);
     if (status != MUSTER_OK)
         return status;
-    open_files(job);
-    uint64_t bytes = job->manifest.grain * job->manifest.out_item_bytes;
-    if (job->out < 0) {
-        job->grain = bytes + CLUSTER_MESSAGE_BYTES <= cluster->transport->payload_max(cluster->link)
-                         ? malloc((size_t)bytes)
-                         : NULL;
-        if (!job->grain)
-            return muster_error_fill(
-                err, MUSTER_E_TOO_LARGE, 0, "mount the storage of the output on this machine",
-                "results of %llu bytes do not fit into a message", (unsigned long long)bytes);
-    }
+    if (job->out < 0 && job->in < 0)
+        open_files(job);
+    if (job->out < 0)
+        status = make_grain(job, err);
+    if (status != MUSTER_OK)
+        return status;
     cluster->transport->inbox(cluster->link, job->inbox);
     cluster_subject(job->name, "ask", job->ask);
     snprintf(pattern, sizeof pattern, "%s.*", job->inbox);
     return cluster->transport->listen(cluster->link, pattern, &job->answers, err);
+}
+
+static bool is_wanted(struct worker_job *job)
+{
+    platform_mutex_lock(&job->lock);
+    bool is = !job->is_gone && !job->leaves;
+    platform_mutex_unlock(&job->lock);
+    return is;
+}
+
+/* What is there already is kept; servers that choose a leader are asked again. */
+static muster_status prepare(struct worker_job *job, struct muster_error *err)
+{
+    uint64_t patience = platform_deadline_ns(CLUSTER_PATIENCE_NS);
+    muster_status status;
+    do
+        status = prepare_once(job, err);
+    while (cluster_again(job->worker->cluster, status, patience) && is_wanted(job));
+    return status;
 }
 
 /* The local job. */
@@ -184,7 +219,7 @@ static void rename_items(const struct worker_job *job, const struct muster_repor
             snprintf(text, sizeof text, "item %llu%s", (unsigned long long)begin, rest);
         else
             snprintf(text, sizeof text, "items %llu to %llu%s", (unsigned long long)begin,
-                     (unsigned long long)(begin + count), rest);
+                     (unsigned long long)begin + count, rest);
         memcpy(error->text, text, sizeof text);
         return;
     }
@@ -196,11 +231,11 @@ static void rename_items(const struct worker_job *job, const struct muster_repor
  * are under way: from now on this machine runs the job a grain at a time.
  */
 static void report_failure(struct worker_job *job, const struct muster_report *report,
-                           struct muster_error *error)
+                           enum wire_class class_, struct muster_error *error)
 {
     bool is_told = false, is_exact = job->is_careful || report->failed_count == 0;
     platform_mutex_lock(&job->lock);
-    job->is_careful = job->is_careful || report->failed_count > 0;
+    job->is_careful = job->is_careful || (report->failed_count > 0 && class_ != WIRE_CLASS_BACK);
     rename_items(job, report, error);
     platform_mutex_unlock(&job->lock);
     send_why(job, error);
@@ -212,7 +247,7 @@ static void report_failure(struct worker_job *job, const struct muster_report *r
         uint64_t grain = has_range ? failed_grain(job, piece, report->failed[0]) : WIRE_NO_GRAIN;
         /* Without a range it is the oldest: what was before it is stored. */
         bool is_it = !is_told && is_exact && (has_range || report->failed_count == 0);
-        worker_failed(&job->state, piece->slot, is_it ? class_of(error->status) : WIRE_CLASS_BACK,
+        worker_failed(&job->state, piece->slot, is_it ? class_ : WIRE_CLASS_BACK,
                       is_it ? grain : WIRE_NO_GRAIN, now);
         is_told = is_told || is_it;
     }
@@ -315,6 +350,21 @@ static bool is_done(struct worker_job *job)
     return is;
 }
 
+/*
+ * The output's file takes no more from this machine: its results go through the store from now on, and
+ * the submitter finds out whether the storage is full for all. What that cannot do is nobody's fault.
+ */
+static enum wire_class give_up_storage(struct worker_job *job)
+{
+    struct muster_error error;
+    job->has_no_room = false;
+    if (make_grain(job, &error) != MUSTER_OK)
+        return WIRE_CLASS_STORE;
+    close(job->out);
+    job->out = -1;
+    return WIRE_CLASS_BACK;
+}
+
 /* What was claimed meanwhile goes back. */
 static void leave(struct worker_job *job)
 {
@@ -344,7 +394,8 @@ static void run_jobs(void *user)
             cluster_pause(ANSWER_WAIT_NS);
             continue;
         }
-        report_failure(job, &report, &error);
+        enum wire_class class_ = job->has_no_room ? give_up_storage(job) : class_of(error.status);
+        report_failure(job, &report, class_, &error);
         if (is_hopeless(status)) {
             leave(job);
             return;
@@ -426,6 +477,11 @@ static void run_job(void *user)
         send_why(job, &error);
     }
     platform_mutex_lock(&job->lock);
+    enum wire_end end;
+    job->may_begin_again = !job->is_stuck && !job->leaves &&
+                           (job->is_ready ? worker_is_over(&job->state, &end)
+                                          : status == MUSTER_E_TIMEOUT || status == MUSTER_E_IO);
+    job->ended_ns = platform_clock_ns();
     job->has_ended = true;
     platform_mutex_unlock(&job->lock);
 }
@@ -479,6 +535,15 @@ bool worker_job_has_ended(struct worker_job *job)
     bool has = job->has_ended;
     platform_mutex_unlock(&job->lock);
     return has;
+}
+
+bool worker_job_is_worth_another(struct worker_job *job)
+{
+    platform_mutex_lock(&job->lock);
+    bool is =
+        job->has_ended && job->may_begin_again && platform_clock_ns() - job->ended_ns >= ENDED_NS;
+    platform_mutex_unlock(&job->lock);
+    return is;
 }
 
 void worker_job_destroy(struct worker_job *job)

@@ -67,8 +67,12 @@ muster_status link_judge(struct transport_link *link, natsStatus status, jsErrCo
         return link_error(err, MUSTER_E_CAPACITY, (int)code,
                           "give the server more storage (max_file_store), or end other jobs",
                           "%s: the servers at %s have no room left", what, link->url);
+    /* Servers that choose a leader refuse in these words: whoever asks again is answered. */
+    bool is_choosing = code == JSClusterNotAvailErr || code == JSClusterNotLeaderErr ||
+                       code == JSClusterNoPeersErr || code == JSRaftGeneralErr ||
+                       code == JSStreamOfflineErr;
     if (status == NATS_TIMEOUT || status == NATS_NO_RESPONDERS ||
-        status == NATS_CONNECTION_DISCONNECTED) {
+        status == NATS_CONNECTION_DISCONNECTED || is_choosing) {
         char problem[LINK_PROBLEM_BYTES];
         pthread_mutex_lock(&link->lock);
         memcpy(problem, link->problem, sizeof problem);

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """What dies, stops and comes back: workers, the server, submitters; each time the output is one machine's, byte for byte."""
 import os
+import resource
 import signal
 import sys
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from fleet import Fleet, until  # noqa: E402
+from fleet import Disk, Fleet, Network, until  # noqa: E402
 from lib.check import Check  # noqa: E402
 
 # So many items a second and worker: a job takes some seconds, and what is done to it hits its middle.
@@ -34,6 +35,89 @@ def a_worker_is_stopped_and_goes_on(check, fleet, worker):
     worker.send_signal(signal.SIGCONT)
     fleet.ended_well("a worker stopped and continued", job, "out")
     return other
+
+
+def the_network_of_a_worker_is_cut(check, fleet):
+    """Nothing that it sends arrives, and nobody is told: its grains are run by others, and it works again when it is mended."""
+    if not fleet.network:
+        return
+    apart = fleet.worker(rate=RATE / 4, apart=True)
+    job = fleet.submit("out", "--name", "cut", "--report")
+    fleet.until_begun("cut")
+    fleet.network.cut()
+    other = fleet.worker(rate=RATE)
+    before = fleet.delivered("cut") or 0
+    until("items without the one that is cut off", lambda: (fleet.delivered("cut") or 1 << 60) > before)
+    fleet.network.mend()
+    fleet.ended_well("a network cut and mended", job, "out")
+    other.kill()
+    run = fleet.map("out")
+    check.equal("it works again", (run.code, run.err), (0, ""))
+    fleet.same("it works again", "out")
+    apart.kill()
+
+
+def there_is_no_room_to_begin_with(check, fleet):
+    disk = Disk.make(fleet.folder, "256k")
+    if not disk:
+        return
+    try:
+        run = fleet.map(os.path.join("disk", "out"))
+        check.refused("a full disk", run, 1, "No space left on device", "make room")
+        check.equal("nothing is left there", (os.listdir(disk.path), fleet.jobs()["jobs"]), ([], []))
+    finally:
+        disk.remove()
+
+
+def without_workers(fleet, does):
+    """What is done while no worker of the fleet does anything: the job that it submits does not end meanwhile."""
+    stopped = [process for process in fleet.processes if process.poll() is None]
+    for worker in stopped:
+        worker.send_signal(signal.SIGSTOP)
+    does()
+    for worker in stopped:
+        worker.send_signal(signal.SIGCONT)
+
+
+def the_room_of_the_submitter_ends(check, fleet):
+    """What the submitter writes finds no room: the job stays, and ends well for one that has room."""
+    jobs = []
+
+    def submit():
+        jobs.append(fleet.submit("out", "--name", "full", "--through"))
+        until("the job", lambda: fleet.delivered("full") is not None)
+        resource.prlimit(jobs[0].pid, resource.RLIMIT_FSIZE, (1000, 1000))
+    without_workers(fleet, submit)
+    check.equal("it ends", jobs[0].wait(timeout=60), 1)
+    said = fleet.messages("out.messages")
+    check.contains("and says why", said, "writing the output failed: File too large")
+    check.contains("and what to do", said, "make room, then: muster jobs resume")
+    check.equal("the job waits", [(j["name"], j["state"]) for j in fleet.jobs()["jobs"]], [("full", "waiting")])
+    fleet.write("out.messages", "")
+    fleet.ended_well("the submitter without room resumed", fleet.start("jobs", "resume", "full", "--cluster", fleet.url), "out")
+
+
+def a_worker_has_no_room(check, fleet):
+    """Where a machine cannot write the output, its results go through the servers."""
+    limited = fleet.worker(rate=RATE, file_limit=100000)
+    fleet.write("workers", "")
+    run = fleet.map("out")
+    check.equal("a worker without room", (run.code, run.err), (0, ""))
+    fleet.same("a worker without room", "out")
+    check.contains("it says so", fleet.messages("workers"), "writing the output failed: File too large")
+    limited.kill()
+
+
+def a_worker_takes_its_time_to_leave(check, fleet):
+    """Longer than the second after which a command says what it waits for: it stores what it holds, and dies of the signal."""
+    slow = fleet.worker(rate=RATE / 8)
+    job = fleet.submit("out", "--name", "leave", "--grain", "20000")
+    fleet.until_begun("leave")
+    slow.send_signal(signal.SIGTERM)
+    check.equal("it dies of the signal", slow.wait(timeout=60), -signal.SIGTERM)
+    other = fleet.worker(rate=RATE)
+    fleet.ended_well("a worker that left", job, "out")
+    other.kill()
 
 
 def the_server_is_killed_and_restarted(check, fleet):
@@ -88,6 +172,27 @@ def what_is_in_its_place_is_done(check, fleet):
     fleet.same("what was in its place", "out")
 
 
+def what_is_over_is_not_resumed(check, fleet):
+    """A submitter notes the end before it removes anything: whoever comes then finds no job."""
+    job = fleet.submit("out2", "--name", "over")
+    until("the job", lambda: fleet.delivered("over") is not None)
+    job.kill()
+    job.wait()
+    fleet.store("$KV.muster_jobs.over.epoch.2", b"10 0000000000000001 over")
+    run = fleet.muster("jobs", "resume", "over", "--cluster", fleet.url)
+    check.refused("a job whose end is noted", run, 1, "has no job 'over': it is over")
+    check.equal("cancel", fleet.muster("jobs", "cancel", "over", "--cluster", fleet.url).code, 0)
+    check.equal("the job is gone", fleet.jobs()["jobs"], [])
+
+
+def a_job_is_removed_under_its_submitter(check, fleet):
+    job = fleet.submit("out2", "--name", "removed")
+    until("the job", lambda: fleet.delivered("removed") is not None)
+    fleet.store("$JS.API.STREAM.PURGE.KV_muster_jobs", b'{"filter":"$KV.muster_jobs.removed"}')
+    check.equal("it ends", job.wait(timeout=60), 1)
+    check.contains("and says why", fleet.messages("out2.messages"), "the job was cancelled")
+
+
 def what_nobody_feeds_can_be_cancelled(check, fleet):
     job = fleet.submit("gone", "--name", "gone")
     fleet.until_begun("gone")
@@ -116,15 +221,22 @@ def a_poison_record_is_named(check, fleet):
 def main():
     check = Check()
     with Fleet(check) as fleet:
-        fleet.server()
+        fleet.server(network=Network.make())
         fleet.input()
+        the_network_of_a_worker_is_cut(check, fleet)
+        there_is_no_room_to_begin_with(check, fleet)
+        a_worker_has_no_room(check, fleet)
+        a_worker_takes_its_time_to_leave(check, fleet)
         worker = a_worker_is_killed_and_one_added(check, fleet)
         other = a_worker_is_stopped_and_goes_on(check, fleet, worker)
         the_server_is_killed_and_restarted(check, fleet)
+        the_room_of_the_submitter_ends(check, fleet)
         the_submitter_is_killed_and_resumed(check, fleet)
         of_two_submitters_the_newer_stays(check, fleet)
         what_is_in_its_place_is_done(check, fleet)
         what_nobody_feeds_can_be_cancelled(check, fleet)
+        without_workers(fleet, lambda: what_is_over_is_not_resumed(check, fleet))
+        without_workers(fleet, lambda: a_job_is_removed_under_its_submitter(check, fleet))
         for process in (worker, other):
             process.kill()
         a_poison_record_is_named(check, fleet)

@@ -8,6 +8,7 @@
 import array
 import os
 import random
+import resource
 import shutil
 import signal
 import socket
@@ -43,14 +44,82 @@ def until(what, holds, seconds=WAIT_S):
     raise TimeoutError(what)
 
 
+class Network:
+    """A network of its own (a namespace) for one worker, which can be cut and mended. Needs root and `ip`."""
+
+    def __init__(self):
+        number = os.getpid() % 16384
+        self.name = f"muster-{os.getpid()}"
+        self.here, there = f"10.213.{number // 64}.{number % 64 * 4 + 1}", f"10.213.{number // 64}.{number % 64 * 4 + 2}"
+        self.made = False
+        try:
+            self.ip("netns", "add", self.name)
+            self.made = True
+            self.ip("link", "add", f"mus{number}", "type", "veth", "peer", "name", "out", "netns", self.name)
+            self.ip("address", "add", f"{self.here}/30", "dev", f"mus{number}")
+            self.ip("link", "set", f"mus{number}", "up")
+            self.ip("-n", self.name, "address", "add", f"{there}/30", "dev", "out")
+            self.mend()
+            self.ip("netns", "exec", self.name, "true")
+        except (OSError, subprocess.SubprocessError):
+            self.remove()
+            raise
+
+    @staticmethod
+    def make():
+        """None, and a message, where this machine gives none."""
+        try:
+            return Network()
+        except (OSError, subprocess.SubprocessError) as error:
+            print("left out: no network namespace here:", (getattr(error, "stderr", None) or str(error)).strip())
+            return None
+
+    @staticmethod
+    def ip(*words):
+        subprocess.run(["ip", *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=30, check=True)
+
+    def cut(self):
+        self.ip("-n", self.name, "link", "set", "out", "down")
+
+    def mend(self):
+        self.ip("-n", self.name, "link", "set", "out", "up")
+
+    def remove(self):
+        if self.made:
+            self.ip("netns", "del", self.name)
+            self.made = False
+
+
+class Disk:
+    """A small file system of its own below `folder`. Needs root."""
+
+    def __init__(self, folder, size):
+        self.path = os.path.join(folder, "disk")
+        os.mkdir(self.path)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", self.path], stdout=subprocess.DEVNULL,
+                       stderr=subprocess.PIPE, text=True, timeout=30, check=True)
+
+    @staticmethod
+    def make(folder, size):
+        """None, and a message, where this machine gives none."""
+        try:
+            return Disk(folder, size)
+        except (OSError, subprocess.SubprocessError) as error:
+            print("left out: no small disk here:", (getattr(error, "stderr", None) or str(error)).strip())
+            return None
+
+    def remove(self):
+        subprocess.run(["umount", "-l", self.path], timeout=30, check=True)
+
+
 class Server:
     """One nats-server, of several or alone; its store outlives it."""
 
-    def __init__(self, folder, name, port, route=0, routes=(), limit="1GB"):
-        self.port, self.process = port, None
+    def __init__(self, folder, name, port, route=0, routes=(), limit="1GB", host="127.0.0.1"):
+        self.port, self.host, self.process = port, host, None
         self.log = os.path.join(folder, name + ".log")
         self.config = os.path.join(folder, name + ".conf")
-        text = (f'server_name: {name}\nlisten: "127.0.0.1:{port}"\n'
+        text = (f'server_name: {name}\nlisten: "{host}:{port}"\n'
                 f'jetstream {{ store_dir: "{folder}/{name}", max_mem: 64MB, max_file: {limit} }}\n')
         if routes:
             peers = ", ".join(f'"nats-route://127.0.0.1:{other}"' for other in routes)
@@ -65,7 +134,7 @@ class Server:
     def wait(self):
         def answers():
             try:
-                socket.create_connection(("127.0.0.1", self.port), 1).close()
+                socket.create_connection((self.host, self.port), 1).close()
                 return True
             except OSError:
                 return False
@@ -84,6 +153,7 @@ class Fleet:
         self.check = check
         self.folder = tempfile.mkdtemp(prefix="muster-fleet-")
         self.servers, self.processes, self.replicas, self.url = [], [], [], None
+        self.network = None
         self.environment = {"MUSTER_CACHE": os.environ.get("MUSTER_CACHE", os.path.join(self.folder, "cache")),
                             "MUSTER_ISOLATE": ""}
         # For a command that does not lie beside it.
@@ -106,6 +176,8 @@ class Fleet:
                     pipe.close()
         for server in self.servers:
             server.kill()
+        if self.network:
+            self.network.remove()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def tell(self):
@@ -129,23 +201,26 @@ class Fleet:
 
     # Servers.
 
-    def server(self, count=1, limit="1GB"):
+    def server(self, count=1, limit="1GB", network=None):
+        """With a network that can be cut they listen where a worker in it can reach them."""
+        self.network = network
+        host = network.here if network else "127.0.0.1"
         ports = [free_port() for _ in range(2 * count)]
         for i in range(count):
             self.servers.append(Server(self.folder, f"s{i}", ports[i], ports[count + i],
-                                       ports[count:] if count > 1 else (), limit))
+                                       ports[count:] if count > 1 else (), limit, host))
         for server in self.servers:
             server.start()
         for server in self.servers:
             server.wait()
-        self.url = ",".join(f"nats://127.0.0.1:{server.port}" for server in self.servers)
+        self.url = ",".join(f"nats://{host}:{server.port}" for server in self.servers)
         self.replicas = ["--replicas", "3"] if count == 3 else []
         if count > 1:
             until("a leader", lambda: self.muster("jobs", "--cluster", self.url, *self.replicas).code == 0)
 
     def store(self, subject, content):
         """As any client of the servers can."""
-        with socket.create_connection(("127.0.0.1", self.servers[0].port), 5) as link:
+        with socket.create_connection((self.servers[0].host, self.servers[0].port), 5) as link:
             link.recv(4096)
             link.sendall(b'CONNECT {"verbose":false,"pedantic":false}\r\nPUB ' + subject.encode() + b" %d\r\n" % len(content)
                          + content + b"\r\nPING\r\n")
@@ -168,23 +243,27 @@ class Fleet:
                               env=clean_environment(**{**self.environment, **(environment or {})}), check=False)
         return Run(done.returncode, done.stdout.decode(), done.stderr.decode())
 
-    def start(self, *words, environment=None, log=None):
-        """A process of the command; its messages go to the file `log`."""
+    def start(self, *words, environment=None, log=None, before=(), file_limit=None):
+        """A process of the command; its messages go to the file `log`. `file_limit`: no file of its becomes larger."""
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, file_limit))
         with open(self.path(log or "log"), "ab") as errors:
-            process = subprocess.Popen([self.check.muster, *words], stdout=subprocess.DEVNULL, stderr=errors,
-                                       env=clean_environment(**{**self.environment, **(environment or {})}))
+            process = subprocess.Popen([*before, self.check.muster, *words], stdout=subprocess.DEVNULL, stderr=errors,
+                                       env=clean_environment(**{**self.environment, **(environment or {})}),
+                                       preexec_fn=limit if file_limit else None)
         self.processes.append(process)
         return process
 
-    def worker(self, rate=None, faults="", words=(), environment=None):
-        """With simulated devices where a rate is given, which take their time and compute what is right."""
+    def worker(self, rate=None, faults="", words=(), environment=None, apart=False, file_limit=None):
+        """With simulated devices where a rate is given, which take their time and compute what is right; `apart`: in the
+        network that can be cut."""
         more = dict(environment or {})
         devices = "cpu"
         if rate:
             more["MUSTER_SIM"] = f'[{{"name":"a","items_per_s":{rate}{faults}}}]'
             devices = "sim"
         return self.start("worker", "--cluster", self.url, *self.replicas, "--devices", devices, *words, environment=more,
-                          log="workers")
+                          log="workers", before=("ip", "netns", "exec", self.network.name) if apart else (), file_limit=file_limit)
 
     def words(self, out, *words, kernel="inv.c", source="in"):
         return ["map", "--cluster", self.url, *self.replicas, "-k", self.path(kernel), "-i", self.path(source), "-o",
