@@ -5,8 +5,10 @@
 #ifndef CLUSTER_CLUSTER_H
 #define CLUSTER_CLUSTER_H
 
+#include "cluster/key.h"
 #include "cluster/manifest.h"
 #include "cluster/transport.h"
+#include "cluster/trust.h"
 
 #include <muster/cluster.h>
 
@@ -32,7 +34,9 @@ struct muster_cluster {
     struct transport_link *link; /* owns */
     uint64_t id;                 /* random: tells submitters and workers apart */
     char host[64], user[64];
-    char *texts; /* owns: what the options point to */
+    struct cluster_key key; /* `is_set`: it signs what is submitted */
+    bool is_remote;         /* a server is, or may be, on another machine */
+    char *texts;            /* owns: what the options point to */
 };
 
 /* "muster.r.JOB.BLOCK.GRAIN", and the pattern of all of a block. */
@@ -48,6 +52,10 @@ void cluster_cancel_key(const char *job, char out[CLUSTER_KEY_BYTES]);
 /* MUSTER_E_NOT_FOUND: there is no such job. */
 muster_status cluster_manifest(struct muster_cluster *cluster, const char *name,
                                struct manifest *out, struct muster_error *err);
+/* The same if it is signed by somebody who is trusted, else MUSTER_E_DENIED with the reason. */
+muster_status cluster_manifest_trusted(struct muster_cluster *cluster, const char *name,
+                                       const struct trust *trust, struct manifest *out,
+                                       struct muster_error *err);
 /* The newest epoch of a job and the grains that its note says are delivered; 0, 0 if there is none. */
 muster_status cluster_epoch(struct muster_cluster *cluster, const char *name, uint64_t *epoch,
                             uint64_t *grains, struct muster_error *err);

@@ -58,7 +58,7 @@ struct transport {
     uint32_t abi;
     const char *client; /* "NATS client 3.4.1" */
 
-    /* MUSTER_E_NOT_FOUND: nothing answers at the address. MUSTER_E_NOT_SUPPORTED: no JetStream there. */
+    /* MUSTER_E_DENIED of all: this key may not do that. MUSTER_E_NOT_FOUND: nothing answers at the address. MUSTER_E_NOT_SUPPORTED: no JetStream there. */
     muster_status (*open)(const struct transport_options *options, struct transport_link **out,
                           struct muster_error *err);
     void (*close)(struct transport_link *link); /* NULL is allowed; listeners are closed before */
@@ -69,7 +69,7 @@ struct transport {
 
     void (*release)(struct transport_message *message); /* one without an owner is allowed */
 
-    /* Keys and values. Buckets are made where they are missing. */
+    /* Keys and values. Buckets are made where they are missing; MUSTER_E_NOT_FOUND: by others. */
     muster_status (*bucket)(struct transport_link *link, const struct transport_bucket *bucket,
                             struct muster_error *err);
     /* MUSTER_E_NOT_FOUND: no such key. */
@@ -82,7 +82,7 @@ struct transport {
                             const void *bytes, size_t size, struct muster_error *err);
     muster_status (*remove)(struct transport_link *link, const char *bucket, const char *key,
                             struct muster_error *err);
-    /* Each key that there is. */
+    /* Each key that there is, of those without a dot. */
     muster_status (*keys)(struct transport_link *link, const char *bucket,
                           void (*take)(void *user, const char *key), void *user,
                           struct muster_error *err);

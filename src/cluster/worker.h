@@ -21,6 +21,7 @@ struct muster_cluster_worker {
     struct muster *m;
     struct muster_run_options run;
     char devices_wanted[256];
+    struct trust trust;
     bool once;
     uint32_t slots;
     void (*log)(void *user, const char *line);
@@ -82,6 +83,7 @@ struct worker_job {
     bool is_gone;                /* the job is not there any more */
     bool is_careful; /* a unit has failed: units are single grains, one after the other */
     bool is_stuck;   /* a local job was given up: its callbacks may still be called */
+    bool is_refused; /* nobody who is trusted has signed it */
     bool has_ended;  /* its threads are done with it */
 };
 

@@ -15,6 +15,8 @@
 #define PING_MS 1000
 #define PINGS_OUT 2
 #define RECONNECT_MS 250
+/* As long as a call waits, and a little more. */
+#define DENIED_S (LINK_WAIT_MS / MS_PER_S + 1)
 #define PENDING_MESSAGES 65536
 #define PENDING_BYTES (256 << 20)
 
@@ -53,6 +55,25 @@ static const char *last_words(natsStatus status)
     return words && *words ? words : natsStatus_GetText(status);
 }
 
+/* A call that may not be made gets no answer; the reason comes by another way, while it waits. */
+static bool was_denied(struct transport_link *link, char problem[LINK_PROBLEM_BYTES])
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    pthread_mutex_lock(&link->lock);
+    memcpy(problem, link->problem, LINK_PROBLEM_BYTES);
+    bool is = link->denied.tv_sec != 0 && now.tv_sec - link->denied.tv_sec <= DENIED_S;
+    pthread_mutex_unlock(&link->lock);
+    return is;
+}
+
+muster_status link_lacks(struct transport_link *link, const char *what, struct muster_error *err)
+{
+    return link_error(
+        err, MUSTER_E_NOT_FOUND, 0, "let a submitter connect once: muster jobs --key FILE",
+        "the servers at %s have no %s yet, and this key may not make it", link->url, what);
+}
+
 muster_status link_judge(struct transport_link *link, natsStatus status, jsErrCode code,
                          const char *what, struct muster_error *err)
 {
@@ -70,13 +91,12 @@ muster_status link_judge(struct transport_link *link, natsStatus status, jsErrCo
     if (status == NATS_TIMEOUT || status == NATS_NO_RESPONDERS ||
         status == NATS_CONNECTION_DISCONNECTED) {
         char problem[LINK_PROBLEM_BYTES];
-        pthread_mutex_lock(&link->lock);
-        memcpy(problem, link->problem, sizeof problem);
-        pthread_mutex_unlock(&link->lock);
-        return link_error(err, MUSTER_E_TIMEOUT, (int)status,
-                          *problem ? "see what this key may do: muster cluster config" : NULL,
-                          "%s: no answer from %s%s%s", what, link->url,
-                          *problem ? "; the server said: " : "", problem);
+        if (was_denied(link, problem))
+            return link_error(err, MUSTER_E_DENIED, (int)status,
+                              "give the key of another role: docs/cluster.md, Who may do what",
+                              "%s: this key may not do that: %s", link->url, problem);
+        return link_error(err, MUSTER_E_TIMEOUT, (int)status, NULL, "%s: no answer from %s%s%s",
+                          what, link->url, *problem ? "; the server said: " : "", problem);
     }
     return link_error(err, MUSTER_E_IO, code ? (int)code : (int)status, NULL, "%s: %s", what,
                       last_words(status));
@@ -93,6 +113,8 @@ static void take_problem(natsConnection *connection, natsSubscription *subscript
     pthread_mutex_lock(&link->lock);
     put_text(link->problem, sizeof link->problem,
              words && *words ? words : natsStatus_GetText(status));
+    if (status == NATS_NOT_PERMITTED)
+        clock_gettime(CLOCK_MONOTONIC, &link->denied);
     pthread_mutex_unlock(&link->lock);
 }
 
@@ -213,9 +235,17 @@ static muster_status connect_link(struct transport_link *link,
     if (!is_set || status == NATS_INVALID_ARG)
         given = bad_address(link, status, err);
     else if (status == NATS_CONNECTION_AUTH_FAILED)
-        given = link_error(
-            err, MUSTER_E_IO, (int)status, "give the key of a user that the server knows",
-            "the server at %s does not let this user in: %s", link->url, last_words(status));
+        given = link_error(err, MUSTER_E_DENIED, (int)status,
+                           "give the key of a user that the server knows: --key FILE",
+                           "the server at %s does not let this user in: %s", link->url,
+                           last_words(status));
+    else if (status == NATS_SSL_ERROR || status == NATS_SECURE_CONNECTION_WANTED ||
+             status == NATS_SECURE_CONNECTION_REQUIRED)
+        given =
+            link_error(err, MUSTER_E_IO, (int)status,
+                       "--ca FILE has its authority's certificates, and the address is one that "
+                       "its own certificate names",
+                       "no TLS with the server at %s: %s", link->url, last_words(status));
     else if (status != NATS_OK)
         given = link_error(
             err, MUSTER_E_NOT_FOUND, (int)status,
