@@ -24,6 +24,15 @@ void cluster_key_forget(struct cluster_key *key)
     explicit_bzero(key, sizeof *key);
 }
 
+/*
+ * Whether others may have the secret. Where systemd puts a credential of root's, its group stands for
+ * the one user who may read it.
+ */
+static bool is_open(const struct stat *facts)
+{
+    return (facts->st_mode & (facts->st_uid == geteuid() ? 077 : 037)) != 0;
+}
+
 /* The file's bytes, if it is one that only its owner can read. */
 static muster_status read_file(const char *path, char text[FILE_BYTES_MAX + 1],
                                struct muster_error *err)
@@ -38,7 +47,7 @@ static muster_status read_file(const char *path, char text[FILE_BYTES_MAX + 1],
     if (fstat(file, &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_size > FILE_BYTES_MAX)
         status =
             muster_error_fill(err, MUSTER_E_PARSE, 0, NULL, "%.160s is no file with a key", path);
-    else if ((facts.st_mode & 077) != 0)
+    else if (is_open(&facts))
         status = muster_error_fill(
             err, MUSTER_E_DENIED, 0, "chmod 600 FILE; if others may have read it, make a new key",
             "others than its owner may read or write the key %.140s (mode %03o)", path,

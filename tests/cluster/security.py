@@ -13,7 +13,7 @@ import sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from fleet import Fleet, Server, free_port, until  # noqa: E402
-from lib.check import Check  # noqa: E402
+from lib.check import ROOT, Check  # noqa: E402
 from raw import Denied, Key, Raw  # noqa: E402
 
 ROLES = {"submitter": "alice", "worker": "one", "operator": "op", "viewer": "eye"}
@@ -88,6 +88,18 @@ def end(process):
     process.wait()
 
 
+def children(process):
+    found = []
+    for name in os.listdir("/proc"):
+        try:
+            with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
+                if int(file.read().rsplit(")", 1)[1].split()[1]) == process.pid:
+                    found.append(int(name))
+        except (OSError, ValueError):
+            continue
+    return found
+
+
 def stored(raw, key):
     """What the servers keep under the key; None if nothing is there."""
     answer = json.loads(raw.ask("$JS.API.STREAM.MSG.GET.KV_muster_jobs", json.dumps({"last_by_subj": "$KV.muster_jobs." + key}).encode())[1])
@@ -128,6 +140,23 @@ def keys_and_configuration(check, fleet):
     check.equal("no TLS, and wanted so", fleet.muster("cluster", "config", again, "--listen", "0.0.0.0:4222", "--no-tls").code, 0)
 
 
+def the_document_says_what_is_written(check, fleet):
+    """The permissions in docs/cluster.md are those of the file, for each role."""
+    with open(os.path.join(ROOT, "docs", "cluster.md"), encoding="utf-8") as file:
+        document = file.read()
+    config = fleet.read("fleet/server.conf").decode()
+    roles = re.findall(r"^\| (?:publishes|subscribes to) \| (\w+) \| (\w+) \| (\w+) \| (\w+) \|", document, re.M)
+    check.equal("the columns", roles, [tuple(ROLES)] * 2)
+    tables = document[document.index("| publishes |"):], document[document.index("| subscribes to |"):]
+    for kind, table in zip(("publish", "subscribe"), tables):
+        rows = re.findall(r"^\| `([^`]+)`[^|]*\|((?: x? ?\|){4})", table.split("\n\n")[0], re.M)
+        for column, (role, name) in enumerate(ROLES.items()):
+            want = {subject.replace("KEY", fleet.public(name)) for subject, marks in rows if "x" in marks.split("|")[column]}
+            member = config[config.index(f"# {name}\n"):]
+            found = re.search(kind + r": { allow: \[([^]]*)\]", member).group(1)
+            check.equal(f"what a {role} may {kind}", sorted(re.findall('"([^"]+)"', found)), sorted(want))
+
+
 def bad_keys_are_named(check, fleet):
     with open(fleet.key("alice"), encoding="ascii") as file:
         seed = file.read().strip()
@@ -166,6 +195,7 @@ def others_certificates_are_refused(check, fleet):
 def the_right_keys_do_the_whole_job(check, fleet):
     workers = [fleet.secured_worker("one"), fleet.secured_worker("two")]
     until("two workers", lambda: len(fleet.jobs()["machines"]) == 2)
+    check.equal("kernels run in helpers, unless told otherwise", [len(children(worker)) > 0 for worker in workers], [True, True])
     for words in [(), ("--through", "--grain", "7777")]:
         run = fleet.map("out", *words)
         check.equal(f"map {words}", (run.code, run.err), (0, ""))
@@ -481,6 +511,7 @@ def main():
         fleet.input()
         fleet.secure()
         keys_and_configuration(check, fleet)
+        the_document_says_what_is_written(check, fleet)
         # Somebody has to be the first to make what all share.
         check.refused("nobody has begun", fleet.as_("eye", "jobs"), 1, "have no muster_jobs yet", "let a submitter connect once")
         check.equal("a submitter comes first", fleet.as_("alice", "jobs").code, 0)
