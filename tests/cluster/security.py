@@ -185,8 +185,9 @@ def others_certificates_are_refused(check, fleet):
     check.refused("no authority", fleet.muster("jobs", "--cluster", fleet.url, *key), 1, "no TLS with the server", "--ca FILE")
     check.refused("another authority", fleet.muster("jobs", "--cluster", fleet.url, *key, "--ca", fleet.path("stranger.pem")), 1,
                   "no TLS with the server")
-    check.refused("another host's certificate", fleet.muster("jobs", "--cluster", f"nats://127.0.0.2:{fleet.port}", *key, *fleet.tls), 1,
-                  "127.0.0.2")
+    # Another name of this machine, which the certificate does not have.
+    check.refused("another host's certificate", fleet.muster("jobs", "--cluster", f"nats://0:{fleet.port}", *key, *fleet.tls), 1,
+                  "no TLS with the server at nats://0:")
     check.equal("the right one", fleet.as_("eye", "jobs").code, 0)
 
 
