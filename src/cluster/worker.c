@@ -56,7 +56,7 @@ static void take_job(void *user, const char *name)
     struct look *look = user;
     struct muster_cluster_worker *worker = look->worker;
     struct muster_error error;
-    uint32_t free_place = WORKER_JOBS_MAX;
+    uint32_t free_place = WORKER_JOBS_MAX, refused = WORKER_JOBS_MAX;
     look->stored++;
     for (uint32_t i = 0; i < WORKER_JOBS_MAX; i++) {
         if (worker->jobs[i] && strcmp(worker->jobs[i]->name, name) == 0) {
@@ -65,6 +65,15 @@ static void take_job(void *user, const char *name)
         }
         if (!worker->jobs[i] && free_place == WORKER_JOBS_MAX)
             free_place = i;
+        if (worker->jobs[i] && refused == WORKER_JOBS_MAX && worker_job_is_refused(worker->jobs[i]))
+            refused = i;
+    }
+    /* Jobs of those who are not trusted must not take the places of all others. */
+    if (look->is_open && free_place == WORKER_JOBS_MAX && refused < WORKER_JOBS_MAX) {
+        worker_job_drop(worker->jobs[refused]);
+        worker_job_destroy(worker->jobs[refused]);
+        worker->jobs[refused] = NULL;
+        free_place = refused;
     }
     if (!look->is_open || free_place == WORKER_JOBS_MAX)
         return;

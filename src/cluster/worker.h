@@ -101,6 +101,7 @@ void worker_job_leave(struct worker_job *job);
 /* What it has is not wanted any more, since the job is gone or the worker breaks off. */
 void worker_job_drop(struct worker_job *job);
 bool worker_job_has_ended(struct worker_job *job);
+bool worker_job_is_refused(struct worker_job *job);
 void worker_job_destroy(struct worker_job *job);
 
 /* worker_feed.c: the local job's source and sink, with the worker_run as `user`. */

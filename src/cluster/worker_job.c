@@ -95,7 +95,9 @@ static muster_status prepare(struct worker_job *job, struct muster_error *err)
     char pattern[TRANSPORT_SUBJECT_BYTES + 4];
     muster_status status =
         cluster_manifest_trusted(cluster, job->name, &job->worker->trust, &job->manifest, err);
+    platform_mutex_lock(&job->lock);
     job->is_refused = status == MUSTER_E_DENIED;
+    platform_mutex_unlock(&job->lock);
     if (status == MUSTER_OK)
         status = load_kernel(job, err);
     if (status == MUSTER_OK)
@@ -459,7 +461,7 @@ static void run_job(void *user)
         speak(job);
         platform_thread_join(&job->running);
         worker_say(worker, "%s: over", job->name);
-    } else if (job->is_refused) {
+    } else if (worker_job_is_refused(job)) {
         refuse(job, &error);
     } else if (status != MUSTER_E_NOT_FOUND) {
         send_why(job, &error);
@@ -518,6 +520,14 @@ bool worker_job_has_ended(struct worker_job *job)
     bool has = job->has_ended;
     platform_mutex_unlock(&job->lock);
     return has;
+}
+
+bool worker_job_is_refused(struct worker_job *job)
+{
+    platform_mutex_lock(&job->lock);
+    bool is = job->is_refused;
+    platform_mutex_unlock(&job->lock);
+    return is;
 }
 
 void worker_job_destroy(struct worker_job *job)

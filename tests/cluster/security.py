@@ -480,6 +480,21 @@ def what_was_changed_is_refused(check, fleet):
     check.equal("the job is removed", fleet.as_("op", "jobs", "cancel", "base").code, 0)
 
 
+def those_who_are_refused_take_no_places(check, fleet):
+    """A worker runs at most 32 jobs at a time; more than these are stored that it does not trust."""
+    names = [f"waste{number}" for number in range(40)]
+    with fleet.raw("alice") as raw:
+        for name in names:
+            put(raw, "$KV.muster_jobs." + name, b"muster-job 1\nend\n")
+        worker = fleet.secured_worker("one", log="wasted")
+        until("a worker that is full", lambda: fleet.messages("wasted").count("refused: it is not signed") >= 32)
+        job = fleet.submit("out", "--name", "wanted")
+        fleet.ended_well("a job after them", job, "out")
+        raw.ask("$JS.API.STREAM.PURGE.KV_muster_jobs", b'{"filter":"$KV.muster_jobs.*"}')
+        worker.terminate()
+        check.equal("the worker leaves", worker.wait(timeout=60), -15)
+
+
 def a_path_of_another_form_is_refused(check, fleet):
     """Also from somebody trusted: machines write into a job's own file, and into no other."""
     fleet.write("diary", bytes(1600000))
@@ -526,6 +541,7 @@ def main():
         whom_a_worker_trusts(check, fleet)
         who_is_not_trusted_is_refused(check, fleet)
         what_was_changed_is_refused(check, fleet)
+        those_who_are_refused_take_no_places(check, fleet)
         a_path_of_another_form_is_refused(check, fleet)
     check.finish()
 
