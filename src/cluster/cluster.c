@@ -78,21 +78,24 @@ static size_t text_bytes(const char *text)
     return text ? strlen(text) + 1 : 0;
 }
 
+static bool sign_text(void *user, const char *text, uint8_t signature[TRANSPORT_SIGNATURE_BYTES])
+{
+    const struct muster_cluster *cluster = user;
+    return ed25519_sign(cluster->key.secret, text, strlen(text), signature, NULL) == MUSTER_OK;
+}
+
 static muster_status connect_cluster(struct muster_cluster *cluster, const char *url,
                                      const struct muster_cluster_options *given,
                                      struct muster_error *err)
 {
     char name[96], inbox[96];
     cluster->texts =
-        malloc(text_bytes(url) + text_bytes(given->nkey) + text_bytes(given->nkey_seed) +
-               text_bytes(given->credentials) + text_bytes(given->ca) +
+        malloc(text_bytes(url) + text_bytes(given->credentials) + text_bytes(given->ca) +
                text_bytes(given->certificate) + text_bytes(given->key));
     if (!cluster->texts)
         return muster_error_fill(err, MUSTER_E_NO_MEMORY, 0, NULL, "no memory for a cluster");
     char *room = cluster->texts;
-    const char *nkey = keep_text(&room, given->nkey);
-    if (!nkey && cluster->key.is_set)
-        nkey = cluster->key.name;
+    const char *nkey = cluster->key.is_set ? cluster->key.name : NULL;
     snprintf(name, sizeof name, "muster %s %ld", cluster->host, (long)getpid());
     /* Nobody else's prefix: a server that knows the key lets no other one listen there. */
     snprintf(inbox, sizeof inbox, "_INBOX.%s.%016llx",
@@ -102,7 +105,8 @@ static muster_status connect_cluster(struct muster_cluster *cluster, const char 
                                                .name = name,
                                                .inbox = inbox,
                                                .nkey = nkey,
-                                               .nkey_seed = keep_text(&room, given->nkey_seed),
+                                               .sign = nkey ? sign_text : NULL,
+                                               .sign_user = cluster,
                                                .credentials = keep_text(&room, given->credentials),
                                                .ca = keep_text(&room, given->ca),
                                                .certificate = keep_text(&room, given->certificate),
@@ -167,6 +171,17 @@ static muster_status open_once(struct muster_cluster *cluster, const char *url,
     return status;
 }
 
+static muster_status read_key(const struct muster_cluster_options *given, struct cluster_key *out,
+                              struct muster_error *err)
+{
+    muster_status status =
+        given->nkey_seed ? cluster_key_read(given->nkey_seed, out, err) : MUSTER_OK;
+    if (status == MUSTER_OK && given->nkey && strcmp(given->nkey, out->name) != 0)
+        status = muster_error_fill(err, MUSTER_E_INVALID, 0, "give nkey_seed alone",
+                                   "the key %.60s needs the file with its own seed", given->nkey);
+    return status;
+}
+
 static void drop(struct muster_cluster *cluster)
 {
     cluster_key_forget(&cluster->key);
@@ -204,7 +219,7 @@ muster_status muster_cluster_open(const char *url, const struct muster_cluster_o
             *at = '?';
     cluster->is_remote = has_remote(url);
     uint64_t patience = platform_deadline_ns(CLUSTER_PATIENCE_NS);
-    status = given.nkey_seed ? cluster_key_read(given.nkey_seed, &cluster->key, err) : MUSTER_OK;
+    status = read_key(&given, &cluster->key, err);
     if (status != MUSTER_OK) {
         drop(cluster);
         return status;

@@ -15,8 +15,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TRANSPORT_ABI 1
+#define TRANSPORT_ABI 2
 #define TRANSPORT_SUBJECT_BYTES 192
+#define TRANSPORT_SIGNATURE_BYTES 64
 
 struct transport_link;   /* a connection, which comes up again by itself */
 struct transport_listen; /* messages that wait for one thread to take them */
@@ -26,9 +27,12 @@ struct transport_options {
     const char *url;   /* borrowed until the link is closed, as all text; comma separated */
     const char *name;  /* what the server's lists call it */
     const char *inbox; /* where answers come to: begins every reply subject of this link */
-    const char *nkey, *nkey_seed; /* a public key and the path of its seed; NULL: none */
-    const char *credentials;      /* path of a .creds file; NULL: none */
-    const char *ca; /* path of the authority's certificates: TLS; NULL: as the URL says */
+    const char *nkey;  /* a public key; NULL: none */
+    /* Signs, with that key, what the server sends for it: a line of text. From threads of the transport. */
+    bool (*sign)(void *user, const char *text, uint8_t signature[TRANSPORT_SIGNATURE_BYTES]);
+    void *sign_user;
+    const char *credentials; /* path of a .creds file; NULL: none */
+    const char *ca;          /* path of the authority's certificates: TLS; NULL: as the URL says */
     const char *certificate, *key; /* paths of the client's own; NULL: none */
     bool waits;                    /* a server that is not there yet is waited for */
     uint32_t replicas;             /* of what is stored: 1, 3 or 5 */

@@ -20,6 +20,9 @@ struct transport_link {
     natsConnection *connection;
     jsCtx *js;
     uint32_t replicas;
+    bool (*sign)(void *user, const char *text, uint8_t signature[TRANSPORT_SIGNATURE_BYTES]);
+    void *sign_user;          /* borrowed until the link is closed */
+    atomic_bool was_left_out; /* the last signature; no other memory goes with it */
     char inbox[96], url[160];
     atomic_ullong inboxes; /* how many were given */
     pthread_mutex_t lock;  /* guards what follows */
