@@ -1,6 +1,7 @@
 /*
  * `muster cluster`: servers and workers on this machine, for trying out and for one machine as a cluster.
  */
+#include "cluster_config.h"
 #include "command.h"
 #include "message.h"
 
@@ -332,7 +333,8 @@ static const struct command command_down = {
     .option_count = 1,
     .run = run_down,
 };
-static const struct command *const parts[] = { &command_up, &command_down };
+static const struct command *const parts[] = { &command_up, &command_down, &command_cluster_config,
+                                               &command_cluster_key };
 
 static enum exit_code dispatch(char *const *words, size_t count, struct output *out)
 {
@@ -343,7 +345,8 @@ static enum exit_code dispatch(char *const *words, size_t count, struct output *
     }
     const struct command *part = command_part(&command_cluster, word);
     if (!part) {
-        message_usage("cluster", *word ? "there is no 'cluster %s'" : "cluster needs up or down",
+        message_usage("cluster",
+                      *word ? "there is no 'cluster %s'" : "cluster needs up, down, config or key",
                       word);
         return EXIT_USAGE;
     }
@@ -352,13 +355,15 @@ static enum exit_code dispatch(char *const *words, size_t count, struct output *
 
 const struct command command_cluster = {
     .name = "cluster",
-    .summary = "start and stop servers and workers on this machine",
-    .argument = "up | down",
+    .summary = "servers and workers on this machine, keys and a configuration for many",
+    .argument = "up | down | config | key",
     .argument_required = true,
-    .details = "muster cluster up      start them, and print the address for --cluster\n"
-               "muster cluster down    stop them\n"
+    .details = "muster cluster up             start them, and print the address for --cluster\n"
+               "muster cluster down           stop them\n"
+               "muster cluster config FOLDER  write keys and a server's configuration, with roles\n"
+               "muster cluster key FILE       make a key, or tell whose it is\n"
                "\n"
-               "`muster cluster up --help` and `... down --help` tell more.\n",
+               "`muster cluster up --help` and so on tell more.\n",
     .parts = parts,
     .part_count = sizeof parts / sizeof *parts,
     .dispatch = dispatch,

@@ -21,14 +21,21 @@
 /* Where the parent of a process that was detached waits; -1: nowhere. */
 static int waiting = -1;
 
+/* An option's text, else the environment's, else NULL. */
+static const char *text_of(const struct option_value *value, const char *variable)
+{
+    const char *text = value->given ? value->text : getenv(variable);
+    return text && *text ? text : NULL;
+}
+
 bool fleet_open(const struct option_value *values, const char *command, bool waits,
                 struct muster_cluster **out, enum exit_code *code)
 {
-    const char *url = values[FLEET_URL].given ? values[FLEET_URL].text : getenv("MUSTER_CLUSTER");
+    const char *url = text_of(&values[FLEET_URL], "MUSTER_CLUSTER");
     uint64_t replicas = values[FLEET_REPLICAS].number;
     struct muster_error error;
     *code = EXIT_USAGE;
-    if (!url || !*url) {
+    if (!url) {
         message_usage(command,
                       "no cluster: give --cluster nats://host:4222, or set MUSTER_CLUSTER");
         return false;
@@ -37,12 +44,21 @@ bool fleet_open(const struct option_value *values, const char *command, bool wai
         message_usage(command, "--replicas is 1, 3 or 5");
         return false;
     }
-    const struct muster_cluster_options options = { .size = sizeof options,
-                                                    .credentials = values[FLEET_CREDENTIALS].text,
-                                                    .ca = values[FLEET_CA].text,
-                                                    .replicas = (uint32_t)replicas,
-                                                    .waits = waits };
-    if (muster_cluster_open(url, &options, out, &error) == MUSTER_OK)
+    struct muster_cluster_options options = {
+        .size = sizeof options,
+        .nkey_seed = text_of(&values[FLEET_KEY], "MUSTER_CLUSTER_KEY"),
+        .credentials = values[FLEET_CREDENTIALS].text,
+        .ca = text_of(&values[FLEET_CA], "MUSTER_CLUSTER_CA"),
+        .replicas = (uint32_t)replicas,
+    };
+    muster_status status = muster_cluster_open(url, &options, out, &error);
+    if (status == MUSTER_E_NOT_FOUND && waits) {
+        /* Why it waits, if it does: also a library or a file may be what is not there. */
+        message_library(NULL, &error);
+        options.waits = 1;
+        status = muster_cluster_open(url, &options, out, &error);
+    }
+    if (status == MUSTER_OK)
         return true;
     *code = fleet_refuse(&error);
     return false;
@@ -68,6 +84,16 @@ static void cancel(void *user)
 {
     struct following *following = user;
     (void)muster_cluster_cancel(following->cluster, muster_cluster_job_name(following->job), NULL);
+}
+
+/* Each refusal that is new is told: a job that nobody runs would be waited for without a word. */
+static void tell_refusals(struct muster_cluster_job *job, uint32_t *told)
+{
+    struct muster_cluster_progress progress = { .size = sizeof progress };
+    if (muster_cluster_progress(job, &progress, NULL) != MUSTER_OK || progress.refusals == *told)
+        return;
+    *told = progress.refusals;
+    message_error("worker %s", progress.refusal);
 }
 
 static void draw(struct muster_cluster_job *job)
@@ -145,9 +171,13 @@ muster_status fleet_wait(struct muster_cluster *cluster, struct muster_cluster_j
     bool is_drawn = !is_quiet && isatty(STDERR_FILENO);
     interrupt_set(interrupt, cancel, NULL, &following);
     muster_status status;
-    while ((status = muster_cluster_wait(job, STEP_NS, error)) == MUSTER_E_TIMEOUT)
+    uint32_t told = 0;
+    while ((status = muster_cluster_wait(job, STEP_NS, error)) == MUSTER_E_TIMEOUT) {
+        tell_refusals(job, &told);
         if (is_drawn)
             draw(job);
+    }
+    tell_refusals(job, &told);
     if (is_drawn)
         fputs("\r\033[K", stderr);
     interrupt_set(interrupt, NULL, NULL, NULL);

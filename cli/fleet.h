@@ -11,15 +11,17 @@
 #include <muster/cluster.h>
 
 /* Where the cluster is: rows from values[FLEET_URL] on. */
-enum { FLEET_URL, FLEET_CREDENTIALS, FLEET_CA, FLEET_REPLICAS, FLEET_OPTIONS };
+enum { FLEET_URL, FLEET_KEY, FLEET_CREDENTIALS, FLEET_CA, FLEET_REPLICAS, FLEET_OPTIONS };
 /* clang-format off */
 #define FLEET_OPTION_ROWS                                                                          \
     { .name = "cluster", .kind = OPTION_TEXT, .value = "URL",                                      \
       .help = "the servers: nats://host:4222, several with commas; else MUSTER_CLUSTER" },         \
+    { .name = "key", .kind = OPTION_TEXT, .value = "FILE",                                         \
+      .help = "this user's key, which signs what is submitted; else MUSTER_CLUSTER_KEY" },         \
     { .name = "credentials", .kind = OPTION_TEXT, .value = "FILE",                                 \
-      .help = "a .creds file with this user's key" },                                              \
+      .help = "a .creds file, for servers that know users by it" },                                \
     { .name = "ca", .kind = OPTION_TEXT, .value = "FILE",                                          \
-      .help = "the certificates of the servers' authority; the link is TLS then" },                \
+      .help = "certificates of the servers' authority: TLS; else MUSTER_CLUSTER_CA" },             \
     { .name = "replicas", .kind = OPTION_NUMBER, .value = "N",                                     \
       .help = "of what the servers store: 1, 3 or 5 (1)" }
 /* clang-format on */

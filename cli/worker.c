@@ -16,6 +16,7 @@ enum {
     DEVICES = CLUSTER + FLEET_OPTIONS,
     UNIT,
     SLOTS,
+    TRUST,
     ONCE,
     QUIET,
     LOG,
@@ -36,6 +37,11 @@ static const struct option options[] = {
                 .kind = OPTION_NUMBER,
                 .value = "N",
                 .help = "pieces of each job that are held at a time, 1 to 4 (2)" },
+    [TRUST] = { .name = "trust",
+                .kind = OPTION_TEXT,
+                .value = "WHOM",
+                .help = "whose jobs to run: public keys with commas, a file of them, or any; else "
+                        "MUSTER_CLUSTER_TRUST" },
     [ONCE] = { .name = "once",
                .kind = OPTION_FLAG,
                .help = "end when there was work and there is none left, for batch systems" },
@@ -63,11 +69,13 @@ static enum exit_code work(const struct option_value *values, struct muster *m,
                            struct muster_cluster *cluster, struct interrupt *interrupt)
 {
     const struct muster_run_options run = { .size = sizeof run, .unit_items = values[UNIT].number };
+    const char *trust = values[TRUST].given ? values[TRUST].text : getenv("MUSTER_CLUSTER_TRUST");
     const struct muster_cluster_worker_options asked = { .size = sizeof asked,
                                                          .run = &run,
                                                          .once = values[ONCE].given,
                                                          .slots = (uint32_t)values[SLOTS].number,
-                                                         .log = values[QUIET].given ? NULL : say };
+                                                         .log = values[QUIET].given ? NULL : say,
+                                                         .trust = trust && *trust ? trust : NULL };
     struct muster_cluster_worker *worker = NULL;
     struct muster_error error;
     if (muster_cluster_worker_start(cluster, m, &asked, &worker, &error) != MUSTER_OK)
@@ -125,8 +133,13 @@ const struct command command_worker = {
         "\n"
         "Kernels run in helper processes (docs/isolation.md): MUSTER_ISOLATE or --isolate names "
         "the\n"
-        "backends, of which the default here is all. That is no sandbox: who may submit jobs may\n"
-        "run code on every worker.\n"
+        "backends, of which the default here is all. That is no sandbox: whoever is trusted runs\n"
+        "code as this worker's user. With servers on other machines --trust must say who that is:\n"
+        "  FILE     submitters' public keys, one in each line, read again for each job\n"
+        "  U...     public keys, with commas between them\n"
+        "  any      everybody whom the servers let submit, signed or not\n"
+        "Jobs of others are refused, with a message here and at the submitter. Where all servers\n"
+        "are on this machine the default is any.\n"
         "\n"
         "SIGTERM and SIGINT: it takes nothing more, stores what it holds, says so and ends. A "
         "second\n"

@@ -24,7 +24,11 @@ struct muster_cluster_worker;
 /* How to reach the servers. The caller sets `size`; zero means the default everywhere. */
 struct muster_cluster_options {
     size_t size;
-    const char *nkey, *nkey_seed;  /* a public key, and the path of the file with its seed */
+    /*
+     * The path of a file with a seed of NATS's, which nobody else may read, and its public key (NULL:
+     * from the seed). It lets this process in and signs what it submits.
+     */
+    const char *nkey, *nkey_seed;
     const char *credentials;       /* the path of a .creds file */
     const char *ca;                /* the path of the authority's certificates: TLS is demanded */
     const char *certificate, *key; /* paths of this client's own certificate and key */
@@ -36,12 +40,27 @@ struct muster_cluster_options {
  * Connects, which takes at most a few seconds, or half a minute while servers choose a leader; from then on the link comes up again by itself, for
  * ever. `url`: "nats://host:4222", several with commas; copied, as all text. MUSTER_E_NOT_FOUND: no
  * libmuster-cluster.so, or no server there. MUSTER_E_NOT_SUPPORTED: the server runs without JetStream.
+ * MUSTER_E_DENIED: the server does not let this key in, or others may read it.
  */
 MUSTER_API muster_status muster_cluster_open(const char *url,
                                              const struct muster_cluster_options *options,
                                              struct muster_cluster **out, struct muster_error *err);
 /* After its jobs and workers. NULL is allowed. */
 MUSTER_API void muster_cluster_close(struct muster_cluster *cluster);
+
+/* A public key as text, "U..." with its zero byte. */
+#define MUSTER_CLUSTER_KEY_BYTES 57
+/* Makes a key: its seed in a new file that only this user can read, and its public key. */
+MUSTER_API muster_status muster_cluster_key_create(const char *path,
+                                                   char public_key[MUSTER_CLUSTER_KEY_BYTES],
+                                                   struct muster_error *err);
+/*
+ * The public key of a file with a seed, or `key` itself if it is one. MUSTER_E_DENIED: others may read
+ * the file. MUSTER_E_PARSE: there is no seed in it.
+ */
+MUSTER_API muster_status muster_cluster_key_read(const char *key,
+                                                 char public_key[MUSTER_CLUSTER_KEY_BYTES],
+                                                 struct muster_error *err);
 
 /*
  * What to run. The caller sets `size`. All is copied but `user`.
@@ -128,6 +147,8 @@ struct muster_cluster_progress {
     uint64_t claims, reruns, lost_machines;
     uint64_t stall_ns; /* the longest time so far in which nothing was delivered */
     int is_over;
+    uint32_t refusals; /* of workers that do not trust whoever has submitted the job */
+    char refusal[320]; /* the last one: "HOST refused job NAME: ...", "" if there is none */
 };
 MUSTER_API muster_status muster_cluster_progress(struct muster_cluster_job *job,
                                                  struct muster_cluster_progress *progress,
@@ -189,6 +210,12 @@ struct muster_cluster_worker_options {
     /* What people should know: a job that begins, ends or is refused. From any thread; NULL: nothing. */
     void (*log)(void *user, const char *line);
     void *log_user;
+    /*
+     * Whose jobs it runs: public keys with commas between them, the path of a file with one in each line,
+     * or "any". NULL: any, if all addresses of the servers are this machine's own, else
+     * MUSTER_E_INVALID. Jobs are signed by a cluster that was opened with `nkey_seed`.
+     */
+    const char *trust;
 };
 
 /*

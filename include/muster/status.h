@@ -62,6 +62,7 @@ typedef int muster_status;
     X(MUSTER_E_ORDER, -19, "what is to happen is not ordered, or could get stuck")                 \
     X(MUSTER_E_CRASHED, -20, "the kernel crashed the helper process that it ran in")               \
     X(MUSTER_E_DATA_LOST, -21, "the newest bytes of the data were lost with a device")             \
+    X(MUSTER_E_DENIED, -22, "the key that was given does not allow it")                            \
     X(MUSTER_E_STREAM_FAILED, -100, "work on the stream failed; what followed was not run")        \
     X(MUSTER_E_DEVICE_LOST, -200, "the device is lost")                                            \
     X(MUSTER_E_DEVICE_HUNG, -201, "the device does not answer")                                    \

@@ -27,6 +27,7 @@ class Status(enum.IntEnum):
     ORDER = -19
     CRASHED = -20
     DATA_LOST = -21
+    DENIED = -22
     STREAM_FAILED = -100
     DEVICE_LOST = -200
     DEVICE_HUNG = -201

@@ -73,11 +73,11 @@
     X(muster_live_lane, faster_without)                                                            \
     X(muster_cluster_options, waits)                                                               \
     X(muster_cluster_desc, tries)                                                                  \
-    X(muster_cluster_progress, is_over)                                                            \
+    X(muster_cluster_progress, refusal)                                                            \
     X(muster_cluster_share, silent_ns)                                                             \
     X(muster_cluster_entry, is_cancelled)                                                          \
     X(muster_cluster_machine, jobs)                                                                \
-    X(muster_cluster_worker_options, log_user)                                                     \
+    X(muster_cluster_worker_options, trust)                                                        \
     X(muster_resident_options, hang_ns)                                                            \
     X(muster_resident_step, until_offset)                                                          \
     X(muster_resident_report, leave_ns)

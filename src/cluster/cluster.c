@@ -89,27 +89,35 @@ static size_t text_bytes(const char *text)
     return text ? strlen(text) + 1 : 0;
 }
 
+static bool sign_text(void *user, const char *text, uint8_t signature[TRANSPORT_SIGNATURE_BYTES])
+{
+    const struct muster_cluster *cluster = user;
+    return ed25519_sign(cluster->key.secret, text, strlen(text), signature, NULL) == MUSTER_OK;
+}
+
 static muster_status connect_cluster(struct muster_cluster *cluster, const char *url,
                                      const struct muster_cluster_options *given,
                                      struct muster_error *err)
 {
-    char name[96], inbox[64];
+    char name[96], inbox[96];
     cluster->texts =
-        malloc(text_bytes(url) + text_bytes(given->nkey) + text_bytes(given->nkey_seed) +
-               text_bytes(given->credentials) + text_bytes(given->ca) +
+        malloc(text_bytes(url) + text_bytes(given->credentials) + text_bytes(given->ca) +
                text_bytes(given->certificate) + text_bytes(given->key));
     if (!cluster->texts)
         return muster_error_fill(err, MUSTER_E_NO_MEMORY, 0, NULL, "no memory for a cluster");
     char *room = cluster->texts;
+    const char *nkey = cluster->key.is_set ? cluster->key.name : NULL;
     snprintf(name, sizeof name, "muster %s %ld", cluster->host, (long)getpid());
-    /* Nobody else's prefix: who may listen to one inbox hears no other's answers. */
-    snprintf(inbox, sizeof inbox, "_INBOX.muster.%016llx", (unsigned long long)cluster->id);
+    /* Nobody else's prefix: a server that knows the key lets no other one listen there. */
+    snprintf(inbox, sizeof inbox, "_INBOX.%s.%016llx",
+             cluster->key.is_set ? cluster->key.name : "muster", (unsigned long long)cluster->id);
     const struct transport_options options = { .size = sizeof options,
                                                .url = keep_text(&room, url),
                                                .name = name,
                                                .inbox = inbox,
-                                               .nkey = keep_text(&room, given->nkey),
-                                               .nkey_seed = keep_text(&room, given->nkey_seed),
+                                               .nkey = nkey,
+                                               .sign = nkey ? sign_text : NULL,
+                                               .sign_user = cluster,
                                                .credentials = keep_text(&room, given->credentials),
                                                .ca = keep_text(&room, given->ca),
                                                .certificate = keep_text(&room, given->certificate),
@@ -133,6 +141,31 @@ static muster_status open_stores(struct muster_cluster *cluster, struct muster_e
     return status == MUSTER_OK ? t->stream(cluster->link, &objects, err) : status;
 }
 
+/* "localhost", or an address that no other machine has. */
+static bool is_here(const char *host, size_t length)
+{
+    return (length == 9 && strncmp(host, "localhost", 9) == 0) ||
+           (length == 5 && strncmp(host, "[::1]", 5) == 0) ||
+           (length > 4 && strncmp(host, "127.", 4) == 0 && strspn(host, "0123456789.") >= length);
+}
+
+static bool has_remote(const char *url)
+{
+    bool is_remote = false;
+    for (const char *at = url; *at && !is_remote; at += *at == ',') {
+        size_t length = strcspn(at, ",");
+        const char *end = at + length, *slashes = strstr(at, "://");
+        const char *host = slashes && slashes < end ? slashes + 3 : at;
+        for (const char *c = host; c < end; c++)
+            if (*c == '@')
+                host = c + 1;
+        size_t bytes = *host == '[' ? strcspn(host, "],") + 1 : strcspn(host, ":/,");
+        is_remote = !is_here(host, bytes);
+        at = end;
+    }
+    return is_remote;
+}
+
 static muster_status open_once(struct muster_cluster *cluster, const char *url,
                                const struct muster_cluster_options *options,
                                struct muster_error *err)
@@ -147,6 +180,23 @@ static muster_status open_once(struct muster_cluster *cluster, const char *url,
     free(cluster->texts);
     cluster->texts = NULL;
     return status;
+}
+
+static muster_status read_key(const struct muster_cluster_options *given, struct cluster_key *out,
+                              struct muster_error *err)
+{
+    muster_status status =
+        given->nkey_seed ? cluster_key_read(given->nkey_seed, out, err) : MUSTER_OK;
+    if (status == MUSTER_OK && given->nkey && strcmp(given->nkey, out->name) != 0)
+        status = muster_error_fill(err, MUSTER_E_INVALID, 0, "give nkey_seed alone",
+                                   "the key %.60s needs the file with its own seed", given->nkey);
+    return status;
+}
+
+static void drop(struct muster_cluster *cluster)
+{
+    cluster_key_forget(&cluster->key);
+    free(cluster);
 }
 
 muster_status muster_cluster_open(const char *url, const struct muster_cluster_options *options,
@@ -178,7 +228,13 @@ muster_status muster_cluster_open(const char *url, const struct muster_cluster_o
     for (char *at = cluster->user; *at; at++)
         if (*at < ' ')
             *at = '?';
+    cluster->is_remote = has_remote(url);
     uint64_t patience = platform_deadline_ns(CLUSTER_PATIENCE_NS);
+    status = read_key(&given, &cluster->key, err);
+    if (status != MUSTER_OK) {
+        drop(cluster);
+        return status;
+    }
     status = open_once(cluster, url, &given, err);
     /* A server is there, and those with which it keeps things are choosing a leader. */
     while ((given.waits && status == MUSTER_E_NOT_FOUND) ||
@@ -189,7 +245,7 @@ muster_status muster_cluster_open(const char *url, const struct muster_cluster_o
     if (status == MUSTER_OK)
         *out = cluster;
     else
-        free(cluster);
+        drop(cluster);
     return status;
 }
 
@@ -199,13 +255,21 @@ void muster_cluster_close(struct muster_cluster *cluster)
         return;
     cluster->transport->close(cluster->link);
     free(cluster->texts);
-    free(cluster);
+    drop(cluster);
 }
 
 /* Jobs. */
 
 muster_status cluster_manifest(struct muster_cluster *cluster, const char *name,
                                struct manifest *out, struct muster_error *err)
+{
+    static const struct trust any = { .is_any = true };
+    return cluster_manifest_trusted(cluster, name, &any, out, err);
+}
+
+muster_status cluster_manifest_trusted(struct muster_cluster *cluster, const char *name,
+                                       const struct trust *trust, struct manifest *out,
+                                       struct muster_error *err)
 {
     struct transport_message message;
     if (!manifest_name_is_good(name))
@@ -218,7 +282,9 @@ muster_status cluster_manifest(struct muster_cluster *cluster, const char *name,
                                  "the cluster has no job '%s': it is over, or never was", name);
     if (status != MUSTER_OK)
         return status;
-    status = manifest_read(message.bytes, message.size, out, err);
+    status = trust_check(trust, message.bytes, message.size, err);
+    if (status == MUSTER_OK)
+        status = manifest_read(message.bytes, message.size, out, err);
     if (status == MUSTER_OK && strcmp(out->name, name) != 0)
         status = muster_error_fill(err, MUSTER_E_PARSE, 0, NULL,
                                    "what is stored as job '%s' is another one's description", name);

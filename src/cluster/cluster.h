@@ -5,8 +5,10 @@
 #ifndef CLUSTER_CLUSTER_H
 #define CLUSTER_CLUSTER_H
 
+#include "cluster/key.h"
 #include "cluster/manifest.h"
 #include "cluster/transport.h"
+#include "cluster/trust.h"
 
 #include <muster/cluster.h>
 
@@ -33,7 +35,9 @@ struct muster_cluster {
     struct transport_link *link; /* owns */
     uint64_t id;                 /* random: tells submitters and workers apart */
     char host[64], user[64];
-    char *texts; /* owns: what the options point to */
+    struct cluster_key key; /* `is_set`: it signs what is submitted */
+    bool is_remote;         /* a server is, or may be, on another machine */
+    char *texts;            /* owns: what the options point to */
 };
 
 /* "muster.r.JOB.BLOCK.GRAIN", and the pattern of all of a block. */
@@ -60,6 +64,10 @@ muster_status cluster_notes(struct muster_cluster *cluster, const char *name,
 /* "GRAINS ID", and " over" behind it for a job's end. */
 void cluster_note_text(const struct muster_cluster *cluster, uint64_t grains, bool is_over,
                        char out[CLUSTER_NOTE_BYTES]);
+/* The same if it is signed by somebody who is trusted, else MUSTER_E_DENIED with the reason. */
+muster_status cluster_manifest_trusted(struct muster_cluster *cluster, const char *name,
+                                       const struct trust *trust, struct manifest *out,
+                                       struct muster_error *err);
 bool cluster_is_cancelled(struct muster_cluster *cluster, const char *name);
 /* All that is stored of a job is removed; what cannot be is left. */
 void cluster_remove(struct muster_cluster *cluster, const struct manifest *manifest,

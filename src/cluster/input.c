@@ -65,8 +65,7 @@ static void give(struct muster_cluster_job *job, const struct transport_message 
         bytes += strlen(error.text);
         memcpy(room + 1, error.text, strlen(error.text));
     }
-    (void)job->cluster->transport->send(job->cluster->link, message->reply, NULL, room, bytes,
-                                        NULL);
+    cluster_answer(job, message->reply, room, bytes);
 }
 
 void cluster_give(void *user)

@@ -82,7 +82,7 @@ size_t manifest_print(const struct manifest *m, char text[MANIFEST_BYTES_MAX])
 
 struct reader {
     struct manifest *m;
-    bool has_end;
+    bool has_end, is_signed;
 };
 
 /* The next word of a line, which is cut off there; "" at its end. */
@@ -191,9 +191,19 @@ static bool take_u32(char *at, uint32_t *out)
     return is_good;
 }
 
+/* Its form alone; nothing may follow it. */
+static bool take_signature(struct reader *reader, const char *key, const char *at)
+{
+    bool is_first = !reader->is_signed;
+    reader->is_signed = true;
+    return is_first && strcmp(key, "signed") == 0 && strlen(at) == MANIFEST_SIGNATURE_BYTES - 1;
+}
+
 static bool take_line(struct reader *reader, const char *key, char *at)
 {
     struct manifest *m = reader->m;
+    if (reader->has_end)
+        return take_signature(reader, key, at);
     if (strcmp(key, "name") == 0)
         return manifest_name_is_good(at) && take_text(at, m->name, sizeof m->name);
     if (strcmp(key, "title") == 0)
@@ -230,6 +240,21 @@ static bool take_line(struct reader *reader, const char *key, char *at)
     return reader->has_end;
 }
 
+/*
+ * The name that the output has until it is complete, and no other: machines write into that file, and
+ * whoever cancels the job removes it.
+ */
+static bool is_part(const struct manifest *m)
+{
+    char part[SHARED_PATH_BYTES + MANIFEST_NAME_BYTES];
+    const char *slash = strrchr(m->out_path, '/');
+    if (!*m->out_part || !slash)
+        return !*m->out_part == !*m->out_path;
+    snprintf(part, sizeof part, "%.*s/.%s.%s.part", (int)(slash - m->out_path), m->out_path,
+             slash + 1, m->name);
+    return strcmp(part, m->out_part) == 0;
+}
+
 /* What each line alone does not show. */
 static bool is_whole(const struct manifest *m)
 {
@@ -242,7 +267,7 @@ static bool is_whole(const struct manifest *m)
            !__builtin_mul_overflow(m->items, m->out_item_bytes, &bytes) &&
            (!*m->out_path ||
             (m->out_bytes >= m->out_offset && m->out_bytes - m->out_offset >= bytes)) &&
-           !*m->out_part == !*m->out_path;
+           is_part(m);
 }
 
 static muster_status check_version(const char *first, const char *second, struct muster_error *err)
@@ -268,7 +293,7 @@ static muster_status read_lines(char *text, struct reader *reader, struct muster
          line = strtok_r(NULL, "\n", &rest)) {
         char *at = line;
         const char *key = take_word(&at);
-        if (reader->has_end || !take_line(reader, key, at))
+        if (!take_line(reader, key, at))
             status = muster_error_fill(err, MUSTER_E_PARSE, 0, NULL,
                                        "the job's description has a line that is not understood: "
                                        "%.40s %.60s",
@@ -284,7 +309,7 @@ muster_status manifest_read(const char *text, size_t bytes, struct manifest *out
         return muster_error_fill(err, MUSTER_E_PARSE, 0, NULL, "this is no job of Muster's");
     char *copy = malloc(bytes + 1);
     struct manifest *m = calloc(1, sizeof *m);
-    struct reader reader = { m, false };
+    struct reader reader = { m, false, false };
     muster_status status = MUSTER_OK;
     if (!copy || !m)
         status = muster_error_fill(err, MUSTER_E_NO_MEMORY, 0, NULL, "no memory for a job");

@@ -1,7 +1,8 @@
 /*
  * What the machines of a fleet must know of a job, as the text that is stored under its name: lines of
  * "key value". Written once and never changed; what is read came over a network, so each line is
- * checked, and unknown ones are refused by name.
+ * checked, and unknown ones are refused by name. A last line may have a signature of all others, which
+ * whoever wants to know checks by itself.
  */
 #ifndef CLUSTER_MANIFEST_H
 #define CLUSTER_MANIFEST_H
@@ -13,7 +14,8 @@
 #define MANIFEST_VERSION 1
 #define MANIFEST_NAME_BYTES 64
 #define MANIFEST_BYTES_MAX 32768
-#define MANIFEST_HASH_BYTES 65 /* SHA-256 as text */
+#define MANIFEST_HASH_BYTES 65       /* SHA-256 as text */
+#define MANIFEST_SIGNATURE_BYTES 186 /* what follows "signed " in the last line (signature.h) */
 
 struct manifest_object {
     char hash[MANIFEST_HASH_BYTES];

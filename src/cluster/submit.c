@@ -2,6 +2,7 @@
  * From what a caller wants to have run to a job that all machines can read: its kernel as a bundle and
  * its tables under their hashes, its description written last.
  */
+#include "cluster/signature.h"
 #include "cluster/submitter.h"
 
 #include "base/layout.h"
@@ -327,6 +328,8 @@ static muster_status publish(struct muster_cluster_job *job, struct muster_error
                            : muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, NULL,
                                                "the job's description does not fit");
     while (cluster_again(job->cluster, status, patience));
+    if (status == MUSTER_OK && job->cluster->key.is_set)
+        status = signature_append(text, &bytes, &job->cluster->key, err);
     cluster_epoch_key(m->name, 1, key);
     cluster_note_text(job->cluster, 0, false, note);
     if (status == MUSTER_OK)
@@ -475,6 +478,22 @@ static muster_status take_epoch(struct muster_cluster_job *job, struct muster_er
     return status;
 }
 
+/* Who has a key goes on with what that key has signed: others could name any file as the output. */
+static muster_status read_own(struct muster_cluster *cluster, const char *name,
+                              struct manifest *out, struct muster_error *err)
+{
+    struct trust own = { .is_any = !cluster->key.is_set };
+    struct muster_error why;
+    memcpy(own.text, cluster->key.name, sizeof cluster->key.name);
+    muster_status status = cluster_manifest_trusted(cluster, name, &own, out, &why);
+    if (status == MUSTER_E_DENIED)
+        return muster_error_fill(err, status, 0, "resume it with the key that submitted it",
+                                 "this key cannot go on with '%s': %.150s", name, why.text);
+    if (status != MUSTER_OK && err)
+        *err = why;
+    return status;
+}
+
 muster_status muster_cluster_resume(struct muster_cluster *cluster, const char *name,
                                     const struct muster_cluster_desc *given, uint64_t *begin,
                                     struct muster_cluster_job **out, struct muster_error *err)
@@ -491,7 +510,7 @@ muster_status muster_cluster_resume(struct muster_cluster *cluster, const char *
         return muster_error_fill(err, MUSTER_E_NO_MEMORY, 0, NULL, "no memory for a job");
     uint64_t patience = platform_deadline_ns(CLUSTER_PATIENCE_NS);
     do
-        status = cluster_manifest(cluster, name, &job->manifest, err);
+        status = read_own(cluster, name, &job->manifest, err);
     while (cluster_again(cluster, status, patience));
     if (status == MUSTER_OK) {
         status = reopen(job, err);

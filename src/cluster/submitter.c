@@ -31,12 +31,21 @@ static void print_answer(const struct wire_reply *reply, const char *subject, st
     out->bytes = wire_print_reply(reply, out->text);
 }
 
-static void send_answer(struct muster_cluster_job *job, const struct answer *answer)
+/*
+ * Only to inboxes, a request's own or what a server has put in its place: whoever asks could otherwise
+ * have this submitter write where it may, and the asker may not.
+ */
+void cluster_answer(struct muster_cluster_job *job, const char *subject, const void *bytes,
+                    size_t size)
 {
     /* One that is lost is asked for again. */
-    if (*answer->subject)
-        (void)job->cluster->transport->send(job->cluster->link, answer->subject, NULL, answer->text,
-                                            answer->bytes, NULL);
+    if (subject && (strncmp(subject, "_INBOX.", 7) == 0 || strncmp(subject, "_R_.", 4) == 0))
+        (void)job->cluster->transport->send(job->cluster->link, subject, NULL, bytes, size, NULL);
+}
+
+static void send_answer(struct muster_cluster_job *job, const struct answer *answer)
+{
+    cluster_answer(job, answer->subject, answer->text, answer->bytes);
 }
 
 /* Sends the answers of claims that have waited; whoever calls holds no lock. */
@@ -88,17 +97,29 @@ static void take_request(struct muster_cluster_job *job, const struct transport_
         send_answer(job, &answer);
 }
 
-/* "GRAIN TEXT": what went wrong on a machine, for people. */
+static void take_words(const struct transport_message *message, char *to, size_t room)
+{
+    size_t bytes = (size_t)lesser(message->size, room - 1);
+    memcpy(to, message->bytes, bytes);
+    to[bytes] = '\0';
+    for (char *at = to; *at; at++)
+        if ((unsigned char)*at < ' ')
+            *at = ' ';
+}
+
+/* For people: what went wrong on a machine, or why it refuses the job, which wants to be answered. */
 static void take_why(struct muster_cluster_job *job, const struct transport_message *message)
 {
     platform_mutex_lock(&job->lock);
-    size_t bytes = (size_t)lesser(message->size, sizeof job->why - 1);
-    memcpy(job->why, message->bytes, bytes);
-    job->why[bytes] = '\0';
-    for (char *at = job->why; *at; at++)
-        if ((unsigned char)*at < ' ')
-            *at = ' ';
+    if (message->reply) {
+        take_words(message, job->refusal, sizeof job->refusal);
+        job->refusals++;
+    } else {
+        take_words(message, job->why, sizeof job->why);
+    }
     platform_mutex_unlock(&job->lock);
+    if (message->reply)
+        cluster_answer(job, message->reply, "ok", 2);
 }
 
 static void look(struct muster_cluster_job *job)
@@ -134,8 +155,8 @@ static void answer_all(void *user)
                 take_request(job, &message);
             else if (what && strcmp(what, ".why") == 0)
                 take_why(job, &message);
-            else if (what && strcmp(what, ".ping") == 0 && message.reply)
-                (void)t->send(job->cluster->link, message.reply, NULL, "here", 4, NULL);
+            else if (what && strcmp(what, ".ping") == 0)
+                cluster_answer(job, message.reply, "here", 4);
             t->release(&message);
         } else if (!t->is_up(job->cluster->link)) {
             cluster_pause(ANSWER_WAIT_NS);

@@ -41,6 +41,8 @@ struct muster_cluster_job {
     uint64_t noted; /* grains, durably */
     char why[200];  /* what a machine said of the last piece that failed */
     uint64_t why_grain;
+    uint32_t refusals;         /* of machines that do not trust the job's key, or its description */
+    char refusal[320];         /* the last of them */
     struct muster_error error; /* how it ended; status 0: well */
 };
 
@@ -48,6 +50,10 @@ struct muster_cluster_job {
 muster_status cluster_feed_start(struct muster_cluster_job *job, struct muster_error *err);
 /* Ends the threads and closes what the job has open. */
 void cluster_feed_stop(struct muster_cluster_job *job);
+
+/* Answers a request that names `subject` for it; NULL: it wants no answer. */
+void cluster_answer(struct muster_cluster_job *job, const char *subject, const void *bytes,
+                    size_t size);
 
 /* deliver.c: the second thread. */
 void cluster_deliver(void *job);

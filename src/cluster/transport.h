@@ -15,8 +15,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TRANSPORT_ABI 1
+#define TRANSPORT_ABI 2
 #define TRANSPORT_SUBJECT_BYTES 192
+#define TRANSPORT_SIGNATURE_BYTES 64
 
 struct transport_link;   /* a connection, which comes up again by itself */
 struct transport_listen; /* messages that wait for one thread to take them */
@@ -26,9 +27,12 @@ struct transport_options {
     const char *url;   /* borrowed until the link is closed, as all text; comma separated */
     const char *name;  /* what the server's lists call it */
     const char *inbox; /* where answers come to: begins every reply subject of this link */
-    const char *nkey, *nkey_seed; /* a public key and the path of its seed; NULL: none */
-    const char *credentials;      /* path of a .creds file; NULL: none */
-    const char *ca; /* path of the authority's certificates: TLS; NULL: as the URL says */
+    const char *nkey;  /* a public key; NULL: none */
+    /* Signs, with that key, what the server sends for it: a line of text. From threads of the transport. */
+    bool (*sign)(void *user, const char *text, uint8_t signature[TRANSPORT_SIGNATURE_BYTES]);
+    void *sign_user;
+    const char *credentials; /* path of a .creds file; NULL: none */
+    const char *ca;          /* path of the authority's certificates: TLS; NULL: as the URL says */
     const char *certificate, *key; /* paths of the client's own; NULL: none */
     bool waits;                    /* a server that is not there yet is waited for */
     uint32_t replicas;             /* of what is stored: 1, 3 or 5 */
@@ -58,7 +62,7 @@ struct transport {
     uint32_t abi;
     const char *client; /* "NATS client 3.4.1" */
 
-    /* MUSTER_E_NOT_FOUND: nothing answers at the address. MUSTER_E_NOT_SUPPORTED: no JetStream there. */
+    /* MUSTER_E_DENIED of all: this key may not do that. MUSTER_E_NOT_FOUND: nothing answers at the address. MUSTER_E_NOT_SUPPORTED: no JetStream there. */
     muster_status (*open)(const struct transport_options *options, struct transport_link **out,
                           struct muster_error *err);
     void (*close)(struct transport_link *link); /* NULL is allowed; listeners are closed before */
@@ -69,7 +73,7 @@ struct transport {
 
     void (*release)(struct transport_message *message); /* one without an owner is allowed */
 
-    /* Keys and values. Buckets are made where they are missing. */
+    /* Keys and values. Buckets are made where they are missing; MUSTER_E_NOT_FOUND: by others. */
     muster_status (*bucket)(struct transport_link *link, const struct transport_bucket *bucket,
                             struct muster_error *err);
     /* MUSTER_E_NOT_FOUND: no such key. */
@@ -82,7 +86,7 @@ struct transport {
                             const void *bytes, size_t size, struct muster_error *err);
     muster_status (*remove)(struct transport_link *link, const char *bucket, const char *key,
                             struct muster_error *err);
-    /* Each key that there is. */
+    /* Each key that there is, of those without a dot. */
     muster_status (*keys)(struct transport_link *link, const char *bucket,
                           void (*take)(void *user, const char *key), void *user,
                           struct muster_error *err);

@@ -52,7 +52,7 @@ muster_status muster_cluster_progress(struct muster_cluster_job *job,
     fleet_counts(job->fleet, &counts);
     uint64_t now = job->is_over ? job->ended_ns : platform_clock_ns();
     uint64_t stall = job->is_over ? 0 : now - job->delivered_ns;
-    const struct muster_cluster_progress filled = {
+    struct muster_cluster_progress filled = {
         .items = job->manifest.items,
         .delivered = items_of(&job->manifest, fleet_delivered_until(job->fleet)),
         .begin = items_of(&job->manifest, job->begin),
@@ -63,7 +63,9 @@ muster_status muster_cluster_progress(struct muster_cluster_job *job,
         .lost_machines = counts.lost,
         .stall_ns = stall > job->stall_ns ? stall : job->stall_ns,
         .is_over = job->is_over,
+        .refusals = job->refusals,
     };
+    memcpy(filled.refusal, job->refusal, sizeof filled.refusal);
     platform_mutex_unlock(&job->lock);
     layout_write(LAYOUT(muster_cluster_progress), progress, &filled);
     return MUSTER_OK;

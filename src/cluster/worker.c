@@ -28,7 +28,7 @@ void worker_say(struct muster_cluster_worker *worker, const char *format, ...)
 }
 
 /* "HOST JOBS DEVICES". */
-static void say_hello(struct muster_cluster_worker *worker)
+static muster_status say_hello(struct muster_cluster_worker *worker, struct muster_error *err)
 {
     muster_device devices[16];
     struct muster_device_info info = { .size = sizeof info };
@@ -41,8 +41,8 @@ static void say_hello(struct muster_cluster_worker *worker)
         if (muster_device_info(worker->m, devices[i], &info, NULL) == MUSTER_OK)
             at += (size_t)snprintf(text + at, sizeof text - at, "%s%s", i > 0 ? "," : "", info.id);
     snprintf(key, sizeof key, "%016llx", (unsigned long long)worker->id);
-    (void)worker->cluster->transport->put(worker->cluster->link, CLUSTER_WORKERS, key, text,
-                                          strlen(text), NULL);
+    return worker->cluster->transport->put(worker->cluster->link, CLUSTER_WORKERS, key, text,
+                                           strlen(text), err);
 }
 
 struct look {
@@ -56,7 +56,7 @@ static void take_job(void *user, const char *name)
     struct look *look = user;
     struct muster_cluster_worker *worker = look->worker;
     struct muster_error error;
-    uint32_t free_place = WORKER_JOBS_MAX;
+    uint32_t free_place = WORKER_JOBS_MAX, refused = WORKER_JOBS_MAX;
     look->stored++;
     for (uint32_t i = 0; i < WORKER_JOBS_MAX; i++) {
         if (worker->jobs[i] && strcmp(worker->jobs[i]->name, name) == 0) {
@@ -68,6 +68,15 @@ static void take_job(void *user, const char *name)
         }
         if (!worker->jobs[i] && free_place == WORKER_JOBS_MAX)
             free_place = i;
+        if (worker->jobs[i] && refused == WORKER_JOBS_MAX && worker_job_is_refused(worker->jobs[i]))
+            refused = i;
+    }
+    /* Jobs of those who are not trusted must not take the places of all others. */
+    if (look->is_open && free_place == WORKER_JOBS_MAX && refused < WORKER_JOBS_MAX) {
+        worker_job_drop(worker->jobs[refused]);
+        worker_job_destroy(worker->jobs[refused]);
+        worker->jobs[refused] = NULL;
+        free_place = refused;
     }
     if (!look->is_open || free_place == WORKER_JOBS_MAX)
         return;
@@ -160,7 +169,7 @@ static void run(void *user)
         if (worker->once && has_worked && worker->job_count == 0 && look.stored == 0)
             break;
         if (platform_clock_ns() >= hello_due) {
-            say_hello(worker);
+            (void)say_hello(worker, NULL);
             hello_due = platform_deadline_ns(HELLO_NS);
         }
         if (leaves)
@@ -172,7 +181,8 @@ static void run(void *user)
         worker_job_destroy(worker->jobs[i]);
     char key[24];
     snprintf(key, sizeof key, "%016llx", (unsigned long long)worker->id);
-    (void)worker->cluster->transport->remove(worker->cluster->link, CLUSTER_WORKERS, key, NULL);
+    /* Its key lets it write here and remove nothing; an empty entry is none. */
+    (void)worker->cluster->transport->put(worker->cluster->link, CLUSTER_WORKERS, key, "", 0, NULL);
     platform_mutex_lock(&worker->lock);
     worker->has_ended = true;
     platform_condition_wake_all(&worker->changed);
@@ -199,6 +209,13 @@ static muster_status read_options(struct muster_cluster_worker *worker,
         memcpy(worker->devices_wanted, worker->run.devices, strlen(worker->run.devices) + 1);
         worker->run.devices = worker->devices_wanted;
     }
+    if (!options.trust && worker->cluster->is_remote)
+        return muster_error_fill(
+            err, MUSTER_E_INVALID, 0, "--trust FILE with submitters' public keys, or --trust any",
+            "a worker of servers on other machines needs to know whose jobs to run");
+    status = trust_init(&worker->trust, options.trust ? options.trust : "any", err);
+    if (status != MUSTER_OK)
+        return status;
     worker->once = options.once != 0;
     worker->slots = options.slots > 0 && options.slots <= 4 ? options.slots : SLOTS;
     worker->log = options.log;
@@ -221,6 +238,7 @@ muster_status muster_cluster_worker_start(struct muster_cluster *cluster, struct
             worker->id = cluster->id ^ platform_clock_ns();
     muster_status status = read_options(worker, options, err);
     bool has_lock = false, has_changed = false;
+    struct muster_error denied;
     if (status == MUSTER_OK) {
         status = platform_mutex_init(&worker->lock, err);
         has_lock = status == MUSTER_OK;
@@ -231,6 +249,12 @@ muster_status muster_cluster_worker_start(struct muster_cluster *cluster, struct
     }
     if (status == MUSTER_OK)
         status = cluster->transport->listen(cluster->link, CLUSTER_WAKE, &worker->wake, err);
+    /* The key of another role would have it wait for ever. */
+    if (status == MUSTER_OK && say_hello(worker, &denied) == MUSTER_E_DENIED) {
+        status = MUSTER_E_DENIED;
+        if (err)
+            *err = denied;
+    }
     if (status == MUSTER_OK)
         status = platform_thread_start(&worker->looking, run, worker, "fleet-worker", NULL, err);
     if (status == MUSTER_OK) {

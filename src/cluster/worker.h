@@ -21,6 +21,7 @@ struct muster_cluster_worker {
     struct muster *m;
     struct muster_run_options run;
     char devices_wanted[256];
+    struct trust trust;
     bool once;
     uint32_t slots;
     void (*log)(void *user, const char *line);
@@ -85,6 +86,7 @@ struct worker_job {
     bool is_stuck;    /* a local job was given up: its callbacks may still be called */
     bool may_begin_again; /* it ended for a reason that may pass, and is stored still */
     uint64_t ended_ns;
+    bool is_refused; /* nobody who is trusted has signed it */
     bool has_ended; /* its threads are done with it */
 };
 
@@ -104,6 +106,7 @@ void worker_job_drop(struct worker_job *job);
 bool worker_job_has_ended(struct worker_job *job);
 /* It has ended for some time, for a reason that may have passed: another submitter may have the job. */
 bool worker_job_is_worth_another(struct worker_job *job);
+bool worker_job_is_refused(struct worker_job *job);
 void worker_job_destroy(struct worker_job *job);
 
 /* worker_feed.c: the local job's source and sink, with the worker_run as `user`. */

@@ -23,6 +23,8 @@
 #define ENDED_NS UINT64_C(5000000000)
 /* How soon it is noticed that a local job has failed. */
 #define LOOK_NS UINT64_C(50000000)
+/* Between two refusals, until one is answered; and how long an answer may take. */
+#define REFUSE_NS UINT64_C(1000000000)
 
 /* What the job needs. */
 
@@ -112,7 +114,11 @@ static muster_status prepare_once(struct worker_job *job, struct muster_error *e
 {
     struct muster_cluster *cluster = job->worker->cluster;
     char pattern[TRANSPORT_SUBJECT_BYTES + 4];
-    muster_status status = cluster_manifest(cluster, job->name, &job->manifest, err);
+    muster_status status =
+        cluster_manifest_trusted(cluster, job->name, &job->worker->trust, &job->manifest, err);
+    platform_mutex_lock(&job->lock);
+    job->is_refused = status == MUSTER_E_DENIED;
+    platform_mutex_unlock(&job->lock);
     if (status == MUSTER_OK)
         status = load_kernel(job, err);
     if (status == MUSTER_OK)
@@ -450,6 +456,39 @@ static void speak(struct worker_job *job)
     }
 }
 
+/* A moment later: false if the job is gone, or the worker leaves. */
+static bool waits_to_refuse(struct worker_job *job)
+{
+    uint64_t deadline = platform_deadline_ns(REFUSE_NS);
+    platform_mutex_lock(&job->lock);
+    while (!job->is_gone && !job->leaves &&
+           platform_condition_wait(&job->changed, &job->lock, deadline))
+        ;
+    bool goes_on = !job->is_gone && !job->leaves;
+    platform_mutex_unlock(&job->lock);
+    return goes_on;
+}
+
+/* Nothing of it was fetched. Whoever feeds the job is told, also if that is later. */
+static void refuse(struct worker_job *job, const struct muster_error *error)
+{
+    const struct muster_cluster *cluster = job->worker->cluster;
+    struct transport_message message;
+    char subject[TRANSPORT_SUBJECT_BYTES], text[400];
+    muster_status status = MUSTER_E_NOT_FOUND;
+    cluster_subject(job->name, "why", subject);
+    snprintf(text, sizeof text, "%s refused job %s: %s%s%s", cluster->host, job->name, error->text,
+             *error->fix ? "; " : "", error->fix);
+    worker_say(job->worker, "%s: refused: %s%s%s", job->name, error->text, *error->fix ? "; " : "",
+               error->fix);
+    while (status != MUSTER_OK && waits_to_refuse(job)) {
+        status = cluster->transport->ask(cluster->link, subject, text, strlen(text), REFUSE_NS,
+                                         &message, NULL);
+        if (status == MUSTER_OK)
+            cluster->transport->release(&message);
+    }
+}
+
 static void run_job(void *user)
 {
     struct worker_job *job = user;
@@ -473,6 +512,8 @@ static void run_job(void *user)
         speak(job);
         platform_thread_join(&job->running);
         worker_say(worker, "%s: over", job->name);
+    } else if (worker_job_is_refused(job)) {
+        refuse(job, &error);
     } else if (status != MUSTER_E_NOT_FOUND) {
         send_why(job, &error);
     }
@@ -542,6 +583,14 @@ bool worker_job_is_worth_another(struct worker_job *job)
     platform_mutex_lock(&job->lock);
     bool is =
         job->has_ended && job->may_begin_again && platform_clock_ns() - job->ended_ns >= ENDED_NS;
+    platform_mutex_unlock(&job->lock);
+    return is;
+}
+
+bool worker_job_is_refused(struct worker_job *job)
+{
+    platform_mutex_lock(&job->lock);
+    bool is = job->is_refused;
     platform_mutex_unlock(&job->lock);
     return is;
 }

@@ -9,6 +9,7 @@
 #include <nats/nats.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <time.h>
 
 /* How long one call waits for an answer. Servers that fail over take longer: callers repeat. */
 #define LINK_WAIT_MS 2000
@@ -19,6 +20,9 @@ struct transport_link {
     natsConnection *connection;
     jsCtx *js;
     uint32_t replicas;
+    bool (*sign)(void *user, const char *text, uint8_t signature[TRANSPORT_SIGNATURE_BYTES]);
+    void *sign_user;          /* borrowed until the link is closed */
+    atomic_bool was_left_out; /* the last signature; no other memory goes with it */
     char inbox[96], url[160];
     atomic_ullong inboxes; /* how many were given */
     pthread_mutex_t lock;  /* guards what follows */
@@ -26,6 +30,7 @@ struct transport_link {
     char names[LINK_BUCKETS_MAX][32];
     size_t store_count;
     char problem[LINK_PROBLEM_BYTES];
+    struct timespec denied; /* when a server refused something that this key may not do */
 };
 
 /* The host fills errors: this library needs nothing of Muster's when it is loaded. */
@@ -35,6 +40,9 @@ muster_status link_error(struct muster_error *err, muster_status status, int cod
 /* What a call on the store came to, `what` being in its words: "storing muster.r.J.7". */
 muster_status link_judge(struct transport_link *link, natsStatus status, jsErrCode code,
                          const char *what, struct muster_error *err);
+
+/* MUSTER_E_NOT_FOUND: what all jobs share is not there, and this key may not make it. */
+muster_status link_lacks(struct transport_link *link, const char *what, struct muster_error *err);
 
 /* `message` becomes `out`'s, which gives it back. */
 void link_wrap(natsMsg *message, struct transport_message *out);

@@ -51,6 +51,8 @@ muster_status store_bucket(struct transport_link *link, const struct transport_b
         /* Another was quicker. */
         if (status != NATS_OK)
             status = js_KeyValue(&store, link->js, bucket->name);
+        if (status == NATS_NOT_FOUND)
+            return link_lacks(link, bucket->name, err);
     }
     if (status == NATS_OK && !keep_store(link, bucket->name, store)) {
         kvStore_Destroy(store);
@@ -118,16 +120,25 @@ muster_status store_keys(struct transport_link *link, const char *bucket,
                          void (*take)(void *user, const char *key), void *user,
                          struct muster_error *err)
 {
-    kvKeysList list = { .Keys = NULL };
-    kvWatchOptions options;
-    kvWatchOptions_Init(&options);
-    options.Timeout = LINK_WAIT_MS;
-    natsStatus status = kvStore_Keys(&list, link_store(link, bucket), &options);
-    for (int i = 0; status == NATS_OK && i < list.Count; i++)
-        take(user, list.Keys[i]);
-    kvKeysList_Destroy(&list);
-    /* An empty bucket. */
-    return status == NATS_NOT_FOUND ? MUSTER_OK : link_judge(link, status, 0, bucket, err);
+    /*
+     * The client's own call makes a consumer. Who may make one may have the server send what is stored to
+     * any subject, whatever else is forbidden; what a stream has can be asked for without.
+     */
+    char stream[64], filter[64];
+    jsOptions options;
+    jsErrCode code = 0;
+    jsStreamInfo *info = NULL;
+    snprintf(stream, sizeof stream, "KV_%s", bucket);
+    int prefix = snprintf(filter, sizeof filter, "$KV.%s.*", bucket) - 1;
+    jsOptions_Init(&options);
+    options.Wait = LINK_WAIT_MS;
+    options.Stream.Info.SubjectsFilter = filter;
+    natsStatus status = js_GetStreamInfo(&info, link->js, stream, &options, &code);
+    const jsStreamStateSubjects *all = status == NATS_OK ? info->State.Subjects : NULL;
+    for (int i = 0; all && i < all->Count; i++)
+        take(user, all->List[i].Subject + prefix);
+    jsStreamInfo_Destroy(info);
+    return link_judge(link, status, code, bucket, err);
 }
 
 /* Streams. */
@@ -147,7 +158,21 @@ muster_status store_stream(struct transport_link *link, const struct transport_s
     config.Replicas = link->replicas;
     config.AllowDirect = true;
     config.MaxBytes = stream->bytes_max > 0 ? (int64_t)stream->bytes_max : -1;
-    natsStatus status = js_AddStream(NULL, link->js, &config, NULL, &code);
+    bool is_shared = stream->bytes_max == 0;
+    natsStatus status = NATS_NOT_FOUND;
+    /* What all jobs share is there but for the first time, and few may make it. */
+    jsStreamInfo *info = NULL;
+    if (is_shared)
+        status = js_GetStreamInfo(&info, link->js, stream->name, NULL, &code);
+    jsStreamInfo_Destroy(info);
+    if (status == NATS_OK)
+        return MUSTER_OK;
+    if (status != NATS_NOT_FOUND && code != JSStreamNotFoundErr)
+        return link_judge(link, status, code, stream->name, err);
+    code = 0;
+    status = js_AddStream(NULL, link->js, &config, NULL, &code);
+    if (is_shared && link_judge(link, status, code, stream->name, err) == MUSTER_E_DENIED)
+        return link_lacks(link, stream->name, err);
     /* It is there with other limits. */
     if (status != NATS_OK && code == JSStreamNameExistErr) {
         code = 0;

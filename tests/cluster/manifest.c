@@ -10,6 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 
+/* As long as a key, a space and a signature are. */
+#define TEN "0123456789"
+#define SIGNED                                                                                     \
+    "signed " TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN "01234\n"
+
 static struct manifest sample(void)
 {
     struct manifest m = { .items = 1000, .grain = 7, .window = 64, .tries = 3, .weight = 1 };
@@ -92,6 +97,14 @@ static void what_makes_no_sense_is_refused(void)
         { "/data/in put", "data" },
         { "out 128 ", "out 129 " },
         { "part /", "part " },
+        { ".out.blur-12.part", ".out.other.part" },
+        { "/data/.out", "/home/.out" },
+        { "out 128 8128 /data/out\n", "" },
+        { "end\n", "end\nsigned\n" },
+        { "end\n", "end\nsigned U ff\n" },
+        { "end\n", "end\n" SIGNED SIGNED },
+        { "end\n", "end\n" SIGNED "weight 1\n" },
+        { "end\n", SIGNED "end\n" },
         { "through 0", "through 2" },
         { "end\n", "" },
         { "end\n", "end\nend\n" },
@@ -104,6 +117,12 @@ static void what_makes_no_sense_is_refused(void)
             printf("accepted: %s\n", wrong[i][1]);
         CHECK_EQUAL(status, MUSTER_E_PARSE);
     }
+}
+
+/* Its form is all that is looked at here. */
+static void a_signature_may_follow(void)
+{
+    CHECK_EQUAL(read_with("end\n", "end\n" SIGNED, NULL), MUSTER_OK);
 }
 
 static void other_versions_are_refused_by_name(void)
@@ -135,9 +154,8 @@ static void damaged_text_does_no_harm(void)
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {
-        TEST(it_reads_as_it_was_written),
-        TEST(what_makes_no_sense_is_refused),
-        TEST(other_versions_are_refused_by_name),
+        TEST(it_reads_as_it_was_written), TEST(what_makes_no_sense_is_refused),
+        TEST(a_signature_may_follow),     TEST(other_versions_are_refused_by_name),
         TEST(damaged_text_does_no_harm),
     };
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);

@@ -113,7 +113,7 @@ def one_machine_is_a_cluster_too(check, fleet):
     check.equal("nothing runs", [name for name in os.listdir(fleet.path("up")) if name.endswith(".pid")], [])
     fleet.url = url
     check.refused("two servers", fleet.muster("cluster", "up", *place, "--servers", "2"), 2, "--servers is 1 or 3")
-    check.refused("nothing to do", fleet.muster("cluster"), 2, "cluster needs up or down")
+    check.refused("nothing to do", fleet.muster("cluster"), 2, "cluster needs up, down, config or key")
 
 
 def main():

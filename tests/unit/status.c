@@ -33,6 +33,7 @@ static void codes_stay_what_they_are(void)
     CHECK_EQUAL(-19, MUSTER_E_ORDER);
     CHECK_EQUAL(-20, MUSTER_E_CRASHED);
     CHECK_EQUAL(-21, MUSTER_E_DATA_LOST);
+    CHECK_EQUAL(-22, MUSTER_E_DENIED);
     CHECK_EQUAL(-100, MUSTER_E_STREAM_FAILED);
     CHECK_EQUAL(-200, MUSTER_E_DEVICE_LOST);
     CHECK_EQUAL(-201, MUSTER_E_DEVICE_HUNG);
@@ -42,7 +43,7 @@ static void codes_stay_what_they_are(void)
 
 static void numbers_that_are_no_status_are_told(void)
 {
-    static const muster_status numbers[] = { 1, -22, -99, -101, -299, -1000, INT32_MAX, INT32_MIN };
+    static const muster_status numbers[] = { 1, -23, -99, -101, -299, -1000, INT32_MAX, INT32_MIN };
     for (size_t i = 0; i < COUNT_OF(numbers); i++) {
         CHECK_TEXT("MUSTER_E_?", muster_status_name(numbers[i]));
         CHECK_TEXT("not a status of Muster", muster_status_message(numbers[i]));
