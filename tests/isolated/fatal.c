@@ -123,7 +123,7 @@ static muster_status run(struct muster *m, const char *device, struct muster_ker
     const struct muster_arg args[] = { MUSTER_IN(in), MUSTER_OUT(out) };
     struct muster_run_options options = { .size = sizeof options };
     /* A helper that was started again builds the kernel first; PoCL takes its time for that. */
-    uint64_t ms = strncmp(device, "cpu", 3) == 0 ? TEST_BY_SANITIZER(150, 400, 800) : 500;
+    uint64_t ms = strncmp(device, "cpu", 3) == 0 ? TEST_BY_SANITIZER(400, 800, 1500) : 800;
     options.timeout_ns = ms * 1000000;
     memset(out, 0, sizeof out);
     return muster_map(m, kernel, ITEMS, args, 2, each, &options, NULL, err);
