@@ -358,7 +358,7 @@ const struct command command_cluster = {
     .details = "muster cluster up      start them, and print the address for --cluster\n"
                "muster cluster down    stop them\n"
                "\n"
-               "`muster cluster up --help` and `... down --help` tell more.\n",
+               "`muster cluster up --help` and `... down --help` describe the options.\n",
     .parts = parts,
     .part_count = sizeof parts / sizeof *parts,
     .dispatch = dispatch,

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-_Static_assert(SCAN_ITEM_BYTES == SCAN_ITEM, "what the kernel takes is what is told of it");
+_Static_assert(SCAN_ITEM_BYTES == SCAN_ITEM, "the kernel takes items of the stated size");
 
 /* jobs/CMakeLists.txt makes it from scan_kernel.c. */
 extern const char scan_kernel_source[];

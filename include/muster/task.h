@@ -79,7 +79,7 @@ struct muster_task_desc {
     uint64_t timeout_ns;
     /*
      * Not 0: the caller is about to wait for it, and no thread is woken for it, which costs more
-     * than a small task. One that nobody waits for after all begins when another is submitted or waited
+     * than a small task. One without a waiter begins when another is submitted or waited
      * for, or when the runtime is closed.
      */
     int is_awaited;

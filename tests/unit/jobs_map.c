@@ -7,7 +7,7 @@
 #include "backend/cpu/cpu.h"
 
 #define ITEMS_MAX 4000
-/* A verdict that is no refusal: the item fails with MUSTER_E_FAILED the first so many times. */
+/* A verdict that is no refusal: the item fails with MUSTER_E_FAILED the first this many times. */
 #define LUCK_ALWAYS 1000
 
 /* What the kernel does with each item. Written before the job, read by kernels. */

@@ -205,7 +205,7 @@ static muster_status start_job(struct muster *m, const struct muster_job_desc *d
     muster_status status = describe(job, m, desc, err);
     /* It would take turns with the policy that starts it. */
     if (status == MUSTER_OK && job->asker.policy.choose && platform_frame_is_in(FRAME_POLICY, m))
-        status = run_say_stuck(err, "muster_start with a policy of one's own");
+        status = run_say_stuck(err, "muster_start with a user policy");
     if (status == MUSTER_OK)
         status = init_conditions(job, err);
     if (status != MUSTER_OK) {
