@@ -678,11 +678,12 @@ MUSTER_API muster_status muster_for(struct muster *m, struct muster_kernel *kern
  * The same with a status for each item: a job with `each_status`, start to end. MUSTER_E_FAILED:
  * all items were done or failed, and some did.
  */
-MUSTER_API muster_status muster_map(struct muster *m, struct muster_kernel *kernel, uint64_t items,
-                                    const struct muster_arg *args, size_t arg_count,
-                                    muster_status *each_status,
-                                    const struct muster_run_options *options,
-                                    struct muster_report *report, struct muster_error *err);
+MUSTER_API muster_status muster_for_each_status(struct muster *m, struct muster_kernel *kernel,
+                                                uint64_t items, const struct muster_arg *args,
+                                                size_t arg_count, muster_status *each_status,
+                                                const struct muster_run_options *options,
+                                                struct muster_report *report,
+                                                struct muster_error *err);
 
 #ifdef __cplusplus
 }
