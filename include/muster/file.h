@@ -82,12 +82,12 @@ MUSTER_API muster_status muster_file_read_open(struct muster *m, const char *pat
 
 /*
  * Opens a file for writing; "-" is standard output. A file is written aside and put in its place by
- * muster_file_finish; until then what was there stays. A link is followed, also one to a file that
- * is not there yet. A file that is replaced keeps its permissions, less set-user-ID, set-group-ID
+ * muster_file_finish; until then the old content stays. A link is followed, also one to a missing
+ * file. A file that is replaced keeps its permissions, less set-user-ID, set-group-ID
  * and sticky, and its owner and group where the process may give files away; where it may not,
- * nobody gets more access than before. Other hard links keep the old content. A pipe, a terminal
+ * no user gets more access than before. Other hard links keep the old content. A pipe, a terminal
  * and a descriptor, also one by name (/dev/stdout, /dev/fd/3), are written in place, in
- * order. MUSTER_E_IO: it cannot be written, or the disk has not the room for options->bytes.
+ * order. MUSTER_E_IO: it cannot be written, or the disk has no room for options->bytes.
  */
 MUSTER_API muster_status muster_file_write_open(struct muster *m, const char *path,
                                                 const struct muster_file_options *options,

@@ -369,7 +369,7 @@ struct muster_run_options {
      * Not 0: all devices take part. 0: a device that costs the job more than it brings, since it shares
      * cores, memory or a link with others, is left out; short trials find that out, which cost at most
      * about one per cent, and a later job of the same kernel and devices knows it from its start. A job
-     * with a policy leaves nobody out.
+     * with a policy leaves no device out.
      */
     int everyone;
     /*

@@ -20,8 +20,8 @@ extern "C" {
 struct muster_live;
 
 /*
- * Looks at all runtimes of this user, in the order of their process numbers. Removes what processes have
- * left that are dead, whatever they died of. Does not wait for anybody. Any thread. Given back with
+ * Looks at all runtimes of this user, in the order of their process numbers. Removes the pages of
+ * processes that have ended. Does not block. Any thread. Given back with
  * muster_live_destroy. Files that cannot be read are counted (muster_live_info), and are no failure.
  */
 MUSTER_API muster_status muster_live_look(struct muster_live **out, struct muster_error *err);
