@@ -82,7 +82,7 @@ static muster_status compute(uint64_t begin, uint64_t end, void *const *args)
     return MUSTER_OK;
 }
 
-/* Items that the described devices can do in so many seconds. */
+/* Items that the described devices can do in this many seconds. */
 static double items_in(const struct setting *setting, double seconds)
 {
     double items = 0;

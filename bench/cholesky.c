@@ -120,7 +120,7 @@ static struct ours *ours_up(struct tiles *tiles)
     return ours;
 }
 
-/* The tiles are the caller's again: he fills them for the next round. */
+/* The tiles are the caller's again: it fills them for the next round. */
 static void bring_home(struct ours *ours)
 {
     struct muster_error err;

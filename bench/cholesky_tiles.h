@@ -19,7 +19,7 @@
 extern int dpotrf_(const char *half, const int *n, double *a, const int *pitch, int *info);
 
 #define TILES_MAX 32      /* of a side */
-#define CHOLESKY_ROUNDS 3 /* the best of so many in one process, after one to warm up */
+#define CHOLESKY_ROUNDS 3 /* the best of this many in one process, after one to warm up */
 
 /* The lower half, in columns. Each tile is a block of its own, or where it is in a matrix of whole columns. */
 struct tiles {

@@ -27,7 +27,7 @@
 #define BATCH 256
 #define REPETITIONS_MIN 3
 #define REPETITIONS_MAX 101
-#define ROUNDS_OF_ONE 5 /* the best of so many in one process, after one to warm up */
+#define ROUNDS_OF_ONE 5 /* the best of this many in one process, after one to warm up */
 #define DATA_COUNT 100000
 
 static void stop(const char *what)

@@ -25,7 +25,7 @@
 #define REPETITIONS 3
 #define DEVICES_MAX 64
 #define RESULTS_MAX 64
-/* One item in so many is compared with a serial run. */
+/* One item in this many is compared with a serial run. */
 #define SAMPLED 1009
 
 struct result {

@@ -7,7 +7,7 @@
  * beside one thread that reads through it. The job's kernel is a memcpy on the processors of this
  * machine, so that it is file to file as cp is; ours waits for the disk, so cp is measured with a
  * sync and without. Before each run the input is dropped from the cache, unless the row says that
- * it is in it. TMPDIR says where. The ways take turns, in an order that is drawn anew each time:
+ * it is in it. TMPDIR says where. The ways take turns, in an order that is drawn again each time:
  * who comes after whom matters, since in a virtual machine memory that has not been used for a
  * while may have to be given by the host first. CPU seconds are those of the process and its
  * children, and leave out what the kernel does on threads of its own.

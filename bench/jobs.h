@@ -24,7 +24,7 @@ static inline bool is_simulated(void)
     return known > 0;
 }
 
-/* What an item makes a thread do: so many steps that depend on each other. */
+/* What an item makes a thread do: this many steps that depend on each other. */
 static inline uint64_t spend(uint64_t value, unsigned steps)
 {
     for (unsigned i = 0; i < steps; i++)

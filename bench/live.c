@@ -16,7 +16,7 @@
 
 #define BURSTS 400
 #define TASKS 2500
-/* Of so many bursts one is quicker than what counts. */
+/* Of this many bursts one is quicker than what counts. */
 #define QUICK 10
 #define BATCH 250
 #define UNITS 2000

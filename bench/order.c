@@ -162,7 +162,7 @@ static void take_row(struct bench *bench, const struct setting *setting)
     struct muster_kernel *kernel = make_kernel(bench, m, compute);
     measure(bench, m, kernel, setting, true);
     for (int i = 0; i < bench->repetitions; i++) {
-        bool is_first = i % 2 == 0; /* whoever is second may find it warmer */
+        bool is_first = i % 2 == 0; /* the second may find it warmer */
         if (is_first)
             ordered[i] = measure(bench, m, kernel, setting, true);
         unordered[i] = measure(bench, m, kernel, setting, false);

@@ -166,7 +166,7 @@ static double measure_rate(const struct rig *rig)
     return (double)BATCHES * BATCH / ((double)(clock_ns() - begin_ns) / 1e9);
 }
 
-/* A program of so many steps over one block; us for all of it. */
+/* A program of this many steps over one block; us for all of it. */
 static struct trip measure_program(const struct rig *rig, size_t step_count)
 {
     static const uint8_t both[] = { 0, 1 };

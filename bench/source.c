@@ -145,11 +145,11 @@ int main(int argc, char **argv)
     bench_open(&bench, options.json);
     plain = words_array(&words, options.bytes, false);
     pinned = words_array(&words, options.bytes, true);
-    printf("\nwords to %s and back, %llu MiB, from a source that copies them out of plain memory "
-           "in so many calls at once, or makes them, and from arrays; GB/s each way and (cores of "
-           "the whole process), medians of %d\n%-10s  %10s",
-           options.device, (unsigned long long)(options.bytes >> 20), bench.repetitions, "",
-           "unit");
+    printf(
+        "\nwords to %s and back, %llu MiB, from a source that copies them out of plain memory "
+        "in this many calls at once, or makes them, and from arrays; GB/s each way and (cores of "
+        "the whole process), medians of %d\n%-10s  %10s",
+        options.device, (unsigned long long)(options.bytes >> 20), bench.repetitions, "", "unit");
     for (int way = 0; way < WAYS; way++)
         printf("  %-12s", ways[way].name);
     printf("  target\n");

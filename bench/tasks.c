@@ -6,7 +6,7 @@
  *     tasks [--repetitions N] [--json FILE]
  *
  * Raw is the same done by hand: tasks go through a ring under a lock to one thread; a caller runs
- * what he put there himself; a thread that is parked is woken and wakes the caller.
+ * what it put there itself; a thread that is parked is woken and wakes the caller.
  *
  * Each measurement is a process of its own (this program as `tasks --measure NAME`, and the peers'
  * programs, built where those are installed), one of each in turn, so that nobody meets what
@@ -263,7 +263,7 @@ static double raw_batch(void)
     return raw_measure_many(BATCH);
 }
 
-/* The caller puts the task there, and takes and runs it himself. */
+/* The caller puts the task there, and takes and runs it itself. */
 static void raw_round_wait(void *user)
 {
     pthread_mutex_lock(&raw.lock);
@@ -552,7 +552,7 @@ int main(int argc, char **argv)
         { "one at a time, ns a task", "one", "ns", 1, 100, 0, { { 0 } } },
         { "250 at a time, ns a task", "batch", "ns", 1, 60, 0, { { 0 } } },
         { "idle, the caller waits, us", "wait", "us", 1e-3, 1, 0, { { 0 } } },
-        { "idle, the caller says he will wait, us", "awaited", "us", 1e-3, 1, 0, { { 0 } } },
+        { "idle, the caller says it will wait, us", "awaited", "us", 1e-3, 1, 0, { { 0 } } },
         { "idle, the caller is told, us", "wake", "us", 1e-3, 0, 1.3, { { 0 } } },
     };
     const size_t count = sizeof rows / sizeof *rows;

@@ -24,7 +24,7 @@
 #define SHORT_S 0.050
 #define SHORT_RUNS 2
 #define SUM_TARGET 0.95
-/* A subset that is expected to take so many times as long as the best device is not run. */
+/* A subset that is expected to take this many times as long as the best device is not run. */
 #define PREDICTED_SLOW 4
 /* Subsets that took so much longer than the best one in their first run are not run again. */
 #define NEAR 1.25

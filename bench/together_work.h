@@ -179,7 +179,7 @@ static inline void hand_compare(struct hand *hand)
                             (hand->end - hand->begin) * WORD) != 0;
 }
 
-/* Words for a job of so many items, and their results; of a source its first period. */
+/* Words for a job of this many items, and their results; of a source its first period. */
 static inline void words_fill(const struct work *work, uint64_t items)
 {
     if (is_level(work, FROM, SOURCE) && !is_level(work, FORM, MAP) && items > PERIOD)

@@ -14,10 +14,10 @@ struct aside {
     struct muster_output *file;
 };
 
-/* False if that cannot be; it has then been told on stderr, and there is nothing to discard. */
+/* False if that cannot be; it has then been reported on stderr, and there is nothing to discard. */
 bool aside_open(struct aside *aside, const char *path);
 
-/* Puts the file in its place. False if it is not whole; that has been told, and it is discarded. */
+/* Puts the file in its place. False if it is not whole; stderr has said why, and it is discarded. */
 bool aside_commit(struct aside *aside);
 
 void aside_discard(struct aside *aside);

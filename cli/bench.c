@@ -23,7 +23,7 @@
 enum { QUICK, DEVICES, EVERYONE, JSON };
 
 static const struct option options[] = {
-    [QUICK] = { .name = "quick", .kind = OPTION_FLAG, .help = "a tenth of the time" },
+    [QUICK] = { .name = "quick", .kind = OPTION_FLAG, .help = "measure for a tenth of the time" },
     [DEVICES] = RUNNING_DEVICES_ROW,
     [EVERYONE] = RUNNING_EVERYONE_ROW,
     [JSON] = { .name = "json", .kind = OPTION_FLAG, .help = "print JSON" },
@@ -349,24 +349,28 @@ static enum exit_code run(const struct option_value *values, const char *argumen
 
 const struct command command_bench = {
     .name = "bench",
-    .summary = "a self-test: right answers, rates and a verdict for each device",
+    .summary = "test each device: results, rates and a verdict",
     .details =
-        "Gives every device data and a kernel, compares what comes back with what the processor\n"
-        "computes, and measures as it goes: memory that is free, copies in and out from pinned\n"
-        "memory, the time from a launch to its end, and items of a small integer kernel a second.\n"
-        "Then tasks, and one job on all devices beside the sum of what each does alone.\n"
+        "Runs a kernel on every device and compares its results with the processor's. Measures for "
+        "each\n"
+        "device: free memory, copies in and out from pinned memory, the time from a launch to its "
+        "end,\n"
+        "and items of a small integer kernel per second. Then measures tasks, and one job on all\n"
+        "devices beside the sum of their single rates.\n"
         "\n"
-        "Verdicts: good; slow copies, beside the device's link, the processor's own copies or a\n"
-        "device of the same name; slow kernels, beside such a device; wrong results; not usable.\n"
-        "All numbers are of this run. Other work on the machine lowers them.\n"
+        "Verdicts: good; slow copies (compared with the device's link, the processor's own copies "
+        "or a\n"
+        "device of the same name); slow kernels (compared with such a device); wrong results; not "
+        "usable.\n"
+        "All numbers are from this run. Other work on the machine lowers them.\n"
         "\n"
-        "Exit status: 1 if a device gives wrong results, 3 if there is no device at all.\n"
+        "Exit status: 1 if a device gives wrong results, 3 if there is no device.\n"
         "\n"
         "JSON: {\"devices\":[{\"id\",\"name\",\"health\",\"memory_total\",\"memory_free\",\n"
         "\"in_bytes_per_s\",\"out_bytes_per_s\",\"launch_ns\",\"kernel_items_per_s\",\n"
         "\"job_items_per_s\",\"items_checked\",\"items_wrong\",\"verdict\"},...],\n"
         "\"machine\":{\"task_ns\",\"tasks_per_s\",\"job_devices\",\"job_sum_items_per_s\",\n"
-        "\"job_together_items_per_s\"}}; what was not measured is null.\n",
+        "\"job_together_items_per_s\"}}. Values that were not measured are null.\n",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .run = run,

@@ -477,7 +477,7 @@ void bench_device_judge(const struct bench_plan *plan, struct bench_device *devi
         say(device, "slow kernels: %.3g of what %s does, of the same name",
             device->kernel_rate / peer->kernel_rate, peer->info.id);
     if (device->source.status != MUSTER_OK)
-        say(device, "%skernels in source form cannot be had: %s",
+        say(device, "%skernels in source form are not available: %s",
             *device->verdict ? "" : "good, but ", device->source.text);
     if (!*device->verdict)
         say(device, "good");

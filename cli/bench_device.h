@@ -28,11 +28,11 @@ struct bench_device {
     uint64_t launch_ns;
     uint64_t checked, wrong;    /* items */
     struct muster_error why;    /* what kept it from being measured; status MUSTER_OK: nothing */
-    struct muster_error source; /* why kernels in source form cannot be had on it; likewise */
+    struct muster_error source; /* why kernels in source form are not available on it; likewise */
     char verdict[512];
 };
 
-/* Measured times, of which the middle one counts. The first so many are kept. */
+/* Measured times, of which the middle one counts. The first this many are kept. */
 #define BENCH_TIMES_MAX 1000
 struct bench_median {
     uint64_t times[BENCH_TIMES_MAX];

@@ -363,7 +363,7 @@ const struct command command_cluster = {
                "muster cluster config FOLDER  write keys and a server's configuration, with roles\n"
                "muster cluster key FILE       make a key, or tell whose it is\n"
                "\n"
-               "`muster cluster up --help` and so on tell more.\n",
+               "`muster cluster up --help` and so on describe the options.\n",
     .parts = parts,
     .part_count = sizeof parts / sizeof *parts,
     .dispatch = dispatch,

@@ -19,7 +19,7 @@ enum { ALL, DEVICES, SLICES, JSON };
 static const struct option options[] = {
     [ALL] = { .name = "all",
               .kind = OPTION_FLAG,
-              .help = "also devices that are the same silicon as another's" },
+              .help = "also devices that another backend drives too" },
     [DEVICES] = { .name = "devices",
                   .kind = OPTION_TEXT,
                   .value = "LIST",
@@ -233,7 +233,7 @@ static void tell_of_backends(const struct inventory *inventory, const struct opt
     }
 }
 
-/* What was looked for, and why it is not there; simulated devices only if somebody described some. */
+/* What was looked for, and why it is not there; simulated devices only if some are described. */
 static void print_missing(const struct inventory *inventory, struct output *out)
 {
     bool is_first = true;
@@ -255,7 +255,7 @@ static void print_missing(const struct inventory *inventory, struct output *out)
     }
 }
 
-/* What the user described and cannot be had is the user's input; the rest is our failure. */
+/* What the user described and does not exist is the user's input; the rest is our failure. */
 static enum exit_code open_failure(const struct muster_error *error)
 {
     message_library(NULL, error);
@@ -275,7 +275,7 @@ static enum exit_code open_failure(const struct muster_error *error)
     }
 }
 
-/* Opens a runtime over these devices, NULL for all, and looks at them. The failure has been told. */
+/* Opens a runtime over these devices, NULL for all, and looks at them. The failure has been reported. */
 static enum exit_code look(const char *devices, const char *slices, struct muster **m,
                            struct inventory *inventory)
 {
@@ -352,30 +352,29 @@ static enum exit_code run(const struct option_value *values, const char *argumen
 
 const struct command command_devices = {
     .name = "devices",
-    .summary = "list the devices of this machine and how they are",
+    .summary = "list the devices of this machine",
     .details =
-        "Lists every device that can be given work. The same silicon is listed once: an OpenCL\n"
-        "device that another backend has already is hidden unless it is asked for: by --all, or "
-        "by\n"
-        "name in --devices or --slices.\n"
-        "After the table: what was looked for and is not there, and what to install for it.\n"
-        "What kept a backend from being used is told on standard error. Exit status 2: slices "
-        "were\n"
-        "asked for that cannot be had; 3: there is no device at all.\n"
+        "Lists every device of this machine. A processor is listed once: an OpenCL device that\n"
+        "another backend also drives is hidden, unless --all is given, or --devices or --slices\n"
+        "names it.\n"
+        "Below the table stand the libraries that are missing, and how to install them.\n"
+        "If a backend could not be used, standard error says why. Exit status 2: a device cannot "
+        "be\n"
+        "cut as --slices asks; 3: there is no device.\n"
         "\n"
         "JSON: {\"devices\":[{\"id\",\"backend\",\"name\",\"compute\":[major,minor],\n"
         "\"memory_total\",\"memory_free\",\"streams_max\",\"weight\",\"health\",\"cores\",\n"
         "\"copy_engines\",\"numa_node\",\"domain\",\"parent\",\"pci\",\"capabilities\":[...],\n"
         "\"kind\",\"same_as\",\"uuid\",\"utilisation\",\"temperature_c\"},...],\n"
         "\"backends\":[{\"name\",\"devices\",\"status\",\"message\",\"fix\",\"hidden\"},...]}. "
-        "Memory "
-        "is in\n"
-        "bytes; what is not known is null; a backend has a message and a fix only where its status "
-        "is not\n"
-        "MUSTER_OK, and hidden only where it hides devices.\n"
+        "Memory is in\n"
+        "bytes. Unknown values are null. A backend has a message and a fix only if its status is "
+        "not\n"
+        "MUSTER_OK, and hidden only if it hides devices.\n"
         "\n"
-        "Environment: MUSTER_SIM describes simulated devices, MUSTER_BACKENDS names further\n"
-        "backends, MUSTER_SLICES is what --slices is if that is not given.\n",
+        "Environment: MUSTER_SIM describes simulated devices. MUSTER_BACKENDS names more "
+        "backends.\n"
+        "MUSTER_SLICES is used if --slices is not given.\n",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .run = run,

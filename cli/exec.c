@@ -2,7 +2,7 @@
  * `muster exec`: runs a command on a device that no other `muster exec` has.
  *
  * The command is run in the place of this process, holding the lease: its signals, its exit status
- * and its job control are its own, and nothing stands between it and whoever started it.
+ * and its job control are its own, and nothing stands between it and the process that started it.
  */
 #include "environment.h"
 #include "exec_list.h"
@@ -36,11 +36,11 @@ _Static_assert(PLACEMENT_POLICY == 0 && PLACEMENT_MIN_FREE == 1 && PLACEMENT_MIN
                "the hints come first");
 
 static const struct option options[] = {
-    PLACEMENT_HINT_ROWS("which of those that are free (weighted)"),
+    PLACEMENT_HINT_ROWS("how to pick among the free devices (weighted)"),
     [WAIT] = { .name = "wait",
                .kind = OPTION_MAYBE_NUMBER,
                .value = "[SECONDS]",
-               .help = "until one is free, at most so long" },
+               .help = "wait for a free device, at most SECONDS" },
     [FROM] = { .name = "from",
                .kind = OPTION_TEXT,
                .value = "FILE",
@@ -48,13 +48,13 @@ static const struct option options[] = {
     [JOBLOG] = { .name = "joblog",
                  .kind = OPTION_TEXT,
                  .value = "FILE",
-                 .help = "write down how each command ended" },
+                 .help = "append to FILE how each command ended" },
     [RESUME] = { .name = "resume",
                  .kind = OPTION_FLAG,
-                 .help = "leave out the commands that the log has" },
+                 .help = "skip the commands that are in the log" },
     [RESUME_FAILED] = { .name = "resume-failed",
                         .kind = OPTION_FLAG,
-                        .help = "the same, but run those again that failed" },
+                        .help = "the same, but run failed commands again" },
     [JOBS] = { .name = "jobs",
                .letter = 'j',
                .kind = OPTION_NUMBER,
@@ -63,12 +63,16 @@ static const struct option options[] = {
     [KEEP_ORDER] = { .name = "keep-order",
                      .letter = 'k',
                      .kind = OPTION_FLAG,
-                     .help = "output in the order of the lines, not of the commands' ends" },
-    [HALT] = { .name = "halt", .kind = OPTION_FLAG, .help = "start nothing after a failure" },
+                     .help = "print output in the order of the lines" },
+    [HALT] = { .name = "halt",
+               .kind = OPTION_FLAG,
+               .help = "start no command after one has failed" },
     [DRY_RUN] = { .name = "dry-run",
                   .kind = OPTION_FLAG,
-                  .help = "print the commands, and run none" },
-    [LIST] = { .name = "list", .kind = OPTION_FLAG, .help = "show who has leased what" },
+                  .help = "print the commands without running them" },
+    [LIST] = { .name = "list",
+               .kind = OPTION_FLAG,
+               .help = "show which process leases which device" },
     [JSON] = { .name = "json", .kind = OPTION_FLAG, .help = "print the list as JSON" },
 };
 
@@ -140,7 +144,7 @@ static enum exit_code run_list(const struct option_value *values, struct output 
         .wait = &values[WAIT],
     };
     if (asked.is_resumed && !asked.log) {
-        message_usage("exec", "--resume goes by the log: give --joblog FILE");
+        message_usage("exec", "--resume needs --joblog FILE");
         return EXIT_USAGE;
     }
     if (asked.jobs == 0) {
@@ -218,13 +222,13 @@ static enum exit_code run(const struct option_value *values, const char *argumen
                           struct output *out)
 {
     if (values[LIST].given && argument) {
-        message_usage("exec", "--list runs no command, but there is '%s'", argument);
+        message_usage("exec", "--list takes no command, but '%s' is given", argument);
         return EXIT_USAGE;
     }
     if (values[LIST].given)
         return list(values[JSON].given, out);
     if (values[JSON].given) {
-        message_usage("exec", "--json is for --list: what is printed otherwise is the command's");
+        message_usage("exec", "--json needs --list: without it the command prints its own output");
         return EXIT_USAGE;
     }
     if (values[FROM].given)
@@ -243,38 +247,43 @@ static enum exit_code run(const struct option_value *values, const char *argumen
 
 const struct command command_exec = {
     .name = "exec",
-    .summary = "run a command on a device that no other muster exec has",
+    .summary = "lease a device and run a command on it",
     .argument = "-- COMMAND...",
     .rest = &command_words,
     .details =
-        "Hints refuse devices, then the policy picks among those that are not leased, and the\n"
-        "command runs in the place of this process while the device is leased to it. The lease\n"
-        "ends with the command and what it leaves running, however they end; it holds among all\n"
-        "users, but only against other runs of muster exec.\n"
-        "The command finds CUDA_VISIBLE_DEVICES and MUSTER_DEVICES set, so that CUDA programs and\n"
-        "programs that use Muster see that device alone, and MUSTER_LEASE, its name among leases.\n"
-        "\n"
-        "With --from all free devices that the hints allow are leased, and one command after the\n"
-        "other is run on each, as many at a time as there are devices. {} in COMMAND stands for a\n"
-        "line of the file, {#} for its number; without {} the line comes last. A COMMAND of one "
-        "word\n"
-        "with blanks, and lines without a COMMAND, are run by sh. Output is printed when a "
+        "The hints refuse devices, and the policy picks one of those that are not leased. The "
         "command\n"
-        "has ended. The log has the columns of GNU parallel's, with the device as Host; Ctrl-C "
-        "ends\n"
-        "what runs, and --resume goes on. Exit status then: 0 if all commands ended with 0, else "
-        "1.\n"
-        "\nPolicies: " PLACEMENT_POLICIES ".\n\n"
-        "Exit status: that of the command; 3 if no device is to be had (stderr says who has "
-        "them),\n"
-        "126 if the command cannot be run, 127 if there is none; 1 and 2 as always.\n"
+        "then runs in place of this process, with a lease on the device. The lease ends when the\n"
+        "command and all processes that it started have ended. It keeps away other runs of\n"
+        "muster exec, of all users, and no other programs.\n"
+        "The command finds CUDA_VISIBLE_DEVICES and MUSTER_DEVICES set: CUDA programs and "
+        "programs\n"
+        "that use Muster see that device alone. MUSTER_LEASE holds the name of the lease.\n"
         "\n"
-        "JSON, of --list: "
+        "With --from, all free devices that the hints allow are leased, and each runs one command\n"
+        "after the other. In COMMAND, {} stands for a line of the file and {#} for its number; "
+        "without\n"
+        "{} the line is added at the end. sh runs a COMMAND of one word with blanks, and lines "
+        "without\n"
+        "a COMMAND. A command's output is printed when it has ended. The log has the columns of "
+        "GNU\n"
+        "parallel's, with the device as Host. Ctrl-C ends the running commands; --resume "
+        "continues.\n"
+        "Exit status with --from: 0 if all commands ended with 0, else 1.\n"
+        "\n"
+        "Policies: " PLACEMENT_POLICIES ".\n"
+        "\n"
+        "Exit status: that of the command; 3 if no device is available (standard error names the\n"
+        "processes that lease them); 126 if the command cannot be run; 127 if it does not exist;\n"
+        "1 and 2 as for every subcommand.\n"
+        "\n"
+        "JSON, with --list: "
         "{\"folder\":F,\"leases\":[{\"device\",\"key\",\"pid\",\"uid\",\"since\",\n"
         "\"command\"},...]}; since is in seconds since 1970.\n"
         "\n"
-        "Environment: MUSTER_LEASES names the folder of the leases, which must be the same for\n"
-        "all who share the devices (/run/muster if there is one, else /tmp/muster-leases).\n",
+        "Environment: MUSTER_LEASES names the folder of the leases. All users who share the "
+        "devices\n"
+        "need the same one (/run/muster if it exists, else /tmp/muster-leases).\n",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .run = run,

@@ -261,7 +261,7 @@ static struct job *free_place(const struct list *list)
     return NULL;
 }
 
-/* Starts the command; takes its text. False: it could not be started, which was told. */
+/* Starts the command; takes its text. False: it could not be started, which was reported. */
 static bool start(struct list *list, struct job *job, char **words, char *text)
 {
     struct timespec now;
@@ -284,7 +284,7 @@ static bool start(struct list *list, struct job *job, char **words, char *text)
         release_job(job);
         return false;
     }
-    /* Also here: whoever is first, the group is there before a signal is passed on. */
+    /* Also here: whichever process is first, the group is there before a signal is passed on. */
     setpgid(job->process, job->process);
     list->running++;
     list->run++;
@@ -297,8 +297,8 @@ static bool is_left_out(struct list *list, const char *text)
     enum joblog_result past =
         list->options->is_resumed ? joblog_find(&list->log, list->number, text) : JOBLOG_NEW;
     if (past == JOBLOG_OTHER) {
-        message_error("command %llu of the log is another than in %s; "
-                      "give the list that the log is of, or another log",
+        message_error("command %llu of the log differs from %s; give the list that the log belongs "
+                      "to, or another log",
                       (unsigned long long)list->number, list->options->from);
         list->is_over = list->is_lost = true;
         return true;
@@ -406,7 +406,7 @@ static void end_job(struct list *list, struct job *job, int status)
     };
     job->process = 0;
     list->running--;
-    /* What did not end by itself is run again by whoever resumes. */
+    /* What did not end by itself is run again when the list is resumed. */
     if (list->signal && !is_good) {
         release_job(job);
         return;

@@ -86,14 +86,15 @@ static enum exit_code run(const struct option_value *values, const char *argumen
 
 const struct command command_explain = {
     .name = "explain",
-    .summary = "show how `muster pick` would decide, and why",
+    .summary = "show how `muster pick` decides, and why",
     .details =
-        "Makes the pick that `muster pick` would make with the same options and shows every "
-        "device:\n"
-        "its score in the policy's eyes, larger being better, or the hint that refuses it. The "
-        "exit\n"
-        "status is that of `muster pick`.\n"
-        "\nPolicies: " PLACEMENT_POLICIES ".\n\n"
+        "Makes the same pick as `muster pick` with the same options, and shows every device with "
+        "its\n"
+        "score (the largest wins) or the hint that refused it. The exit status is that of\n"
+        "`muster pick`.\n"
+        "\n"
+        "Policies: " PLACEMENT_POLICIES ".\n"
+        "\n"
         "JSON: {\"policy\":P,\"devices\":[{\"id\",\"score\",\"refused\",\"outcome\"},...]}\n",
     .options = placement_options,
     .option_count = PLACEMENT_OPTION_COUNT,

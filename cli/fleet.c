@@ -272,7 +272,7 @@ void fleet_detached(const char *name, const char *log)
     if (file >= 0)
         close(file);
     int length = snprintf(line, sizeof line, "%s\n", name);
-    /* Whoever waited may be gone. */
+    /* The waiting process may be gone. */
     (void)!write(waiting, line, (size_t)length);
     close(waiting);
     waiting = -1;

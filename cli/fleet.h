@@ -27,7 +27,7 @@ enum { FLEET_URL, FLEET_KEY, FLEET_CREDENTIALS, FLEET_CA, FLEET_REPLICAS, FLEET_
 /* clang-format on */
 
 /*
- * Connects; `waits` also for servers that are not there yet. False: it was told why not, and `*code`
+ * Connects; `waits` also for servers that are not there yet. False: stderr has said why not, and `*code`
  * is what the command ends with.
  */
 bool fleet_open(const struct option_value *values, const char *command, bool waits,
@@ -50,10 +50,10 @@ enum exit_code fleet_refuse(const struct muster_error *error);
 /*
  * The rest of the command goes on in a process of its own, without a terminal. Gives 0 there; in this
  * one what it ends with once fleet_detached was called there, or the process has ended: then the
- * output has the job's name. -1: it cannot be, which was told.
+ * output has the job's name. -1: it cannot be, which was reported.
  */
 int fleet_detach(enum exit_code *code, struct output *out);
-/* The job exists: its name goes to whoever waits, messages from now on to the file `log`. */
+/* The job exists: its name goes to the waiting process, messages from now on to the file `log`. */
 void fleet_detached(const char *name, const char *log);
 
 #endif

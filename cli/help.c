@@ -31,22 +31,19 @@ void help_print_all(struct output *out)
         output_text(out, commands[i]->summary);
         output_text(out, "\n");
     }
-    output_text(out,
-                "\n"
-                "Before the subcommand, and among the options of all but exec and scan:\n"
-                "  --isolate LIST  run the devices of these backends (cpu, cuda, opencl, sim, or "
-                "all) in processes of\n"
-                "                  their own: a kernel or driver that crashes or hangs there costs "
-                "a restart\n"
-                "  --untrusted     nobody vouches for the kernels: they are compiled and run in "
-                "sandboxes, where they\n"
-                "                  can compute and nothing else; on cpu and sim, which are "
-                "isolated then\n"
-                "\n"
-                "Exit status: 0 done, 1 failed, 2 wrong usage or bad input, 3 no eligible device.\n"
-                "'muster SUBCOMMAND --help' tells more about each. Files that texts name, "
-                "docs/... and examples/...,\n"
-                "are in /usr/share/doc/muster (PREFIX/share/doc/muster after make install).\n");
+    output_text(
+        out, "\n"
+             "Options of all subcommands but exec and scan, and before any subcommand:\n"
+             "  --isolate LIST  run the devices of these backends (cpu, cuda, opencl, sim or all) "
+             "in helper\n"
+             "                  processes: a kernel or driver that crashes or hangs costs a "
+             "restart of one\n"
+             "  --untrusted     compile and run kernels in sandboxes that can compute and do "
+             "nothing else;\n"
+             "                  implies --isolate all, and only cpu and sim devices can run them\n"
+             "\n"
+             "Exit status: 0 done, 1 failed, 2 wrong usage or bad input, 3 no eligible device.\n"
+             "'muster SUBCOMMAND --help' describes a subcommand and its options.\n");
 }
 
 /* A word of the usage, in brackets if it may be left out; on a new line if this one is full. */
@@ -89,12 +86,14 @@ void help_print(const struct command *command, struct output *out)
             snprintf(form + length, sizeof form - length, ", -%c", command->options[i].letter);
         output_text(out, "  ");
         output_column(out, form, OPTION_WIDTH, false);
+        if (strlen(form) >= OPTION_WIDTH)
+            output_text(out, "  ");
         output_text(out, command->options[i].help);
         output_text(out, "\n");
     }
     output_text(out, "  ");
     output_column(out, "--help", OPTION_WIDTH, false);
-    output_text(out, "print this and do nothing else\n");
+    output_text(out, "print this help\n");
 }
 
 /* `muster help kernel build`: what `muster kernel build --help` prints. */
@@ -135,7 +134,7 @@ static enum exit_code run(const struct option_value *values, const char *argumen
 
 const struct command command_help = {
     .name = "help",
-    .summary = "explain a subcommand, or list them all",
+    .summary = "print the help of a subcommand, or list all",
     .argument = "SUBCOMMAND",
     .more = &more,
     .details = "Prints what the subcommand does, its options and its exit status.\n",

@@ -23,7 +23,7 @@ struct interrupt {
 
 /*
  * Before any other thread is started, since these inherit that the signals are not for them. False if
- * that cannot be, which has been told.
+ * that cannot be, which has been reported.
  */
 bool interrupt_begin(struct interrupt *interrupt);
 

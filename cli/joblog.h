@@ -34,13 +34,13 @@ enum joblog_result {
     JOBLOG_OTHER   /* the log has another command of that number */
 };
 
-/* With `is_resumed` reads what there is and goes on after it, else begins anew. False: it was told why not. */
+/* With `is_resumed` reads what there is and goes on after it, else begins again. False: stderr has said why not. */
 bool joblog_open(struct joblog *log, const char *path, bool is_resumed);
 void joblog_close(struct joblog *log);
 
 enum joblog_result joblog_find(const struct joblog *log, uint64_t number, const char *command);
 
-/* False: it was told why it cannot be written. */
+/* False: stderr has said why it cannot be written. */
 bool joblog_write(struct joblog *log, const struct joblog_line *line);
 
 #endif

@@ -28,10 +28,10 @@ static const struct option resume_options[] = {
     [QUIET] = { .name = "quiet",
                 .letter = 'q',
                 .kind = OPTION_FLAG,
-                .help = "neither progress nor a report" },
+                .help = "show no progress and no report" },
     [REPORT] = { .name = "report",
                  .kind = OPTION_FLAG,
-                 .help = "print the report also where stderr is no terminal" },
+                 .help = "print the report even if standard error is no terminal" },
 };
 
 static double percent(const struct muster_cluster_entry *entry)
@@ -232,7 +232,7 @@ static enum exit_code show_job(const struct option_value *values, const char *na
         if (!is_seen)
             code = fleet_refuse(&error);
         else if (!was_there)
-            message_error("the cluster has no job '%s': it is over, or never was", name);
+            message_error("the cluster has no job '%s': it has ended, or never existed", name);
         forget(&all);
         if (goes_on)
             nanosleep(&pause, NULL);
@@ -312,7 +312,7 @@ static const struct command command_jobs_show = {
 };
 static const struct command command_jobs_watch = {
     .name = "jobs watch",
-    .summary = "show a job whenever it is further, until it is over",
+    .summary = "show a job's progress until it ends",
     .argument = "JOB",
     .argument_required = true,
     .details = "How it ended, its submitter says; of one that was detached, in OUT.log.\n",
@@ -322,7 +322,7 @@ static const struct command command_jobs_watch = {
 };
 static const struct command command_jobs_cancel = {
     .name = "jobs cancel",
-    .summary = "end a job, of which nothing is left",
+    .summary = "end a job and remove it",
     .argument = "JOB",
     .argument_required = true,
     .details = "Exit status: 0 it is to end, 1 there is no such job, 2 wrong usage.\n",
@@ -332,7 +332,7 @@ static const struct command command_jobs_cancel = {
 };
 static const struct command command_jobs_resume = {
     .name = "jobs resume",
-    .summary = "go on with a job whose submitter is gone",
+    .summary = "continue a job whose submitter has ended",
     .argument = "JOB",
     .argument_required = true,
     .details =
@@ -340,7 +340,7 @@ static const struct command command_jobs_resume = {
         "Input\n"
         "and output must lie at the same paths here.\n"
         "\n"
-        "Exit status: 0 done, 1 failed, 2 wrong usage; ended by a signal, it dies of that.\n",
+        "Exit status: 0 done, 1 failed, 2 wrong usage. After a signal it ends by that signal.\n",
     .options = resume_options,
     .option_count = RESUME_COUNT,
     .run = run_resume,
@@ -384,7 +384,7 @@ const struct command command_jobs = {
                "muster jobs cancel JOB      end it\n"
                "muster jobs resume JOB      go on with one whose submitter is gone\n"
                "\n"
-               "`muster jobs list --help` and so on tell more.\n",
+               "`muster jobs list --help` and so on describe the options.\n",
     .parts = parts,
     .part_count = sizeof parts / sizeof *parts,
     .dispatch = dispatch,

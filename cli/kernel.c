@@ -151,7 +151,9 @@ static const struct option build_options[] = {
                .kind = OPTION_TEXT,
                .value = "LIST",
                .help = "compute capabilities for CUDA (" ARCHS_DEFAULT ")" },
-    [NO_SOURCE] = { .name = "no-source", .kind = OPTION_FLAG, .help = "leave out source" },
+    [NO_SOURCE] = { .name = "no-source",
+                    .kind = OPTION_FLAG,
+                    .help = "leave source out of the bundle" },
     [NO_OBJECT] = { .name = "no-object", .kind = OPTION_FLAG, .help = "make no shared object" },
     [NO_OPENCL] = { .name = "no-opencl", .kind = OPTION_FLAG, .help = "make no OpenCL C" },
     [NO_CUDA] = { .name = "no-cuda", .kind = OPTION_FLAG, .help = "make no PTX and no cubins" },
@@ -178,7 +180,7 @@ static bool read_archs(struct building *building, const char *list)
 
 /*
  * Makes one form of all source. What this machine has no compiler for is noted and left out, unless
- * it was asked for by name. False after another failure, which has been told.
+ * it was asked for by name. False after another failure, which has been reported.
  */
 static bool make(struct building *building, enum muster_kernel_kind kind, const uint16_t compute[2],
                  bool is_asked, enum exit_code *code)
@@ -327,15 +329,18 @@ static enum exit_code run_build(const struct option_value *values, const char *f
 
 static const struct command command_build = {
     .name = "kernel build",
-    .summary = "make one file of all forms of a kernel",
+    .summary = "put all forms of a kernel into one file",
     .argument = "FILE...",
     .argument_required = true,
     .details =
-        "Puts what the files hold - portable source (.c), .cu, .cl, .ptx, cubins, shared objects,\n"
-        "bundles - into one bundle, and compiles source for what it may meet: a shared object for\n"
-        "processors like this one's, OpenCL C, cubins, and PTX for the oldest of them. What this\n"
-        "machine has no compiler for is left out and told, unless --arch asks for it.\n"
-        "Exit status: 0 written, 1 failed, 2 wrong usage, a bad file or a compiler's refusal.\n"
+        "Puts the files - portable source (.c), .cu, .cl, .ptx, cubins, shared objects, bundles -\n"
+        "into one bundle. Source is also compiled: to a shared object for processors like this "
+        "one,\n"
+        "OpenCL C, a cubin for each compute capability, and PTX for the lowest. A form whose "
+        "compiler\n"
+        "is missing is left out, and standard error says so; if --arch asks for it, that is an "
+        "error.\n"
+        "Exit status: 0 written, 1 failed, 2 wrong usage, a bad file or a compiler's error.\n"
         "JSON: {\"file\",\"forms\":[{\"kernel\",\"form\",\"compute\",\"bytes\"}],\n"
         "\"left_out\":[{\"form\",\"compute\",\"why\",\"fix\"}]}\n",
     .options = build_options,
@@ -372,11 +377,12 @@ static enum exit_code run_list(const struct option_value *values, const char *fi
 
 static const struct command command_list = {
     .name = "kernel list",
-    .summary = "show which kernels a file has, and in which forms",
+    .summary = "list the kernels of a file and their forms",
     .argument = "FILE",
     .argument_required = true,
     .details =
-        "Lists the kernels of a bundle, or of any file that `muster kernel build` takes and that\n"
+        "Lists the kernels of a bundle, or of any file that `muster kernel build` accepts and "
+        "that\n"
         "names its kernels.\n"
         "JSON: "
         "{\"file\",\"forms\":[{\"kernel\",\"form\",\"compute\",\"bytes\"}],\"left_out\":[]}\n",
@@ -417,15 +423,16 @@ static enum exit_code dispatch(char *const *words, size_t count, struct output *
 
 const struct command command_kernel = {
     .name = "kernel",
-    .summary = "bundle the forms of a kernel, check it, or list what a file has",
+    .summary = "bundle the forms of a kernel, check it, or list a bundle",
     .argument = "build | check | list",
     .argument_required = true,
     .details =
-        "muster kernel build FILE... -o OUT   make one file of all forms of a kernel\n"
-        "muster kernel check FILE             try a kernel on small data, and say what is wrong\n"
-        "muster kernel list FILE              show which kernels a file has, and in which forms\n"
+        "muster kernel build FILE... -o OUT   put all forms of a kernel into one file\n"
+        "muster kernel check FILE             run a kernel on small data and report its mistakes\n"
+        "muster kernel list FILE              list the kernels of a file and their forms\n"
         "\n"
-        "`muster kernel build --help`, `... check --help` and `... list --help` tell more.\n",
+        "`muster kernel build --help`, `... check --help` and `... list --help` describe the "
+        "options.\n",
     .parts = parts,
     .part_count = sizeof parts / sizeof *parts,
     .dispatch = dispatch,

@@ -66,33 +66,36 @@ static const struct option options[] = {
                    .kind = OPTION_TEXT,
                    .value = "NAME=N",
                    .list = &elements,
-                   .help = "elements that an item has of an array (found out); can be repeated" },
+                   .help = "elements of array NAME per item (found out); can be repeated" },
     [INOUT] = { .name = "inout",
                 .kind = OPTION_TEXT,
                 .value = "NAME",
                 .list = &inouts,
-                .help = "an array that is read and written; can be repeated" },
+                .help = "an array that the kernel reads and writes; can be repeated" },
     [WHOLE] = { .name = "whole",
                 .kind = OPTION_TEXT,
                 .value = "NAME",
                 .list = &wholes,
-                .help = "an input that all items read, a table (found out); can be repeated" },
+                .help = "an input that every item reads whole (found out); can be repeated" },
     [HALO] = { .name = "halo",
                .kind = OPTION_NUMBER,
                .value = "N",
-               .help = "items that can be read before and after an item (0)" },
+               .help = "items that the kernel reads before and after its own (0)" },
     [ITEMS] = { .name = "items",
                 .kind = OPTION_NUMBER,
                 .value = "N",
-                .help = "how many (64, or fewer large ones)" },
+                .help = "number of items (64, or fewer large ones)" },
     [GRID] = { .name = "grid",
                .kind = OPTION_TEXT,
                .value = "WxH[xD]",
-               .help = "of a kernel that takes cells (8x12, or larger with a halo)" },
+               .help = "shape of the grid, for a kernel with cells (8x12, or larger with a halo)" },
     [PICTURES] = { .name = "pictures",
                    .kind = OPTION_FLAG,
-                   .help = "its cells are those of pictures with two colour planes" },
-    [SEED] = { .name = "seed", .kind = OPTION_NUMBER, .value = "N", .help = "of the data (1)" },
+                   .help = "the grid is a picture with two colour planes" },
+    [SEED] = { .name = "seed",
+               .kind = OPTION_NUMBER,
+               .value = "N",
+               .help = "seed of the test data (1)" },
     [TIME_LIMIT] = { .name = "time-limit",
                      .kind = OPTION_NUMBER,
                      .value = "S",
@@ -166,7 +169,7 @@ static bool wait_for(pid_t process, struct probe_report *report, uint64_t *limit
             *how = 0;
             return true;
         }
-        /* The flag before the number: whoever sees it fall sees the step before it too. */
+        /* The flag before the number: a reader that sees it fall sees the step before it too. */
         bool is_compiling = atomic_load_explicit(&report->is_compiling, memory_order_acquire);
         uint64_t steps = atomic_load_explicit(&report->steps, memory_order_relaxed);
         if (steps != seen) {
@@ -195,7 +198,7 @@ static void run_child(const struct probe_options *asked, struct probe_report *re
     _exit(0);
 }
 
-/* False: no process could be started, which was told. */
+/* False: no process could be started, which was reported. */
 static bool check_kernel(const struct probe_options *asked, struct probe_report *report,
                          uint64_t limit_s)
 {
@@ -210,11 +213,11 @@ static bool check_kernel(const struct probe_options *asked, struct probe_report 
         run_child(asked, report);
     if (!wait_for(process, report, &limit_s, &how))
         probe_find(report, PROBE_ENDLESS, "", -1, -1,
-                   "look at the kernel's loops; --time-limit gives it more",
+                   "check the kernel's loops, or raise --time-limit",
                    "%s does not end: it was stopped after %llu s", report->doing,
                    (unsigned long long)limit_s);
     else if (!report->is_done)
-        probe_find(report, PROBE_CRASH, "", -1, -1, "look at what the kernel writes",
+        probe_find(report, PROBE_CRASH, "", -1, -1, "check what the kernel writes",
                    "%s ended with %s", report->doing,
                    WIFSIGNALED(how) ? strsignal(WTERMSIG(how)) : "an exit of the process");
     return true;
@@ -462,30 +465,35 @@ static enum exit_code run(const struct option_value *values, const char *file, s
 
 const struct command command_kernel_check = {
     .name = "kernel check",
-    .summary = "try a kernel on small data, and say what is wrong with it",
+    .summary = "run a kernel on small data and report its mistakes",
     .argument = "FILE",
     .argument_required = true,
     .details =
-        "Compiles the kernels of a file in the portable form for every device and form, and runs\n"
-        "them on small data with guard pages around each array: each item alone, items in several\n"
-        "orders, and on every device. Says which item writes what is not its own, reads beyond "
-        "its\n"
-        "range, leaves a result unwritten or reads it first, crashes or does not end, and where\n"
-        "devices differ. Each kernel runs in a process of its own.\n"
+        "Compiles the portable kernels of a file for every device and in every form. Runs them on\n"
+        "small data, with guard pages around each array: each item alone, items in several "
+        "orders,\n"
+        "and on every device. Each kernel runs in a process of its own. Reports an item that "
+        "writes\n"
+        "another item's element, reads outside its range, leaves a result unwritten, reads a "
+        "result\n"
+        "before writing it, crashes or does not end; and devices whose results differ.\n"
         "\n"
-        "A kernel that takes cells is tried on a grid, and with greater halos than it is given: "
-        "one\n"
-        "that is large enough changes nothing. A reduction is tried through what each item makes;\n"
-        "then those are joined in several orders and with its identity.\n"
+        "A kernel with cells is tried on a grid, with the given halo and with larger ones: if the "
+        "halo\n"
+        "is large enough, the results are the same. A reduction is tried item by item; then the\n"
+        "partial results are joined in several orders and with the identity.\n"
         "\n"
-        "How many elements an item has of each array, and which inputs are tables, is found out\n"
-        "and printed. Whole numbers in the data are 1 to below the number of items, so that they\n"
-        "can be indices. Values that --arg does not give: `items`, `n`, `count`, `size`, `length`\n"
-        "and `total` are the number of items, `first` is 0, those of a video fit each other,\n"
+        "The command finds out how many elements of each array an item has, and which inputs are\n"
+        "tables, and prints it. Whole numbers in the data are from 1 to below the number of items, "
+        "so\n"
+        "that they can be indices. Values that --arg does not set: `items`, `n`, `count`, `size`,\n"
+        "`length` and `total` are the number of items, `first` is 0, those of a video fit each "
+        "other,\n"
         "others are 3 or 1.5.\n"
         "\n"
-        "Exit status: 0 nothing found, 1 something is wrong, 2 wrong usage, a bad file or a\n"
-        "compiler's refusal, 3 no eligible device.\n"
+        "Exit status: 0 no mistake found, 1 a mistake found, 2 wrong usage, a bad file or a "
+        "compiler's\n"
+        "error, 3 no eligible device.\n"
         "JSON: {\"file\",\"kernels\":[{\"kernel\",\"status\",\"parameters\":[{\"name\",\"use\",\n"
         "\"elements\",\"halo\"}],\"forms\":[{\"form\",\"status\",\"why\"}],\"devices\":[{\"id\",\n"
         "\"status\",\"why\"}],\"findings\":[{\"kind\",\"text\",\"fix\",\"parameter\",\"item\",\n"

@@ -25,7 +25,7 @@
 #define TEXT_BYTES 512
 /* Above what programs use: descriptors are closed in order, and a driver's come before the lease. */
 #define DESCRIPTOR_MIN 1000
-/* A file that is taken away as often as this while it is being locked is somebody's mischief. */
+/* A file that is taken away as often as this while it is being locked is another user's mischief. */
 #define TRIES_MAX 100
 
 /* The folder. */
@@ -342,7 +342,7 @@ void lease_sign(int descriptor, const struct lease_holder *holder)
     /* The lease holds without it: on a full disk it only cannot be said whose it is. */
     if (length < 0 || ftruncate(descriptor, 0) != 0 ||
         pwrite(descriptor, text, (size_t)length, 0) != length)
-        message_error("who has the lease of %s cannot be written down: %s", holder->device,
+        message_error("cannot write down the holder of the lease of %s: %s", holder->device,
                       strerror(errno));
 }
 
@@ -462,7 +462,7 @@ void lease_user(const struct lease_holder *holder, char *name, size_t bytes)
 
 /* Handing it on. */
 
-/* Kept open by what is run next. As it is where that high a number is not to be had. */
+/* Kept open by what is run next. It stays as it is where no number that high is free. */
 static void keep_open(int descriptor)
 {
     int moved = fcntl(descriptor, F_DUPFD, DESCRIPTOR_MIN);

@@ -2,7 +2,7 @@
  * Leases of devices among processes: a locked file for each leased device, in a folder that all
  * users share.
  *
- * The lock is one of the open file (F_OFD_SETLK): whoever inherits the descriptor has it too, and
+ * The lock is one of the open file (F_OFD_SETLK): a process that inherits the descriptor has it too, and
  * the kernel drops it when the last of them has closed it or has died, however that came about. The
  * text in the file says who holds it, for people; anybody may write it, and nothing is decided by
  * it. Files stay when they are not locked: one that is removed could be locked by two at once.
@@ -35,7 +35,7 @@ struct lease_holder {
 /* LEASE_SPOILED: something else has the name of the device's file; only that device is affected. */
 enum lease_result { LEASE_TAKEN, LEASE_HELD, LEASE_SPOILED, LEASE_FAILED };
 
-/* Makes it if `is_made` and it is not there. False if it cannot be used; that has been told. */
+/* Makes it if `is_made` and it is not there. False if it cannot be used; that has been reported. */
 bool lease_folder_open(struct lease_folder *folder, bool is_made);
 void lease_folder_close(struct lease_folder *folder);
 
@@ -49,7 +49,7 @@ enum lease_result lease_take(const struct lease_folder *folder, const char *key,
 /*
  * Waits until one of the keys is free, and takes it: `*which`. LEASE_HELD: none was within
  * `timeout_ns` (UINT64_MAX: for ever). Spoiled ones are not waited for; LEASE_SPOILED: all are.
- * LEASE_FAILED has been told. There must be no other threads.
+ * LEASE_FAILED has been reported. There must be no other threads.
  */
 enum lease_result lease_wait(const struct lease_folder *folder, const char *const *keys,
                              size_t count, uint64_t timeout_ns, size_t *which, int *descriptor);

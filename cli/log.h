@@ -15,12 +15,12 @@ enum { LOG_VERBOSE, LOG_FILE, LOG_OPTIONS };
 /* clang-format off */
 #define LOG_OPTION_ROWS                                                                            \
     { .name = "verbose", .letter = 'v', .kind = OPTION_FLAG,                                       \
-      .help = "show all that compilers say, and the library's log" },                              \
+      .help = "print all compiler output and the library's log" },                              \
     { .name = "log", .kind = OPTION_TEXT, .value = "FILE",                                         \
-      .help = "append all that to a file; also MUSTER_LOG=FILE" }
+      .help = "append the same to FILE; also MUSTER_LOG=FILE" }
 /* clang-format on */
 
-/* Before a runtime is opened. False: the file cannot be written, which was told. */
+/* Before a runtime is opened. False: the file cannot be written, which was reported. */
 bool log_begin(const struct option_value *values, const char *command);
 /* Has the runtime's log shown. */
 void log_set(struct muster_options *options);

@@ -73,43 +73,43 @@ static const struct option options[] = {
     [ITEM] = { .name = "item",
                .kind = OPTION_SIZE,
                .value = "SIZE",
-               .help = "of a record (what the kernel's const pointer points to)" },
+               .help = "size of an input record (that of the kernel's const pointer)" },
     [OUT_ITEM] = { .name = "out-item",
                    .kind = OPTION_SIZE,
                    .value = "SIZE",
-                   .help = "of a result (likewise, of its other pointer)" },
+                   .help = "size of a result (that of the kernel's other pointer)" },
     [Y4M] = { .name = "y4m",
               .kind = OPTION_FLAG,
-              .help = "the input is video; without, and without --item, that is detected" },
+              .help = "the input is video (detected if --item is not given)" },
     [HALO] = { .name = "halo",
                .kind = OPTION_NUMBER,
                .value = "N",
-               .help = "records, frames or cells that can be read around an item (0)" },
+               .help = "neighbours of an item that the kernel reads, each side (0)" },
     [BORDER] = { .name = "border",
                  .kind = OPTION_TEXT,
                  .value = "B",
-                 .help = "what lies outside the data: zero or clamp (zero)" },
+                 .help = "neighbours outside the data: zero or clamp (zero)" },
     [GRID] = { .name = "grid",
                .kind = OPTION_TEXT,
                .value = "WxH[xD]",
-               .help = "the records are cells of a grid (as a .npy file or a video has it)" },
+               .help = "shape of the grid (that of the .npy file or video)" },
     [PLANES] = { .name = "planes",
                  .kind = OPTION_TEXT,
                  .value = "LIST",
-                 .help = "of y, u and v: what the kernel changes of a video (all)" },
+                 .help = "planes of a video that the kernel changes: y,u,v (all)" },
     [TABLE] = { .name = "table",
                 .kind = OPTION_TEXT,
                 .value = "NAME=FILE",
                 .list = &tables,
-                .help = "a file that every item sees whole, as the pointer NAME; can be repeated" },
+                .help = "a file that every item reads whole, as pointer NAME; can be repeated" },
     [SKIP] = { .name = "skip",
                .kind = OPTION_SIZE,
                .value = "SIZE",
-               .help = "of the first input before its first record (0)" },
+               .help = "bytes before the first record of the first input (0)" },
     [REST] = { .name = "rest",
                .kind = OPTION_TEXT,
                .value = "R",
-               .help = "bytes after the last whole record: keep, drop or pad them (refused)" },
+               .help = "bytes after the last whole record: keep, drop or pad (refused)" },
     [ARG] = RUNNING_ARG_ROW,
     [UNORDERED] = { .name = "unordered",
                     .kind = OPTION_FLAG,
@@ -127,10 +127,10 @@ static const struct option options[] = {
     [NAME] = { .name = "name",
                .kind = OPTION_TEXT,
                .value = "JOB",
-               .help = "with --cluster: what the job is called (chosen)" },
+               .help = "with --cluster: name of the job (chosen)" },
     FLEET_OPTION_ROWS,
     [RUNNING] = RUNNING_OPTION_ROWS(OPTION_NUMBER, "U",
-                                    "records, or frames, in a unit (by each device's speed)"),
+                                    "records or frames in a unit (by each device's speed)"),
     SHOW_OPTION_ROWS,
     LOG_OPTION_ROWS,
 };
@@ -512,42 +512,47 @@ static enum exit_code run(const struct option_value *values, const char *argumen
 const struct command command_map = {
     .name = "map",
     .summary = "run a kernel over a file or a video, on every device",
-    .details =
-        "The kernel is called for each record of the input, in C as in\n"
-        "\n"
-        "  MUSTER_KERNEL void invert(uint64_t i, MUSTER_GLOBAL const uint8_t *in,\n"
-        "                            MUSTER_GLOBAL uint8_t *out, uint8_t top)\n"
-        "  { out[i] = (uint8_t)(top - in[i]); }\n"
-        "\n"
-        "and its values are given by their names: --arg top=255. Muster itself knows `first`, the\n"
-        "number of the unit's first item, and `items`, how many there are; of video (YUV4MPEG2) "
-        "also\n"
-        "`width`, `height`, `chroma_width`, `chroma_height`, `luma` and `frame`, the samples of\n"
-        "a frame, and `bits`, those of a sample. The items of a video are its samples, uint8_t,\n"
-        "or uint16_t with more than 8 bits, and a unit has whole frames.\n"
-        "\n"
-        "Inputs are the kernel's const pointers and outputs the others, in their order or by "
-        "name:\n"
-        "--in a=FILE. The first input may be a pipe, and the others are files. A .npy file is "
-        "read\n"
-        "with its shape and type, and an output whose name ends in .npy is written as one.\n"
-        "\n"
-        "A kernel with a parameter `struct muster_cell at` works on a grid (--grid, the shape of "
-        "a\n"
-        ".npy file, or the planes of a video): it is given x and y, and muster_near reads "
-        "neighbours\n"
-        "up to --halo cells away.\n"
-        "\n"
-        "The output appears when it is whole, or not at all, unless it is a pipe or /dev/stdout.\n"
-        "The work starts on the devices that open quickly. If it turns out to be long, the "
-        "drivers\n"
-        "of others are opened and these join. Devices that are named are waited for.\n"
-        "If a device does not answer, other devices do its work and a message names it. The\n"
-        "command waits at most two seconds for it at the end, and after SIGINT or SIGTERM.\n"
-        "\n"
-        "Exit status: 0 done, 1 failed, 2 wrong usage, kernel or input, 3 no eligible device; "
-        "ended\n"
-        "by a signal, it dies of that.\n",
+    .details = "The kernel runs once for each record of the input. In C:\n"
+               "\n"
+               "  MUSTER_KERNEL void invert(uint64_t i, MUSTER_GLOBAL const uint8_t *in,\n"
+               "                            MUSTER_GLOBAL uint8_t *out, uint8_t top)\n"
+               "  { out[i] = (uint8_t)(top - in[i]); }\n"
+               "\n"
+               "--arg sets the kernel's values by name: --arg top=255. Muster sets `first`, the "
+               "number of the\n"
+               "unit's first item, and `items`, the number of all items. For video (YUV4MPEG2) it "
+               "also sets\n"
+               "`width`, `height`, `chroma_width`, `chroma_height`, `luma`, `frame` (samples in a\n"
+               "frame) and `bits` (in a sample). The items of a video are its samples: uint8_t, or "
+               "uint16_t\n"
+               "above 8 bits. A unit of a video has whole frames.\n"
+               "\n"
+               "The kernel's const pointers are inputs, its other pointers outputs. Files belong "
+               "to them in\n"
+               "order, or by name: --in a=FILE. The first input may be a pipe; the others must be "
+               "files. A\n"
+               ".npy file is read with its shape and type. An output whose name ends in .npy is "
+               "written as one.\n"
+               "\n"
+               "A kernel with a parameter `struct muster_cell at` works on a grid: that of --grid, "
+               "the shape\n"
+               "of a .npy file, or the planes of a video. It gets x and y, and reads neighbours up "
+               "to --halo\n"
+               "cells away with muster_near.\n"
+               "\n"
+               "The output appears when it is complete. If the command fails, no output is left, "
+               "unless it\n"
+               "is a pipe or /dev/stdout.\n"
+               "The work starts on the devices that open quickly. If it takes long, the other "
+               "devices are\n"
+               "opened and join. Devices that --devices names are waited for.\n"
+               "If a device does not answer, other devices do its work and a message names it. At "
+               "the end,\n"
+               "and after SIGINT or SIGTERM, the command waits at most two seconds for it.\n"
+               "\n"
+               "Exit status: 0 done, 1 failed, 2 wrong usage, kernel or input, 3 no eligible "
+               "device. After a\n"
+               "signal the command ends by that signal.\n",
     .options = options,
     .option_count = OPTION_COUNT,
     .run = run,

@@ -23,7 +23,7 @@ static void name_key(const struct muster_device_info *info, char key[LEASE_KEY_B
     snprintf(key, LEASE_KEY_BYTES, "%s", name);
 }
 
-/* At once, so that whoever finds the device leased is not told of the one before. */
+/* At once, so that a command that finds the device leased does not name the one before. */
 static void write_down(const struct offers *offers, const struct offer *offer, int lease)
 {
     struct lease_holder holder = { .pid = (uint64_t)getpid(),
@@ -246,7 +246,7 @@ static void tell_refusals(const struct offers *offers, bool was_waited)
         is_held |= offers->each[i].is_held && !*offers->each[i].refusal;
         is_waited_for |= offers->each[i].is_waited_for;
     }
-    message_error(is_held || is_waited_for ? "every device that would do is leased"
+    message_error(is_held || is_waited_for ? "every eligible device is leased"
                                            : "no device is eligible");
     for (size_t i = 0; i < offers->count; i++) {
         const struct offer *offer = &offers->each[i];

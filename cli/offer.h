@@ -11,7 +11,7 @@
 /* What is leased to the command that this process is part of. */
 #define OFFER_LEASE_VARIABLE "MUSTER_LEASE"
 
-/* One device of this machine, and why it is not to be had, if that is so. */
+/* One device of this machine, and why it is not available, if that is so. */
 struct offer {
     struct muster_device_info info;
     char key[LEASE_KEY_BYTES];
@@ -29,12 +29,12 @@ struct offers {
     /* The one that was leased. */
     size_t chosen;
     int lease;           /* -1: none yet */
-    const char *command; /* borrowed: for whoever asks who has the device */
+    const char *command; /* borrowed: shown to those that ask who has the device */
 };
 
 /*
  * Leases one device, the one that the policy picks among those that are free; with `wait` given waits for
- * one, at most so long. `hints`: PLACEMENT_POLICY to PLACEMENT_DEVICES. EXIT_DONE: offers->chosen is
+ * one, at most that long. `hints`: PLACEMENT_POLICY to PLACEMENT_DEVICES. EXIT_DONE: offers->chosen is
  * leased. Else it has been told why not.
  */
 enum exit_code offers_lease_one(struct offers *offers, const struct option_value *hints,

@@ -51,7 +51,7 @@ struct command;
 
 /*
  * Reads what follows the subcommand's name. OPTION_HELP: --help or -h was met before any mistake.
- * OPTION_WRONG: the mistake has been told on stderr. `values` has room for all options of the
+ * OPTION_WRONG: the mistake has been reported on stderr. `values` has room for all options of the
  * command.
  */
 enum option_result option_parse(const struct command *command, char *const *words, size_t count,

@@ -36,7 +36,7 @@ bool output_failed(const struct output *out);
 void output_flush(struct output *out);
 
 /*
- * Flushes, closes the descriptor and tells of a failure on stderr, except of a closed pipe: whoever
+ * Flushes, closes the descriptor and tells of a failure on stderr, except of a closed pipe: the process that
  * closed it knows. False if anything was not written.
  */
 bool output_finish(struct output *out);

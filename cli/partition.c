@@ -18,12 +18,12 @@ static const struct option options[] = {
                 .kind = OPTION_NUMBER,
                 .required = true,
                 .value = "N",
-                .help = "how many items there are, 0 to 18446744073709551615" },
+                .help = "number of items, 0 to 18446744073709551615" },
     [DEVICES] = { .name = "devices",
                   .kind = OPTION_TEXT,
                   .required = true,
                   .value = "LIST|K",
-                  .help = "those that share them, by id or backend: cpu,cuda:0; or how many" },
+                  .help = "the devices, by id or backend (cpu,cuda:0), or their number" },
     [JSON] = { .name = "json", .kind = OPTION_FLAG, .help = "print JSON" },
 };
 
@@ -141,13 +141,13 @@ static enum exit_code run(const struct option_value *values, const char *argumen
 const struct command command_partition = {
     .name = "partition",
     .summary = "show how a number of items is cut into units",
-    .details =
-        "A unit has max(1, N / (4 x K)) items, rounded down; the last has what is left. Units are\n"
-        "half-open ranges that follow each other and cover all items. No items or no devices: no "
-        "units.\n"
-        "K is how many devices there are, or how many the LIST has.\n"
-        "\n"
-        "JSON: {\"unit\":U,\"units\":[[begin,end],...]}\n",
+    .details = "A unit has max(1, N / (4 x K)) items, rounded down; the last unit has the rest. "
+               "Units are\n"
+               "half-open ranges, one after the other, and cover all items. Without items or "
+               "devices there\n"
+               "are no units. K is the number of devices, or of the devices that LIST names.\n"
+               "\n"
+               "JSON: {\"unit\":U,\"units\":[[begin,end],...]}\n",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .run = run,

@@ -68,14 +68,17 @@ static enum exit_code run(const struct option_value *values, const char *argumen
 
 const struct command command_pick = {
     .name = "pick",
-    .summary = "print the device that a piece of work should go to",
-    .details =
-        "Hints refuse devices, then the policy picks among what is left. With none left the exit\n"
-        "status is 3, and stderr names the hint that refused each device. Exit status 2: also if\n"
-        "slices were asked for, here or by MUSTER_SLICES, that cannot be had.\n"
-        "\nPolicies: " PLACEMENT_POLICIES ".\n\n"
-        "JSON: {\"device\":ID,\"policy\":P,\"refused\":[{\"id\",\"hint\"},...]}; the device is "
-        "null if there is none.\n",
+    .summary = "print the device that work should go to",
+    .details = "The hints (--min-free, --min-cc, --backend) refuse devices. The policy picks one "
+               "of the rest.\n"
+               "Exit status 3: every device was refused, and standard error names the hint for "
+               "each; 2: wrong\n"
+               "usage, or a device cannot be cut as --slices or MUSTER_SLICES asks.\n"
+               "\n"
+               "Policies: " PLACEMENT_POLICIES ".\n"
+               "\n"
+               "JSON: {\"device\":ID,\"policy\":P,\"refused\":[{\"id\",\"hint\"},...]}. A null "
+               "device: all were refused.\n",
     .options = placement_options,
     .option_count = PLACEMENT_OPTION_COUNT,
     .run = run,

@@ -8,7 +8,7 @@
 #include <string.h>
 
 const struct option placement_options[PLACEMENT_OPTION_COUNT] = {
-    PLACEMENT_HINT_ROWS("one of those above (adaptive)"),
+    PLACEMENT_HINT_ROWS("one of the policies above (adaptive)"),
     [PLACEMENT_SLICES] = SLICES_OPTION,
     [PLACEMENT_JSON] = { .name = "json", .kind = OPTION_FLAG, .help = "print JSON" },
 };

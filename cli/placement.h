@@ -25,11 +25,11 @@ enum {
     [PLACEMENT_POLICY] = { .name = "policy", .kind = OPTION_TEXT, .value = "P",                    \
                            .help = policy_help },                                                  \
     [PLACEMENT_MIN_FREE] = { .name = "min-free", .kind = OPTION_SIZE, .value = "SIZE",             \
-                             .help = "memory that must be free: 512MiB, 1.5G, 80GB" },             \
+                             .help = "free memory that the device must have: 512MiB, 1.5G, 80GB" },             \
     [PLACEMENT_MIN_CC] = { .name = "min-cc", .kind = OPTION_TEXT, .value = "X.Y",                  \
-                           .help = "compute capability, as 8.0" },                                 \
+                           .help = "the least compute capability: 8.0" },                                 \
     [PLACEMENT_BACKEND] = { .name = "backend", .kind = OPTION_TEXT, .value = "LIST",               \
-                            .help = "only devices of these, comma separated: cuda,opencl" },       \
+                            .help = "only devices of these backends: cuda,opencl" },       \
     [PLACEMENT_DEVICES] = { .name = "devices", .old_name = "device", .kind = OPTION_TEXT,          \
                             .value = "LIST",                                                       \
                             .help = "use only these, by id or backend: cpu,cuda:0" }

@@ -299,11 +299,11 @@ void probe_tell_fault(struct probe *probe, uint64_t item, bool is_alone)
     const char *does = !fault->is_write_known ? "touches" : fault->is_write ? "writes" : "reads";
     if (!array) {
         const char *what = fault->signal == SIGFPE   ? "divides by zero, or overflows in a division"
-                           : fault->signal == SIGILL ? "runs into an instruction that is none"
-                                                     : "touches memory that is no array's";
+                           : fault->signal == SIGILL ? "runs an illegal instruction"
+                                                     : "touches memory outside all arrays";
         probe_find(probe->report, PROBE_CRASH, "", is_alone ? (int64_t)item : -1, -1,
                    fault->signal == SIGFPE ? "test the divisor first"
-                                           : "look at pointers, and at recursion without an end",
+                                           : "check pointers, and recursion without an end",
                    "%s %s (%s)", who, what,
                    fault->signal == SIGFPE   ? "SIGFPE"
                    : fault->signal == SIGILL ? "SIGILL"
@@ -314,7 +314,7 @@ void probe_tell_fault(struct probe *probe, uint64_t item, bool is_alone)
         fault->element >= probe_array_first(array) && fault->element < probe_array_end(array);
     if (array->is_const && is_inside) {
         probe_find(probe->report, PROBE_CONST_WRITE, array->name, (int64_t)item, fault->element,
-                   "take the const away and pass it as MUSTER_INOUT, or write elsewhere",
+                   "remove the const and pass it as MUSTER_INOUT, or write elsewhere",
                    "%s writes element %lld of %s, which is const", who, (long long)fault->element,
                    array->name);
         return;

@@ -9,7 +9,7 @@
 /* The largest halo that is looked for. */
 #define PROBE_HALO_MAX 16u
 
-/* Sets items, group and the cell of item 0, as the options say. False: no such grid, which was told. */
+/* Sets items, group and the cell of item 0, as the options say. False: no such grid, which was reported. */
 bool probe_grid_set(struct probe *probe);
 /*
  * Runs each item with greater and greater halos: one that is large enough changes nothing any more. Notes

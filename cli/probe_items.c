@@ -110,7 +110,7 @@ static void add_changed(const struct probe_array *array, const unsigned char *af
     }
 }
 
-/* Whether each item's elements are in its own `per_item`, with so many items more on both sides. */
+/* Whether each item's elements are in its own `per_item`, with this many items more on both sides. */
 static bool fits(const struct span *spans, const uint64_t *at, size_t count, int64_t per_item,
                  int64_t halo)
 {
@@ -162,7 +162,7 @@ static bool find_writes_of(struct probe *probe, uint64_t item, struct span *span
             at++;
         int64_t element = probe_array_first(array) + (int64_t)(at / array->bytes);
         probe_find(probe->report, PROBE_CONST_WRITE, array->name, (int64_t)item, element,
-                   "take the const away and pass it as MUSTER_INOUT, or write elsewhere",
+                   "remove the const and pass it as MUSTER_INOUT, or write elsewhere",
                    "item %llu writes element %lld of %s, which is const", (unsigned long long)item,
                    (long long)element, array->name);
         return false;
@@ -224,12 +224,12 @@ static void tell_write(struct probe *probe, const struct probe_array *array, uin
     else if (!is_owned)
         probe_find(probe->report, PROBE_FOREIGN_WRITE, array->name, (int64_t)item, element,
                    "write the item's own elements, which begin at i times their number",
-                   "item %llu writes element %lld of %s, which is no item's",
+                   "item %llu writes element %lld of %s, which belongs to no item",
                    (unsigned long long)item, (long long)element, array->name);
     else if (owner != (int64_t)item)
         probe_find(probe->report, PROBE_FOREIGN_WRITE, array->name, (int64_t)item, element,
                    "write the item's own elements, which begin at i times their number",
-                   "item %llu writes element %lld of %s, which is item %lld's",
+                   "item %llu writes element %lld of %s, which belongs to item %lld",
                    (unsigned long long)item, (long long)element, array->name, (long long)owner);
 }
 
@@ -258,11 +258,10 @@ static bool judge_element(struct probe *probe, size_t index, struct writers *wri
             tell_write(probe, array, item, element, *writer);
         *writer = *writer > 0 ? *writer : (uint32_t)item + 1;
     } else if (is_own && !array->is_inout) {
-        probe_find(
-            probe->report, PROBE_UNWRITTEN, array->name, (int64_t)item, element,
-            "write it in every case, or pass the array as what is read and written (--inout)",
-            "item %llu does not write element %lld of %s: what was there stays",
-            (unsigned long long)item, (long long)element, array->name);
+        probe_find(probe->report, PROBE_UNWRITTEN, array->name, (int64_t)item, element,
+                   "write it in every case, or declare the array as read and written (--inout)",
+                   "item %llu does not write element %lld of %s: its old value stays",
+                   (unsigned long long)item, (long long)element, array->name);
     }
     return depends && is_own && !array->is_inout;
 }
@@ -352,9 +351,8 @@ static bool judge_item(struct probe *probe, struct writers *writers, uint64_t it
         }
     if (reads_before && !is_foreign)
         probe_find(probe->report, PROBE_UNSET_READ, what, (int64_t)item, -1,
-                   "write it first; if it is to be read and written, say --inout and pass "
-                   "MUSTER_INOUT",
-                   "item %llu reads %s before it writes it: the result depends on what was there",
+                   "write it first; if the array is read and written, use --inout and MUSTER_INOUT",
+                   "item %llu reads %s before it writes it: the result depends on the old value",
                    (unsigned long long)item, what);
     return probe->fault.signal == 0;
 }

@@ -149,11 +149,11 @@ static void check_identity(const struct joining *joining, uint64_t item)
         join(joining, is_first ? none : its, is_first ? its : none, joined);
         const char *name = find_difference(joining, joined, its, NULL, 0, true, &field);
         if (name)
-            probe_find(joining->probe->report, PROBE_IDENTITY, "", (int64_t)item, -1,
-                       "let the identity make what combine leaves as it is; without one that is "
-                       "all zeros",
-                       "joining the partial of item %llu with that of no items changes its %s",
-                       (unsigned long long)item, name);
+            probe_find(
+                joining->probe->report, PROBE_IDENTITY, "", (int64_t)item, -1,
+                "give an identity that combine leaves unchanged; without one it is all zeros",
+                "joining the partial of item %llu with that of no items changes its %s",
+                (unsigned long long)item, name);
     }
 }
 
@@ -168,8 +168,8 @@ static void check_orders(const struct joining *joining, const uint64_t *items)
     const char *name = find_difference(joining, one, other, from, 2, false, &field);
     if (name)
         probe_find(joining->probe->report, PROBE_ORDER, "", (int64_t)items[0], -1,
-                   "let combine give the same whichever comes first; of equal items let the lower "
-                   "number win",
+                   "make combine give the same result in either order; of equal items take the "
+                   "lower number",
                    "joining items %llu and %llu gives another %s in the other order",
                    (unsigned long long)items[0], (unsigned long long)items[1], name);
     join(joining, one, from[2], one);
@@ -178,7 +178,7 @@ static void check_orders(const struct joining *joining, const uint64_t *items)
     name = find_difference(joining, one, other, from, 3, false, &field);
     if (name)
         probe_find(joining->probe->report, PROBE_ORDER, "", (int64_t)items[0], -1,
-                   "let combine give the same however items are grouped",
+                   "make combine give the same result for every grouping",
                    "joining items %llu, %llu and %llu gives another %s in another grouping",
                    (unsigned long long)items[0], (unsigned long long)items[1],
                    (unsigned long long)items[2], name);

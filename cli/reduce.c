@@ -50,19 +50,20 @@ static const struct option options[] = {
     [ITEMS] = { .name = "items",
                 .kind = OPTION_NUMBER,
                 .value = "N",
-                .help = "how many there are, of a kernel that reads no file" },
+                .help = "number of items, for a kernel without input files" },
     [OUT] = { .name = "out",
               .letter = 'o',
               .kind = OPTION_TEXT,
               .value = "FILE",
-              .help = "where the result's bytes go, instead of printing it" },
+              .help = "write the result's bytes to FILE instead of printing it" },
     [ITEM] = { .name = "item",
                .kind = OPTION_SIZE,
                .value = "SIZE",
-               .help = "of a record (what the kernel's pointer points to)" },
+               .help = "size of a record (that of the kernel's pointer)" },
     [ARG] = RUNNING_ARG_ROW,
-    [RUNNING] = RUNNING_OPTION_ROWS(OPTION_NUMBER, "U",
-                                    "records in a unit, rounded up to whole blocks (by speed)"),
+    [RUNNING] = RUNNING_OPTION_ROWS(
+        OPTION_NUMBER, "U",
+        "records in a unit, rounded up to whole blocks (by each device's speed)"),
     SHOW_OPTION_ROWS,
     LOG_OPTION_ROWS,
 };
@@ -394,7 +395,7 @@ static bool check(const struct option_value *values)
     if (values[ITEM].given && values[ITEM].number == 0)
         message_usage("reduce", "--item cannot be 0");
     else if (values[ITEM].given && inputs.count != 1)
-        message_usage("reduce", "--item goes with one --in");
+        message_usage("reduce", "--item needs a single --in");
     else
         return true;
     return false;
@@ -427,9 +428,10 @@ static enum exit_code run(const struct option_value *values, const char *argumen
 
 const struct command command_reduce = {
     .name = "reduce",
-    .summary = "make one result of all items of a file, on every device",
+    .summary = "combine all items of a file into one result, on every device",
     .details =
-        "The kernel adds an item to a partial result and has a function that joins two, as in\n"
+        "The kernel adds an item to a partial result, and a second function joins two partial "
+        "results:\n"
         "\n"
         "  MUSTER_KERNEL void sum(uint64_t i, MUSTER_GLOBAL const float *x,\n"
         "                         MUSTER_PARTIAL double *all)\n"
@@ -438,19 +440,16 @@ const struct command command_reduce = {
         "                                  MUSTER_PARTIAL const double *from)\n"
         "  { *into += *from; }\n"
         "\n"
-        "The result is printed: a number, or a line for each field of a struct. It has the same "
-        "bits\n"
-        "whatever devices and units there are. Values are given by their names: --arg by=2. "
+        "The result is printed: a number, or one line for each field of a struct. It has the same\n"
+        "bits for any devices and units. --arg sets the kernel's values by name: --arg by=2. "
         "Muster\n"
-        "itself knows `first`, the number of the unit's first item, and `items`, how many there "
-        "are.\n"
-        "A kernel that takes several pointers is given as many --in, which are regular files with "
-        "the\n"
-        "same number of items; a single input may be a pipe.\n"
+        "sets `first`, the number of the unit's first item, and `items`, the number of all items.\n"
+        "A kernel with several pointers needs one --in for each. These are regular files with the\n"
+        "same number of items. A single input may be a pipe.\n"
         "\n"
-        "Exit status: 0 done, 1 failed, 2 wrong usage, kernel or input, 3 no eligible device; "
-        "ended\n"
-        "by a signal, it dies of that.\n",
+        "Exit status: 0 done, 1 failed, 2 wrong usage, kernel or input, 3 no eligible device. "
+        "After a\n"
+        "signal the command ends by that signal.\n",
     .options = options,
     .option_count = OPTION_COUNT,
     .run = run,

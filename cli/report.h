@@ -7,7 +7,7 @@
 #include <muster/job.h>
 #include <stdbool.h>
 
-/* Room for so many devices in a report, zeroed at first; `devices` is owned from then on. False: no memory. */
+/* Room for this many devices in a report, zeroed at first; `devices` is owned from then on. False: no memory. */
 bool report_make_room(struct muster_report *report, size_t devices);
 /* Reads a job's report, and makes the room that it takes. False: it could not be read. */
 bool report_read(struct muster_report *report, struct muster_job *job);

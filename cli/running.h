@@ -19,10 +19,10 @@ extern struct arguments running_kernels, running_arguments;
       .list = &running_kernels, .help = does "; repeated: other forms of the same kernel" }
 #define RUNNING_ENTRY_ROW                                                                          \
     { .name = "entry", .kind = OPTION_TEXT, .value = "NAME",                                       \
-      .help = "the kernel in it (the only one)" }
+      .help = "name of the kernel (the only one in the file)" }
 #define RUNNING_ARG_ROW                                                                            \
     { .name = "arg", .letter = 'a', .kind = OPTION_TEXT, .value = "NAME=VALUE",                    \
-      .list = &running_arguments, .help = "a value of the kernel's; can be repeated" }
+      .list = &running_arguments, .help = "set a value of the kernel; can be repeated" }
 
 /* Which devices: the same of every command that has a choice. */
 #define RUNNING_DEVICES_ROW                                                                        \
@@ -30,7 +30,7 @@ extern struct arguments running_kernels, running_arguments;
       .help = "use only these, by id or backend: cpu,cuda:0" }
 #define RUNNING_EVERYONE_ROW                                                                       \
     { .name = "everyone", .kind = OPTION_FLAG,                                                     \
-      .help = "leave no device out, also if the job is slower with it" }
+      .help = "use all devices, also those that slow the job down" }
 
 /* How a job is run: rows from values[RUNNING_DEVICES] on. */
 enum {
@@ -46,18 +46,18 @@ enum {
 #define RUNNING_OPTION_ROWS(unit_kind, unit_value, unit_help)                                      \
     RUNNING_DEVICES_ROW,                                                                           \
     { .name = "policy", .kind = OPTION_TEXT, .value = "P",                                         \
-      .help = "who is given the next unit (claim: whoever has room)" },                            \
+      .help = "which device gets the next unit (claim: the first with room)" },                            \
     { .name = "affinity", .kind = OPTION_NUMBER, .value = "KEY",                                   \
-      .help = "for the policy sticky: a number that has a device as its home (0)" },               \
+      .help = "for --policy sticky: work with the same KEY goes to the same device (0)" },               \
     { .name = "unit", .kind = unit_kind, .value = unit_value, .help = unit_help },                 \
     { .name = "window", .kind = OPTION_SIZE, .value = "SIZE",                                      \
-      .help = "of what is read and not done yet, at most: 64MiB" },                                \
+      .help = "most input that is read and not finished: 64MiB" },                                \
     { .name = "no-speculation", .kind = OPTION_FLAG,                                               \
-      .help = "no unit is run a second time to get ahead of a slow device" },                      \
+      .help = "never run a slow device's unit a second time on another" },                      \
     RUNNING_EVERYONE_ROW
 /* clang-format on */
 
-/* `values` points to the first of them. False: what was given cannot be, which was told. */
+/* `values` points to the first of them. False: what was given cannot be, which was reported. */
 bool running_read(const struct option_value *values, const char *command,
                   struct muster_run_options *run);
 

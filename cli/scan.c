@@ -105,7 +105,7 @@ static const struct option options[OPTION_COUNT] = {
     [NO_MESSAGES] = { .name = "no-messages",
                       .letter = 's',
                       .kind = OPTION_FLAG,
-                      .help = "do not tell of inputs that cannot be read" },
+                      .help = "do not report inputs that cannot be read" },
     [BYTE_OFFSET] = { .name = "byte-offset",
                       .letter = 'b',
                       .kind = OPTION_FLAG,
@@ -723,7 +723,7 @@ static enum exit_code dispatch(char *const *line, size_t count, struct output *o
 
 const struct command command_scan = {
     .name = "scan",
-    .summary = "find many words in files, with the answers of grep -aF",
+    .summary = "find many words in files, with the output of grep -aF",
     .argument = "INPUT...",
     .details =
         "Prints the lines of the inputs that have one of the words, as `grep -aF` does in the C\n"

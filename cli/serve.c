@@ -37,16 +37,15 @@ static const struct option options[] = {
     [LISTEN] = { .name = "listen",
                  .kind = OPTION_TEXT,
                  .value = "ADDRESS",
-                 .help =
-                     "host:port or port; 127.0.0.1:9464 unless given; port 0 takes a free one" },
+                 .help = "host:port or port (127.0.0.1:9464); port 0: a free port" },
     [TOKEN_FILE] = { .name = "token-file",
                      .kind = OPTION_TEXT,
                      .value = "FILE",
-                     .help = "take the token from here; made if it is not there" },
+                     .help = "read the token from FILE; created if missing" },
     [HOST] = { .name = "host",
                .kind = OPTION_TEXT,
                .value = "NAMES",
-               .help = "names that browsers may use for this machine, comma separated" },
+               .help = "names of this machine that browsers may use, comma separated" },
     [JSON] = { .name = "json", .kind = OPTION_FLAG, .help = "print the address as JSON" },
 };
 
@@ -76,10 +75,9 @@ static bool load_library(void)
                    find(library, "MHD_destroy_response", &http.destroy_response);
     if (has_all)
         return true;
-    message_error("muster serve needs libmicrohttpd: %s",
-                  library ? "the library has not all its functions"
-                  : words ? words
-                          : "not found");
+    message_error("muster serve needs libmicrohttpd: %s", library ? "the library lacks functions"
+                                                          : words ? words
+                                                                  : "not found");
     message_detail("fix: install the package " MICROHTTPD_PACKAGE
                    " (Debian, Ubuntu) or libmicrohttpd (Fedora, Arch)");
     return false;
@@ -307,8 +305,7 @@ static enum exit_code listen_at(const char *where, int *file)
                               .ai_flags = AI_PASSIVE | AI_NUMERICSERV },
                     *found;
     if (!serve_split(where, host, sizeof host, port, sizeof port) || atoi(port) > 65535) {
-        message_usage("serve", "'%s' is no address to listen at; for example 127.0.0.1:9464",
-                      where);
+        message_usage("serve", "'%s' is not an address; for example 127.0.0.1:9464", where);
         return EXIT_USAGE;
     }
     int code = getaddrinfo(host, port, &hints, &found);
@@ -373,8 +370,7 @@ static enum exit_code run(const struct option_value *values, const char *argumen
         return EXIT_FAILED;
     }
     if (!is_local)
-        message_error(
-            "other machines can reach %s: what is sent is not encrypted, the token neither", where);
+        message_error("other machines can reach %s: data and token are not encrypted", where);
     print_address(where, values[JSON].given, out);
     /* A signal ends it. */
     while (!output_failed(out))
@@ -384,19 +380,18 @@ static enum exit_code run(const struct option_value *values, const char *argumen
 
 const struct command command_serve = {
     .name = "serve",
-    .summary = "serve the live view to browsers and Prometheus",
+    .summary = "serve `muster top` to browsers and Prometheus",
     .details =
-        "Prints an address and serves there what 'muster top' shows, until it is ended:\n"
+        "Prints an address and serves there, until the command is ended, what 'muster top' shows:\n"
         "\n"
-        "  /          a page that draws it live: devices over time, jobs, lanes, where the time "
-        "goes\n"
-        "  /metrics   for Prometheus; the token as '?token=' or as 'Authorization: Bearer'\n"
-        "  /json      as 'muster top --json --once' prints it\n"
+        "  /          a live page: devices over time, jobs, lanes, where the time goes\n"
+        "  /metrics   for Prometheus, with the token as '?token=' or 'Authorization: Bearer'\n"
+        "  /json      the output of 'muster top --json --once'\n"
         "\n"
-        "Requests without the token are refused, since every user of the machine reaches "
+        "Requests without the token are refused, since every user of the machine can reach "
         "loopback.\n"
-        "So are requests whose Host header is neither an address nor localhost nor one of --host.\n"
-        "Needs libmicrohttpd (package " MICROHTTPD_PACKAGE "), which is loaded when it starts.\n",
+        "So are requests whose Host header is not an address, localhost or a name of --host.\n"
+        "Needs libmicrohttpd (package " MICROHTTPD_PACKAGE "), which is loaded at the start.\n",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .run = run,

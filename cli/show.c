@@ -487,7 +487,7 @@ static void write_timeline(struct show *show, muster_status status)
     free(drawing.devices);
 }
 
-/* False if one was not, which was told. */
+/* False if one was not, which was reported. */
 static bool write_files(struct show *show, muster_status status)
 {
     bool is_written = true;

@@ -67,22 +67,22 @@ enum {
 /* clang-format off */
 #define SHOW_OPTION_ROWS                                                                           \
     { .name = "quiet", .letter = 'q', .kind = OPTION_FLAG,                                         \
-      .help = "neither progress nor a report" },                                                   \
+      .help = "show no progress and no report" },                                                   \
     { .name = "report", .kind = OPTION_FLAG,                                                       \
-      .help = "print the report also where stderr is no terminal" },                               \
+      .help = "print the report even if standard error is no terminal" },                               \
     { .name = "json", .kind = OPTION_FLAG,                                                         \
       .help = "print the report as JSON" },                                                        \
     { .name = "trace", .kind = OPTION_TEXT, .value = "FILE",                                       \
-      .help = "write who did what when as trace events, for Perfetto" },                           \
+      .help = "write a trace of what each device did, for Perfetto" },                           \
     { .name = "timeline", .kind = OPTION_TEXT, .value = "FILE.svg",                                \
-      .help = "draw who did what when" }
+      .help = "draw what each device did" }
 /* clang-format on */
 
 void show_read_options(const struct option_value *values, struct show_options *options);
 
 struct show;
 
-/* Also starts the trace, if it or the picture is wanted. NULL: it was told on stderr why. */
+/* Also starts the trace, if it or the picture is wanted. NULL: it was reported on stderr why. */
 struct show *show_begin(struct muster *m, const struct show_options *options);
 
 /* What is being done where no job runs: "writing to disk". Copied; NULL: nothing. */
@@ -105,7 +105,7 @@ void show_json(struct show *show, muster_status status, struct json *json);
 
 /*
  * The end: what was drawn is erased, the report printed unless there was no job, the files written.
- * `out` is stdout's. False if a file was not written, which was told. NULL is allowed.
+ * `out` is stdout's. False if a file was not written, which was reported. NULL is allowed.
  */
 bool show_end(struct show *show, muster_status status, struct output *out);
 

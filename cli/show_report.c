@@ -273,7 +273,7 @@ static void print_times(const struct show_sum *sum, muster_status status, struct
     print_part(sum, "  start-up", all->startup_ns, "before a device's first unit", out);
     print_part(sum, "  transfer", all->transfer_ns, "copies that no kernel hid", out);
     print_part(sum, "  overhead", all->overhead_ns, "giving units, noticing that they ended", out);
-    print_part(sum, "  starved", all->starved_ns, "no unit to be had between two", out);
+    print_part(sum, "  starved", all->starved_ns, "idle between two units", out);
     print_part(sum, "  tail", all->tail_ns, "after a device's last unit", out);
 }
 

@@ -34,23 +34,23 @@ static const struct option options[] = {
     [SEED] = { .name = "seed",
                .kind = OPTION_NUMBER,
                .value = "N",
-               .help = "what chance is drawn from, 0 to 18446744073709551615 (1)" },
+               .help = "of the random numbers, 0 to 18446744073709551615 (1)" },
     [JSON] = { .name = "json", .kind = OPTION_FLAG, .help = "print JSON" },
     [TRACE] = { .name = "trace",
                 .kind = OPTION_TEXT,
                 .value = "FILE",
-                .help = "write every unit's run as trace events, for Perfetto" },
+                .help = "write a trace of every unit's runs, for Perfetto" },
     [TIMELINE] = { .name = "timeline",
                    .kind = OPTION_TEXT,
                    .value = "FILE.svg",
-                   .help = "draw who did what when; runs the scenario a second time" },
+                   .help = "draw what each device did; runs the scenario a second time" },
     [EVERYONE] = { .name = "everyone",
                    .kind = OPTION_FLAG,
-                   .help = "no device is left out because it costs more than it brings" },
+                   .help = "use all devices, also those that slow the job down" },
     [RUNS] = { .name = "runs",
                .kind = OPTION_NUMBER,
                .value = "N",
-               .help = "run the job N times, each with what was learned before; tell of the last" },
+               .help = "run the job N times, learning from each; report the last" },
 };
 
 /* What is run, and where from. */
@@ -88,7 +88,7 @@ static bool read_all(struct scenario *scenario, int descriptor)
     }
 }
 
-/* False if it could not be read, which has been told. */
+/* False if it could not be read, which has been reported. */
 static bool read_scenario(struct scenario *scenario)
 {
     bool is_input = strcmp(scenario->path, "-") == 0;
@@ -649,32 +649,35 @@ static enum exit_code run(const struct option_value *values, const char *argumen
 
 const struct command command_sim = {
     .name = "sim",
-    .summary = "run a scenario of devices and a job or graph in virtual time",
+    .summary = "simulate devices and a job, or a graph of tasks, in virtual time",
     .argument = "FILE",
     .argument_required = true,
     .details =
-        "FILE describes devices, what goes wrong with them, and a job or a graph of tasks, as\n"
-        "docs/simulation.md says; - is standard input. The scheduler is the one that runs real "
-        "jobs.\n"
-        "The same file and seed give the same bytes on every machine.\n"
+        "FILE describes devices, their faults, and a job or a graph of tasks "
+        "(docs/simulation.md);\n"
+        "- is standard input. The scheduler is the one that runs real jobs. The same file and "
+        "seed\n"
+        "give the same bytes on every machine.\n"
         "\n"
-        "Exit status 1: the job failed; 2: the file cannot be understood; 3: the hints refuse "
-        "every "
+        "Exit status: 0 done; 1 the job failed; 2 a mistake in the file; 3 the hints refuse every "
         "device.\n"
         "\n"
-        "JSON: {\"seed\",\"status\":\"ok\"|\"failed\",\"makespan_ns\",\"bound_ns\",\"ratio\","
-        "\"units\",\n"
+        "JSON: "
+        "{\"seed\",\"status\":\"ok\"|\"failed\",\"makespan_ns\",\"bound_ns\",\"ratio\",\"units\",\n"
         "\"items_delivered\",\"lost\",\"duplicated\",\"out_of_order\",\"retries\",\"window_max\",\n"
         "\"devices\":[{\"id\",\"name\",\"items\",\"units\",\"busy_ns\",\"health\",\n"
-        "\"faster_without\"},...]}, and with status failed \"failed\":[[begin,end],...]. "
-        "faster_without is above\n"
-        "0 for a device that was left out: so many times faster is the job without it.\n"
-        "Of a graph: {\"seed\",\"status\",\"makespan_ns\",\"bound_ns\",\"ratio\","
-        "\"critical_path_ns\",\"area_ns\",\n"
+        "\"faster_without\"},...]}, and with status failed \"failed\":[[begin,end],...].\n"
+        "faster_without is above 0 for a device that was left out: the job is that many times "
+        "faster\n"
+        "without it.\n"
+        "Of a graph: "
+        "{\"seed\",\"status\",\"makespan_ns\",\"bound_ns\",\"ratio\",\"critical_path_ns\",\"area_"
+        "ns\",\n"
         "\"tasks\",\"ended\",\"failed\",\"cancelled\",\"moved\",\"copies\",\"copied_bytes\","
         "\"evictions\",\n"
         "\"written_back_bytes\",\"wrong\",\"devices\":[{\"id\",\"name\",\"tasks\",\"busy_ns\","
-        "\"bytes_in\",\n\"bytes_out\",\"health\"},...]}.\n",
+        "\"bytes_in\",\n"
+        "\"bytes_out\",\"health\"},...]}.\n",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .run = run,

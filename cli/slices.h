@@ -1,6 +1,6 @@
 /*
  * --slices: devices that are cut into slices when they are found, and what to say where they cannot
- * be. The library leaves a backend out that cannot cut as told; whoever asked for slices by name
+ * be. The library leaves a backend out that cannot cut as asked; a user who asked for slices by name
  * must not be given other devices instead without a word.
  */
 #ifndef CLI_SLICES_H
@@ -11,7 +11,7 @@
 
 /* clang-format off */
 #define SLICES_OPTION { .name = "slices", .kind = OPTION_TEXT, .value = "SPEC", \
-                        .help = "cut devices, as in cuda:0=16,32,84;sim:1=2/6" }
+                        .help = "cut devices into slices: cuda:0=16,32,84;sim:1=2/6" }
 /* clang-format on */
 
 /* What is asked for: the option, or else the variable MUSTER_SLICES; NULL if neither is there. */

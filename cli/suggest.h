@@ -1,5 +1,5 @@
 /*
- * What somebody may have meant who wrote a name that nothing has.
+ * What a user may have meant by a name that nothing has.
  */
 #ifndef CLI_SUGGEST_H
 #define CLI_SUGGEST_H

@@ -2,7 +2,7 @@
  * Frames drawn in place on a terminal that nothing is promised of: it may be stopped, slow, resized
  * or gone. Drawing never waits for it: what it does not take now it is given with a later frame.
  *
- * The cursor stands below the frame, at the beginning of a line, so that whoever writes next, or a
+ * The cursor stands below the frame, at the beginning of a line, so that the next writer, or a
  * shell after this process was killed, finds a clean line.
  */
 #ifndef CLI_TERMINAL_H

@@ -267,7 +267,7 @@ static void put(struct output *out, const char *format, ...)
     output_text(out, text);
 }
 
-/* Text that stands for itself in XML, at most so many characters of it. */
+/* Text that stands for itself in XML, at most this many characters of it. */
 static void put_escaped(struct output *out, const char *text, size_t characters_max)
 {
     bool is_cut = utf8_count(text) > characters_max;

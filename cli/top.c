@@ -30,14 +30,12 @@ static const struct option options[] = {
     [SORT] = { .name = "sort",
                .kind = OPTION_TEXT,
                .value = "KEY",
-               .help = "id (the default), busy, rate, retries or memory; the largest first" },
+               .help = "id, busy, rate, retries or memory, largest first (id)" },
     [INTERVAL] = { .name = "interval",
                    .kind = OPTION_NUMBER,
                    .value = "MS",
-                   .help = "milliseconds between two frames, 50 to 3600000; the default is 1000" },
-    [JSON] = { .name = "json",
-               .kind = OPTION_FLAG,
-               .help = "print JSON, an object in each line; with --once one of them" },
+                   .help = "milliseconds between two frames, 50 to 3600000 (1000)" },
+    [JSON] = { .name = "json", .kind = OPTION_FLAG, .help = "print one JSON object per frame" },
 };
 
 static volatile sig_atomic_t caught;
@@ -223,15 +221,18 @@ static enum exit_code run(const struct option_value *values, const char *argumen
 
 const struct command command_top = {
     .name = "top",
-    .summary = "show what all Muster processes of this user do, live",
+    .summary = "show the running jobs of all this user's processes, live",
     .details =
-        "Reads the figures that every open runtime of this user's processes shows (docs/live.md):\n"
-        "devices with their health, how busy they are, their queues and memory; jobs with their\n"
-        "progress, their lanes and where the time goes. BUSY is the share of the time since the\n"
-        "frame before in which the device had work. A job that is over stays for 5 seconds.\n"
+        "Shows all open runtimes of this user's processes (docs/live.md): devices with their "
+        "health,\n"
+        "load, queues and memory; jobs with their progress, their lanes and where their time "
+        "goes.\n"
+        "BUSY is the share of the time since the last frame in which the device had work. A "
+        "finished\n"
+        "job stays for 5 seconds.\n"
         "\n"
-        "What processes have left that are dead is removed. Keys: s changes the order, q ends.\n"
-        "MUSTER_LIVE=0 keeps a process from showing anything.\n",
+        "Keys: s changes the order, q ends. Pages of processes that have ended are removed.\n"
+        "A process with MUSTER_LIVE=0 in its environment is not shown.\n",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .run = run,

@@ -124,7 +124,7 @@ static enum exit_code run(const struct option_value *values, const char *argumen
 
 const struct command command_worker = {
     .name = "worker",
-    .summary = "let this machine's devices work for a cluster of many",
+    .summary = "let this machine's devices work for a cluster",
     .details =
         "All devices of the machine, or those of --devices, work on the jobs that others submit\n"
         "with `muster map --cluster URL`. A worker takes any number of jobs, waits for servers "
@@ -145,8 +145,8 @@ const struct command command_worker = {
         "second\n"
         "one ends it at once.\n"
         "\n"
-        "Exit status: 0 done (--once), 1 failed, 2 wrong usage, 3 no eligible device; ended by a\n"
-        "signal, it dies of that.\n",
+        "Exit status: 0 done (--once), 1 failed, 2 wrong usage, 3 no eligible device. After a\n"
+        "signal it ends by that signal.\n",
     .options = options,
     .option_count = OPTION_COUNT,
     .run = run,

@@ -1,6 +1,6 @@
 /*
- * A policy of one's own: cheap devices first. Work goes to the device with the lowest price, and
- * to the next when that one has as much as it should wait for.
+ * A policy of your own: cheap devices first. Work goes to the device with the lowest price, and
+ * to the next when its queue is as long as work should wait for.
  */
 #include <muster/muster.h>
 #include <stdbool.h>

@@ -53,7 +53,7 @@ static muster_status run(struct muster *m, struct muster_error *err)
     print_time("overhead", report.overhead_ns);
     print_time("starved", report.starved_ns);
     print_time("tail", report.tail_ns);
-    printf("%llu units, %llu of them in vain; %llu bytes in, %llu out; %llu device lost\n",
+    printf("%llu units, %llu of them wasted; %llu bytes in, %llu out; %llu device lost\n",
            (unsigned long long)totals.units_started,
            (unsigned long long)(totals.units_started - totals.units_done),
            (unsigned long long)totals.bytes_in, (unsigned long long)totals.bytes_out,

@@ -65,7 +65,7 @@ static muster_status run(struct muster *m, struct muster_error *err)
     if (status || (status = muster_data_create(m, table, sizeof table, 0, &values, err)))
         return status;
     const struct muster_arg args[] = { MUSTER_IN(in), MUSTER_ALL(values), MUSTER_OUT(out) };
-    return muster_map(m, kernel, COUNT, args, 3, each, NULL, NULL, err);
+    return muster_for_each_status(m, kernel, COUNT, args, 3, each, NULL, NULL, err);
 }
 
 int main(void)

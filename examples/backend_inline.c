@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the device has. Nothing stands behind it but the process's heap. */
+/* What the device has. Its memory is the process's heap. */
 #define MEMORY_TOTAL (UINT64_C(1) << 30)
 
 struct inline_device {
@@ -230,7 +230,7 @@ static muster_status inline_fill(void *state, const struct muster_place *to, uin
     return MUSTER_OK;
 }
 
-/* Also on a stream that has failed: whoever waits for the call must hear of it. */
+/* Also on a stream that has failed: a thread that waits for the call must hear of it. */
 static muster_status inline_host_call(void *state, void (*function)(void *, muster_status),
                                       void *user, struct muster_error *err)
 {

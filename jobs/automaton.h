@@ -7,7 +7,7 @@
  *           turned away here
  *   pairs   for each pair of bytes: is it, or its first byte, a word; are there words of 3 bytes
  *   depths  by a hash of 4 bytes: how many more, up to 4, all words have that begin so
- *   starts  bits by a hash of so many bytes: most of what passed the rows is turned away here
+ *   starts  bits by a hash of this many bytes: most of what passed the rows is turned away here
  *   groups  a hash table of words' first 4 bytes and those more, and of words of 3
  *   words   sorted: a group's are neighbours, and are searched by halves
  *   bytes   of the words
@@ -26,7 +26,7 @@ struct automaton {
     uint32_t *parents; /* owns; for each word the longest other of its group it begins with, + 1 */
     uint32_t word_count;
     uint8_t fold[256]; /* what a byte of the text counts as: itself, or in lower case */
-    uint32_t reach;    /* so many bytes from a place on always tell which word begins there */
+    uint32_t reach;    /* this many bytes from a place on always tell which word begins there */
     /* Words of 1 and 2 bytes: the kernel need not tell them apart. */
     uint8_t singles[256];
     uint32_t doubles[65536 / 32];

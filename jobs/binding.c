@@ -98,7 +98,7 @@ static muster_status set_fact(struct making *making, size_t index, const char *t
     size_t bytes;
     if (fact->is_unknown)
         return muster_error_fill(making->err, MUSTER_E_INVALID, 0, "give a file as input",
-                                 "the kernel asks for %s, which is not known of this input",
+                                 "the kernel needs %s, which is unknown for this input",
                                  fact->name);
     muster_status status =
         value_set(fact->name, type, fact->number, making->binding->values[index], making->err);
@@ -137,12 +137,10 @@ static muster_status is_missing(const struct making *making, const char *name, c
         return muster_error_fill(
             making->err, MUSTER_E_INVALID, 0,
             "give the right input, or the value with --arg NAME=VALUE",
-            "the kernel takes %.40s, a %.40s, which is not known: the input is "
-            "%s",
-            name, type, making->options->input_is);
+            "the kernel needs %.40s (%.40s), which is unknown: the input is %s", name, type,
+            making->options->input_is);
     return muster_error_fill(making->err, MUSTER_E_INVALID, 0, "give it with --arg NAME=VALUE",
-                             "the kernel takes %.40s, a %.40s, which is not given; Muster itself "
-                             "knows %s",
+                             "the kernel needs a value for %.40s (%.40s); Muster itself sets %s",
                              name, type, known);
 }
 
@@ -200,8 +198,8 @@ static muster_status check_item(const struct making *making, size_t bytes, size_
     const struct muster_kernel_parameter *pointer = &making->parameters[parameter];
     if (bytes == 0)
         return muster_error_fill(making->err, MUSTER_E_INVALID, 0, "give --item and --out-item",
-                                 "the size of an item is not known: %.40s is a %.63s",
-                                 pointer->name, pointer->type);
+                                 "the size of an item is unknown: %.40s is a %.63s", pointer->name,
+                                 pointer->type);
     if (pointer->bytes > 0 && bytes % pointer->bytes != 0)
         return muster_error_fill(making->err, MUSTER_E_INVALID, 0, NULL,
                                  "an item of %zu bytes is no whole number of what %.40s points to, "
@@ -256,9 +254,9 @@ static muster_status bind_pointer(struct making *making, size_t index)
     for (size_t i = 0; i < options->table_count; i++)
         if (is_named(&options->tables[i], parameter->name)) {
             if (!is_input)
-                return muster_error_fill(
-                    making->err, MUSTER_E_INVALID, 0, "make it const",
-                    "the table %.60s is only read, and the kernel may write it", parameter->name);
+                return muster_error_fill(making->err, MUSTER_E_INVALID, 0, "make it const",
+                                         "the kernel may write the table %.60s, which is read-only",
+                                         parameter->name);
             making->binding->args[index] = (struct muster_arg)MUSTER_ALL(options->tables[i].data);
             return MUSTER_OK;
         }
@@ -341,7 +339,7 @@ static muster_status bind_cell(struct making *making, size_t index)
     if (making->options->grid.kind == 0)
         return muster_error_fill(making->err, MUSTER_E_INVALID, 0,
                                  "give --grid WIDTHxHEIGHT, or a video or .npy file",
-                                 "the kernel takes cells, and the size of the grid is not known");
+                                 "the kernel takes cells, and the size of the grid is unknown");
     making->binding->args[index] = making->options->grid;
     return MUSTER_OK;
 }
@@ -399,9 +397,7 @@ static muster_status bind_typed(struct making *making, size_t index, const char 
     if (!colon || !value_is_type(type, &type_bytes))
         return muster_error_fill(making->err, MUSTER_E_INVALID, 0,
                                  "write --arg gain=float:1.5; types are " VALUE_TYPES,
-                                 "no portable source says what the kernel takes, so '%.60s' needs "
-                                 "a type",
-                                 argument);
+                                 "without portable source '%.60s' needs a type", argument);
     set_value(making, index, type_bytes);
     return value_read(argument, type, colon + 1, making->binding->values[index], making->err);
 }
@@ -415,12 +411,12 @@ static muster_status bind_by_order(struct making *making)
     making->outputs[0] = 1;
     making->input_count = making->output_count = 1;
     if (options->input_count > 1 || options->output_count > 1 || options->table_count > 0)
-        return muster_error_fill(making->err, MUSTER_E_INVALID, 0, "give a portable form first",
-                                 "no portable source says which pointer is which file");
+        return muster_error_fill(
+            making->err, MUSTER_E_INVALID, 0, "give a portable form first",
+            "without portable source it is unknown which file belongs to which pointer");
     if (options->item_bytes == 0)
         return muster_error_fill(making->err, MUSTER_E_INVALID, 0, "give --item",
-                                 "no portable source says what the kernel takes, so the size of an "
-                                 "item is not known");
+                                 "without portable source the size of an item is unknown");
     if (making->count > MUSTER_ARGS_MAX)
         return muster_error_fill(making->err, MUSTER_E_INVALID, 0, NULL,
                                  "a kernel takes at most %d arguments", MUSTER_ARGS_MAX);

@@ -119,7 +119,7 @@ static bool is_word_byte(uint8_t byte)
     return (letter >= 'a' && letter <= 'z') || (byte >= '0' && byte <= '9') || byte == '_';
 }
 
-/* Inverted: the lines from the last one that was told or found up to `end` have no word. */
+/* Inverted: the lines from the last one that was reported or found up to `end` have no word. */
 static bool tell_lines_before(struct finder *finder, const struct view *view, size_t end)
 {
     bool goes_on = true;

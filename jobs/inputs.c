@@ -227,7 +227,7 @@ static void end_current(struct inputs *inputs, uint64_t end, bool is_open, const
     atomic_store(&input->is_unread, !is_open);
     if (why && inputs->trouble)
         inputs->trouble(inputs->user, input->path, why);
-    /* Whoever is given text from behind it has passed the runtime's lock since. */
+    /* A thread that is given text from after it has passed the runtime's lock since. */
     atomic_store_explicit(&input->end, end, memory_order_relaxed);
     close_current(inputs);
     inputs->has_current = false;

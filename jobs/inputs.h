@@ -1,6 +1,6 @@
 /*
  * Files one after the other as one text, with a newline behind each: no word has one, so none is
- * found across the border. The text is read on one thread and spoken of on another, which is told
+ * found across the border. The text is read on one thread and reported on another, which learns
  * where each input ends when it has been given text from behind it. One large file alone is read on
  * several threads, each of which knows by the text's place where to read.
  */

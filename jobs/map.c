@@ -158,7 +158,7 @@ static muster_status begin_array(struct map *map, size_t item_bytes, struct must
             "is no rest");
     if (__builtin_mul_overflow(map->npy.elements, (uint64_t)map->npy.element_bytes, &all))
         return muster_error_fill(
-            err, MUSTER_E_INVALID, 0, "write it anew with numpy.save",
+            err, MUSTER_E_INVALID, 0, "write it again with numpy.save",
             "the .npy file says %llu elements of %zu bytes, more than any file "
             "has",
             (unsigned long long)map->npy.elements, map->npy.element_bytes);
@@ -172,7 +172,7 @@ static muster_status begin_array(struct map *map, size_t item_bytes, struct must
     status = muster_file_items(map->in, &left, err);
     map->is_npy_pipe = status == MUSTER_OK && left == MUSTER_ITEMS_UNKNOWN;
     if (!map->is_npy_pipe && (status != MUSTER_OK || left != all / item_bytes))
-        return muster_error_fill(err, MUSTER_E_INVALID, 0, "write it anew with numpy.save",
+        return muster_error_fill(err, MUSTER_E_INVALID, 0, "write it again with numpy.save",
                                  "the .npy file says %llu elements of %zu bytes, and %s follow its "
                                  "header",
                                  (unsigned long long)map->npy.elements, map->npy.element_bytes,
@@ -373,7 +373,7 @@ static int64_t give_array(void *user, uint64_t begin, uint64_t items, void *to, 
     /* Within an item, or between two. */
     if ((given != 0 && given != MUSTER_E_INVALID) || items == 0)
         return given;
-    muster_error_fill(&map->problem, MUSTER_E_INVALID, 0, "write it anew with numpy.save",
+    muster_error_fill(&map->problem, MUSTER_E_INVALID, 0, "write it again with numpy.save",
                       "the .npy file ends after %llu of its %llu items", (unsigned long long)begin,
                       (unsigned long long)map->items);
     return map->problem.status;
@@ -642,7 +642,7 @@ static muster_status bind(struct map *map, const struct map_options *options,
     if (map->out_count > 1 && options->run.unordered)
         wrong = "several outputs are written in order: leave out --unordered";
     if (map->reads_in_order && (map->input_count > 1 || options->run.unordered))
-        wrong = "a rest of the input goes with one input and with order";
+        wrong = "--rest needs a single input, and results in order";
     if (wrong)
         return muster_error_fill(err, MUSTER_E_INVALID, 0, NULL, "%s", wrong);
     if (options->width > 0)
@@ -684,7 +684,7 @@ static size_t greatest_divisor(size_t a, size_t b)
     return a;
 }
 
-/* So many items are whole pages of the input and of the output; 1 where that would be too many. */
+/* This many items are whole pages of the input and of the output; 1 where that would be too many. */
 static uint64_t page_items(const struct binding *binding)
 {
     size_t in = PAGE_BYTES / greatest_divisor(PAGE_BYTES, binding->item_bytes);

@@ -38,10 +38,10 @@ muster_status map_describe(struct map *map, const struct map_options *options,
         wrong = "standard input and output";
     if (wrong)
         return muster_error_fill(err, MUSTER_E_NOT_SUPPORTED, 0, "run it without --cluster",
-                                 "a cluster's map does without %s", wrong);
+                                 "a cluster runs maps without %s", wrong);
     if (map->items == 0)
         return muster_error_fill(err, MUSTER_E_INVALID, 0, "run it without --cluster",
-                                 "the input is empty: there is nothing to share out");
+                                 "the input is empty: nothing to share out");
     if (stat(in, &facts) != 0 || (uint64_t)facts.st_size < map->in_bytes)
         return muster_error_fill(err, MUSTER_E_IO, errno, NULL, "%.120s has changed", in);
     size_t head = 0;

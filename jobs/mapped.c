@@ -25,7 +25,7 @@ static muster_status read_header(struct mapped *mapped, struct muster_error *err
     mapped->count -= header;
     if (mapped->npy.elements != mapped->count / mapped->npy.element_bytes ||
         mapped->count % mapped->npy.element_bytes != 0)
-        return muster_error_fill(err, MUSTER_E_PARSE, 0, "write it anew with numpy.save",
+        return muster_error_fill(err, MUSTER_E_PARSE, 0, "write it again with numpy.save",
                                  "a .npy file has %zu bytes after its header, and %llu elements of "
                                  "%zu bytes",
                                  mapped->count, (unsigned long long)mapped->npy.elements,

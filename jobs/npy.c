@@ -24,7 +24,7 @@ static const struct type types[] = {
 
 static muster_status wrong(struct muster_error *err, const char *what)
 {
-    return muster_error_fill(err, MUSTER_E_PARSE, 0, "write it anew with numpy.save",
+    return muster_error_fill(err, MUSTER_E_PARSE, 0, "write it again with numpy.save",
                              "the input is a damaged .npy file: %s", what);
 }
 
@@ -47,7 +47,7 @@ muster_status npy_header_bytes(const char *begin, size_t bytes, size_t *out,
         length |= byte_at(begin, 10) << 16 | byte_at(begin, 11) << 24;
     *out = length + (version == 1 ? 10 : 12);
     if (*out < NPY_BEGIN_BYTES || *out > NPY_HEADER_MAX)
-        return wrong(err, "its header has a size that cannot be");
+        return wrong(err, "its header has an impossible size");
     return MUSTER_OK;
 }
 
@@ -196,7 +196,7 @@ muster_status npy_read(struct npy *npy, const char *header, size_t bytes, struct
             has_shape = true;
             status = read_shape(npy, &reading, err);
         } else {
-            return wrong(err, "its header has a key that is not known");
+            return wrong(err, "its header has an unknown key");
         }
         if (status == MUSTER_OK && !take(&reading, ',')) {
             if (!take(&reading, '}'))

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-_Static_assert(SCAN_ITEM_BYTES == SCAN_ITEM, "what the kernel takes is what is told of it");
+_Static_assert(SCAN_ITEM_BYTES == SCAN_ITEM, "the kernel takes items of the stated size");
 
 muster_status scan_no_memory(struct muster_error *err, const char *what)
 {

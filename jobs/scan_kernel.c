@@ -1,7 +1,7 @@
 /*
  * The kernel of `scan`, in the portable form: each item is SCAN_ITEM bytes of text, and what comes
  * out is a bit for each of them that says whether a word may begin there. Where the item's own bytes,
- * or a few of a long word's, do not suffice to tell, the bit is set: whoever reads it looks again. The same functions serve the
+ * or a few of a long word's, do not suffice to tell, the bit is set: its reader looks again. The same functions serve the
  * host, which includes this file; automaton.h says what is in the automaton.
  */
 #include <muster_kernel.h>
@@ -42,7 +42,7 @@
     1u               /* after a word that is there for sure the rest of its line does not matter */
 #define SCAN_FOLD 2u /* the words are in lower case, and the text's letters are compared as such */
 
-/* So many bytes of a word are compared; where more would have to be, it is not known. */
+/* This many bytes of a word are compared; where more would have to be, it is not known. */
 #define SCAN_COMPARED_MAX 32u
 
 #define SCAN_NO 0u

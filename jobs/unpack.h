@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* So many bytes tell what a file is. */
+/* This many bytes tell what a file is. */
 #define UNPACK_MAGIC_BYTES 4
 
 enum unpack_kind { UNPACK_NOT, UNPACK_GZIP, UNPACK_ZSTD };

@@ -135,7 +135,7 @@ muster_status y4m_read(struct y4m *y4m, const char *line, size_t bytes, struct m
         if (!is_first && length > 0 &&
             (!read_parameter(&found, at, length) || (is_colour && has_colour)))
             return muster_error_fill(err, MUSTER_E_PARSE, 0, NULL,
-                                     "the video's header has '%.*s', which is not understood, or "
+                                     "the video's header has '%.*s', which is unknown, or "
                                      "has it twice",
                                      shown, at);
         has_colour = has_colour || is_colour;

@@ -100,7 +100,7 @@ static inline void table_floats(struct table_row *row, const struct bench *bench
         numbers[i] = low + (high - low) * ((float)(table_mix(salt + i) >> 8) * 0x1p-24f);
 }
 
-/* `each` bytes an item, of the first so many letters from `low` on. */
+/* `each` bytes an item, of the first this many letters from `low` on. */
 static inline void table_bytes(struct table_row *row, const struct bench *bench, uint64_t items,
                                size_t each, unsigned low, unsigned letters)
 {

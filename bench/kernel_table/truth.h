@@ -1,6 +1,6 @@
 /*
  * The reference of bench/kernel_table is the kernels' own source. So that a mistake there is no
- * truth, a few of its items are compared with what somebody else would write: other algorithms, double
+ * truth, a few of its items are compared with what another author would write: other algorithms, double
  * precision, the C library's mathematics.
  */
 #ifndef BENCH_KERNEL_TABLE_TRUTH_H

@@ -1,6 +1,6 @@
 /*
  * A program that has CUDA code of its own: a stream, memory from cudaMalloc and a call of cuBLAS,
- * beside a kernel that Muster runs on the same memory. Muster orders what it was told of; between
+ * beside a kernel that Muster runs on the same memory. Muster orders what was declared; between
  * its streams and the program's one line each way does.
  *
  *     y = a x        a kernel file, run by Muster on a stream of Muster's

@@ -20,7 +20,7 @@ MUSTER_API void muster_bundle_destroy(struct muster_bundle *bundle);
 
 /*
  * Adds what a file holds: any that muster_kernel_load takes. `entry` NULL: all kernels in it. A
- * cubin and a shared object must be told, unless the bundle has one kernel so far, whose form it is
+ * cubin and a shared object need it, unless the bundle has one kernel so far, whose form it is
  * then taken for.
  */
 MUSTER_API muster_status muster_bundle_add_file(struct muster_bundle *bundle, const char *path,

@@ -173,7 +173,7 @@ MUSTER_API muster_status muster_cluster_shares(struct muster_cluster_job *job,
  */
 MUSTER_API void muster_cluster_job_destroy(struct muster_cluster_job *job);
 
-/* The job of that name is to end, whoever runs it; it is removed at once if nobody does. */
+/* The job of that name is to end, whichever submitter runs it; it is removed at once if none does. */
 MUSTER_API muster_status muster_cluster_cancel(struct muster_cluster *cluster, const char *name,
                                                struct muster_error *err);
 

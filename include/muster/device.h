@@ -80,11 +80,11 @@ struct muster_device_info {
 /*
  * Live figures. The caller sets `size`. Counters are exact at the time of the call. What must be
  * asked of the driver was sampled at `sampled_ns` by the runtime's poller, which sleeps while
- * nobody asks.
+ * no caller asks.
  */
 struct muster_device_load {
     size_t size;
-    uint64_t memory_free;        /* sampled: on the device, whoever uses the rest */
+    uint64_t memory_free;        /* sampled: on the device, whichever program uses the rest */
     uint64_t memory_total;       /* sampled */
     uint64_t memory_used;        /* held by this runtime, less what it keeps between jobs */
     uint64_t memory_reserved;    /* promised by this runtime, not yet allocated */

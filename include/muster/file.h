@@ -82,12 +82,12 @@ MUSTER_API muster_status muster_file_read_open(struct muster *m, const char *pat
 
 /*
  * Opens a file for writing; "-" is standard output. A file is written aside and put in its place by
- * muster_file_finish; until then what was there stays. A link is followed, also one to a file that
- * is not there yet. A file that is replaced keeps its permissions, less set-user-ID, set-group-ID
+ * muster_file_finish; until then the old content stays. A link is followed, also one to a missing
+ * file. A file that is replaced keeps its permissions, less set-user-ID, set-group-ID
  * and sticky, and its owner and group where the process may give files away; where it may not,
- * nobody gets more access than before. Other hard links keep the old content. A pipe, a terminal
+ * no user gets more access than before. Other hard links keep the old content. A pipe, a terminal
  * and a descriptor, also one by name (/dev/stdout, /dev/fd/3), are written in place, in
- * order. MUSTER_E_IO: it cannot be written, or the disk has not the room for options->bytes.
+ * order. MUSTER_E_IO: it cannot be written, or the disk has no room for options->bytes.
  */
 MUSTER_API muster_status muster_file_write_open(struct muster *m, const char *path,
                                                 const struct muster_file_options *options,
@@ -105,8 +105,8 @@ MUSTER_API muster_status muster_file_items(struct muster_file *file, uint64_t *i
  * the job is started, read straight into the job's memory. A file is read in several places at once,
  * as many as the job's source_calls says, 8 by default; it stands after all of them when the job is
  * over. A pipe is read in one call at a time and gives what has arrived, in whole items. What went
- * wrong is told by muster_file_finish. A source of your own may call it, one call at a time and
- * whatever `begin` is, for the memory that it was given, and for no other: the system is told of it,
+ * wrong is reported by muster_file_finish. A source of your own may call it, one call at a time and
+ * whatever `begin` is, for the memory that it was given, and for no other: the system registers it,
  * and keeps to it until the job is destroyed. With several calls at once, use muster_file_read_at.
  */
 MUSTER_API int64_t muster_file_source(void *file, uint64_t begin, uint64_t items, void *to,
@@ -116,8 +116,8 @@ MUSTER_API int64_t muster_file_source(void *file, uint64_t begin, uint64_t items
  * A job's `sink`, with the file as `sink_user`: writes the output after what was written before
  * the job, each item in its place, also where results are unordered (a pipe gets them as they
  * come). As many results as the option kept_max says are kept until they are written, so that
- * writing overlaps with the work; with 0, each call writes all of its result. What went wrong is
- * told by muster_file_finish. Items of a job with `each_status` that failed are written as whatever
+ * writing overlaps with the work; with 0, each call writes all of its result. muster_file_finish
+ * reports failures. Items of a job with `each_status` that failed are written as whatever
  * they are.
  */
 MUSTER_API muster_status muster_file_sink(void *file, const struct muster_result *result);
@@ -151,7 +151,7 @@ MUSTER_API muster_status muster_file_flush(struct muster_file *file, struct must
 
 /*
  * The end: waits for all that is being written, for the disk, and puts the file in its place. The
- * first failure of all is told, and the file is then as it was before. Of a file that is read: that
+ * first failure of all is reported, and the file is then as it was before. Of a file that is read: that
  * failure, if there was one. After the job; a second call tells the same.
  */
 MUSTER_API muster_status muster_file_finish(struct muster_file *file, struct muster_error *err);

@@ -337,14 +337,14 @@ struct muster_run_options {
      * Who is given the next unit. NULL or "claim": whichever device has room takes it. Else the
      * device that "round-robin", "least-loaded", "weighted", "adaptive", "earliest-finish" or
      * "sticky" chooses, which is waited for if it has no room, but for "sticky"; units that are run
-     * again go to whoever has. MUSTER_E_INVALID: any other name, or a user_policy too.
+     * again go to any device with room. MUSTER_E_INVALID: any other name, or a user_policy too.
      */
     const char *policy;
     uint64_t window_bytes; /* the window in bytes of results and supplied items; 0: any number */
     uint32_t kept_max;     /* results that the sink may keep at a time: muster_result_retain */
     int account; /* not 0: a pipeline's stages are timed, and stalls edge by edge (docs/observe.md) */
     /*
-     * Units are whole numbers of so many items, but for the last, and each begins at a multiple of
+     * Units are whole numbers of this many items, but for the last, and each begins at a multiple of
      * it: frames of pixels, pages of bytes; 0: 1, or what a grid's units are whole numbers of. Of a
      * kernel's job without `each_status`.
      */
@@ -370,7 +370,7 @@ struct muster_run_options {
      * Not 0: all devices take part. 0: a device that costs the job more than it brings, since it shares
      * cores, memory or a link with others, is left out; short trials find that out, which cost at most
      * about one per cent, and a later job of the same kernel and devices knows it from its start. A job
-     * with a policy leaves nobody out.
+     * with a policy leaves no device out.
      */
     int everyone;
     /*
@@ -501,7 +501,7 @@ struct muster_job_device {
      */
     char shortage[128];
     /*
-     * Above 0: it is left out, since the job is so many times faster without it; 1.001 if it brings next to
+     * Above 0: it is left out, since the job is this many times faster without it; 1.001 if it brings next to
      * nothing, which needs no trial.
      */
     double faster_without;
@@ -682,11 +682,12 @@ MUSTER_API muster_status muster_for(struct muster *m, struct muster_kernel *kern
  * The same with a status for each item: a job with `each_status`, start to end. MUSTER_E_FAILED:
  * all items were done or failed, and some did.
  */
-MUSTER_API muster_status muster_map(struct muster *m, struct muster_kernel *kernel, uint64_t items,
-                                    const struct muster_arg *args, size_t arg_count,
-                                    muster_status *each_status,
-                                    const struct muster_run_options *options,
-                                    struct muster_report *report, struct muster_error *err);
+MUSTER_API muster_status muster_for_each_status(struct muster *m, struct muster_kernel *kernel,
+                                                uint64_t items, const struct muster_arg *args,
+                                                size_t arg_count, muster_status *each_status,
+                                                const struct muster_run_options *options,
+                                                struct muster_report *report,
+                                                struct muster_error *err);
 
 #ifdef __cplusplus
 }

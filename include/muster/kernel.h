@@ -130,7 +130,7 @@ extern "C" {
 /*
  * A kernel from its forms, at least one. All is copied; functions are borrowed until
  * muster_kernel_destroy. Nothing is compiled yet, but portable source is read: MUSTER_E_PARSE says
- * where it is not as it should be, and launches with other arguments than it has are refused.
+ * where it is wrong, and launches with other arguments than it has are refused.
  * `name` is for reports.
  *
  * A device uses the first form that it takes as it is, else the first that can be made into one:
@@ -147,7 +147,7 @@ MUSTER_API muster_status muster_kernel_from(struct muster *m, const char *name,
 /*
  * A kernel from a file: portable source (.c), CUDA C++ (.cu), OpenCL C (.cl), PTX, a cubin, a
  * shared object, or a bundle of them (bundle.h), told by what is in it and then by its name.
- * `entry` NULL: the only one there is; a cubin and a shared object must be told. Blocks while the
+ * `entry` NULL: the only one there is; a cubin and a shared object need it. Blocks while the
  * file is read. MUSTER_E_NOT_FOUND: no such file, or no such entry in it.
  */
 MUSTER_API muster_status muster_kernel_load(struct muster *m, const char *path, const char *entry,

@@ -20,8 +20,8 @@ extern "C" {
 struct muster_live;
 
 /*
- * Looks at all runtimes of this user, in the order of their process numbers. Removes what processes have
- * left that are dead, whatever they died of. Does not wait for anybody. Any thread. Given back with
+ * Looks at all runtimes of this user, in the order of their process numbers. Removes the pages of
+ * processes that have ended. Does not block. Any thread. Given back with
  * muster_live_destroy. Files that cannot be read are counted (muster_live_info), and are no failure.
  */
 MUSTER_API muster_status muster_live_look(struct muster_live **out, struct muster_error *err);
@@ -59,7 +59,7 @@ struct muster_live_runtime {
     uint64_t devices_lost;
     uint64_t kept_bytes; /* host memory of jobs that is kept for the next */
 };
-/* MUSTER_E_NOT_FOUND: there are not so many. Likewise of the functions below. */
+/* MUSTER_E_NOT_FOUND: there are fewer. Likewise of the functions below. */
 MUSTER_API muster_status muster_live_runtime(const struct muster_live *live, size_t runtime,
                                              struct muster_live_runtime *out,
                                              struct muster_error *err);
@@ -130,7 +130,7 @@ struct muster_live_lane {
     uint64_t busy_ns;   /* with at least one, until now */
     double items_per_s; /* while busy */
     double
-        faster_without; /* above 0: it is left out, since the job is so many times faster without it */
+        faster_without; /* above 0: it is left out, since the job is this many times faster without it */
 };
 MUSTER_API muster_status muster_live_lane(const struct muster_live *live, size_t runtime,
                                           size_t job, size_t lane, struct muster_live_lane *out,

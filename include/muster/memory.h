@@ -72,7 +72,7 @@ struct muster_block_info {
  * Allocates in stream order: the block may be used on `stream` at once and on other streams through
  * the tracker. Counted against the device's budget before the driver is asked. MUSTER_E_TOO_LARGE:
  * more than the budget will ever hold; MUSTER_E_DEVICE_MEMORY: not now. Resident copies of data
- * that nobody uses are dropped to make room. Does not block.
+ * that are not in use are dropped to make room. Does not block.
  */
 MUSTER_API muster_status muster_block_allocate(struct muster *m, muster_stream stream,
                                                uint64_t bytes, muster_block *out,

@@ -123,8 +123,8 @@ struct muster_pipeline_options {
      */
     const struct muster_arg *grid;
     /*
-     * So many items of the input before a unit's first and after its last can be read too; with a grid,
-     * so many cells in each direction, as in jobs. The device buffers that one MUSTER_COPY alone fills
+     * This many items of the input before a unit's first and after its last can be read too; with a grid,
+     * this many cells in each direction, as in jobs. The device buffers that one MUSTER_COPY alone fills
      * from the input have the halo too; it lies before and after what a view counts as `bytes`. The
      * input itself is then read by copies alone, and shares no memory with the job's output.
      */

@@ -75,7 +75,7 @@ MUSTER_API const struct muster_policy *muster_policy_named(const char *name);
  * Picks a device and counts a unit against it. `policy` NULL is "adaptive", `hints` NULL asks for
  * nothing. MUSTER_E_NO_DEVICE: `err` says which hint refused which device, muster_explain says it
  * in full. MUSTER_E_NOT_FOUND: a hint names a device or a backend that does not exist.
- * MUSTER_E_BUSY: a user's policy chose three times what was no longer to be had.
+ * MUSTER_E_BUSY: a user's policy chose three times what was no longer available.
  */
 MUSTER_API muster_status muster_pick(struct muster *m, const struct muster_policy *policy,
                                      const struct muster_hints *hints, muster_lease *lease,

@@ -95,7 +95,7 @@ struct muster_options {
      */
     const char *isolate;
     /*
-     * Not 0: nobody vouches for the kernels; so does MUSTER_UNTRUSTED=1. All devices live in processes of their own,
+     * Not 0: the kernels are not trusted; MUSTER_UNTRUSTED=1 does the same. All devices live in processes of their own,
      * kernels run only where such a process is a sandbox (docs/isolation.md: cpu and sim), and their source is compiled
      * in one. muster_open fails with MUSTER_E_NOT_SUPPORTED where the system has no Landlock or seccomp. Reductions are
      * refused, since partial results are joined in this process.
@@ -125,8 +125,8 @@ extern "C" {
 /*
  * Opens a runtime; `options` may be NULL and is copied. No device is touched yet: a backend is
  * probed when a device of its kind is first wanted or listed, one whose driver is slow on a thread
- * of its own where nobody needs its devices at once (muster_start). What the caller asked for by name
- * and cannot be had (a malformed `sim` or `slices`, a backend file that does not load) is an error
+ * of its own where no call needs its devices at once (muster_start). What the caller asked for by name
+ * and does not exist (a malformed `sim` or `slices`, a backend file that does not load) is an error
  * here. Any number of runtimes may be open at once.
  *
  * Drivers do not bear exit() while they open. A process that does not close its runtime waits there for

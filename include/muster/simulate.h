@@ -27,7 +27,7 @@ struct muster_simulation_options {
     int check;    /* not 0: check every invariant after every step, which is slow */
     int everyone; /* not 0: no device is left out because it costs the job more than it brings */
     /*
-     * The job is run so many times, each time with what was learned before of who should take part;
+     * The job is run this many times, each time with what was learned before of who should take part;
      * told of is the last. 0: once.
      */
     uint32_t runs;

@@ -79,7 +79,7 @@ struct muster_task_desc {
     uint64_t timeout_ns;
     /*
      * Not 0: the caller is about to wait for it, and no thread is woken for it, which costs more
-     * than a small task. One that nobody waits for after all begins when another is submitted or waited
+     * than a small task. One without a waiter begins when another is submitted or waited
      * for, or when the runtime is closed.
      */
     int is_awaited;
@@ -123,8 +123,8 @@ MUSTER_API muster_status muster_submit(struct muster *m, const struct muster_tas
                                        size_t count, muster_task *out, struct muster_error *err);
 
 /*
- * Blocks until all the tasks have ended, at most `timeout_ns` (UINT64_MAX: for ever), and runs them
- * meanwhile if nobody does, or others that are ready; what it runs is not cut short. Without a
+ * Blocks until all the tasks have ended, at most `timeout_ns` (UINT64_MAX: for ever). Meanwhile the calling
+ * thread runs these tasks, or others that are ready; a task that it runs is not cut short. Without a
  * time-out the calling thread itself asks the device whether it has finished, which is the quickest
  * way. With a time-out, or while kernels with a `timeout_ns` are unfinished, it calls no driver,
  * since that might not return, and notices the end some microseconds later. Gives the first failure

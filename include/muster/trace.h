@@ -1,5 +1,5 @@
 /*
- * What a runtime does, as it is seen from outside: exact totals, and a trace of who did what when
+ * What a runtime does, as it is seen from outside: exact totals, and a trace of what ran where and when
  * that Perfetto (ui.perfetto.dev) and chrome://tracing show. A simulation (simulate.h) gives the
  * same events, and one writer makes files of both.
  */

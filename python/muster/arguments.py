@@ -38,7 +38,7 @@ class Argument(NamedTuple):
 
 
 def in_(array: Any, halo: int = 0, border: str = "zero") -> Argument:
-    """An array that is only read. With a halo the kernel may read so many items before and after its own, in a grid so many
+    """An array that is only read. With a halo the kernel may read this many items before and after its own, in a grid this many
     cells in every direction; outside the data is what `border` says: "zero", "clamp" (the nearest) or "wrap"."""
     return Argument(_c.MUSTER_ARG_IN, array, halo, border_of(border))
 

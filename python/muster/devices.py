@@ -71,7 +71,7 @@ class Device:
                     one.temperature_c if one.temperature_c >= -273 else None)
 
     def slice(self, *sizes: int) -> Devices:
-        """Cuts it into slices of so many multiprocessors or cores each, which stand in its place."""
+        """Cuts it into slices of this many multiprocessors or cores each, which stand in its place."""
         made, err = (_c.muster_device * len(sizes))(), _c.muster_error()
         if lib.muster_device_slice(self.runtime.handle, self.handle, (ctypes.c_uint32 * len(sizes))(*sizes), len(sizes),
                                    made, ctypes.byref(err)):

@@ -32,7 +32,7 @@ USED = b"used_dltensor"  # the capsule keeps the pointer
 
 
 class _Held:
-    """A tensor that is given back when nobody uses it any more."""
+    """A tensor that is given back with its last reference."""
 
     def __init__(self, capsule: Any) -> None:
         self.managed = ctypes.cast(_pointer(capsule, b"dltensor"), ctypes.POINTER(DLManagedTensor))

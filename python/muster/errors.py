@@ -59,7 +59,7 @@ class Error(Exception):
 
 
 class InvalidError(Error, ValueError):
-    """INVALID, PARSE or TOO_LARGE: an argument, a kernel's source or a description is not as it should be."""
+    """INVALID, PARSE or TOO_LARGE: an argument, a kernel's source or a description is wrong."""
 
 
 class NotFoundError(Error, LookupError):

@@ -48,7 +48,7 @@ def bar(parts: Sequence[Tuple[str, float]]) -> str:
 
 
 def timeline(spans: Sequence[Span], dropped: int = 0) -> str:
-    """Who did what when: a row for each device, and time to the right."""
+    """What each device did, and when: a row for each device, and time to the right."""
     if not spans:
         return "<p>nothing was recorded</p>"
     begin, end = min(one.begin for one in spans), max(one.end for one in spans)

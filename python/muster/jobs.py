@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # waited for as long as the second.
 TICK_NS = 10_000_000
 FAREWELL_NS = 10_000_000
-DEVICES = 8  # for so many a report has room at first
+DEVICES = 8  # for this many a report has room at first
 # Plain numbers, which are compared faster.
 TIMEOUT, ORDER, NEVER = int(Status.TIMEOUT), int(Status.ORDER), _c.NEVER_NS
 _byref = ctypes.byref
@@ -71,7 +71,7 @@ def options_of(given: RunOptions) -> Optional[Any]:
 
 
 class Running:
-    """A job of the library's, and all that must stay as long as it runs. It is given back when nobody holds this object, so no
+    """A job of the library's, and all that must stay as long as it runs. It is given back with the last reference to this object, so no
     thread can be in a call with it then."""
 
     __slots__ = ("runtime", "kernel", "handle", "bound", "keep", "thrown", "stop", "is_over", "__weakref__")
@@ -80,7 +80,7 @@ class Running:
                  thrown: Optional[List[BaseException]] = None, stop: Optional[Callable[[], None]] = None) -> None:
         self.runtime, self.kernel, self.bound, self.keep = runtime, kernel, bound, keep
         self.thrown = thrown  # by callbacks
-        self.stop = stop  # lets callbacks return that wait for somebody
+        self.stop = stop  # lets waiting callbacks return
         self.is_over = False
         self.handle = handle = ctypes.c_void_p()
         if runtime.abandoned or runtime.finished:
@@ -106,7 +106,7 @@ class Running:
         return status
 
     def end(self, timeout: Optional[float] = None, has_report: bool = True) -> Optional[Report]:
-        """Waits for the end, at most so many seconds, and raises how it failed. What else is raised meanwhile, by Ctrl-C for one,
+        """Waits for the end, at most this many seconds, and raises how it failed. What else is raised meanwhile, by Ctrl-C for one,
         abandons it."""
         report = devices = place = None
         if has_report:
@@ -160,8 +160,8 @@ class Running:
 
 
 class Job:
-    """A job that runs beside the program: Runtime.start makes it. Arrays stay in use until it is over. It is cancelled when
-    nobody holds this object, and at the end of a with block."""
+    """A job that runs beside the program: Runtime.start makes it. Arrays stay in use until it is over. It is cancelled with
+    the last reference to this object, and at the end of a with block."""
 
     def __init__(self, running: Running) -> None:
         self._running = running
@@ -226,7 +226,7 @@ class Progress(namedtuple("Progress", "items delivered elapsed_s remaining_s ite
 
 
 def new_devices(count: int) -> Any:
-    """Room for so many, each with its size."""
+    """Room for this many, each with its size."""
     if count == DEVICES:
         return _devices.from_buffer_copy(_template)
     made = (_c.muster_job_device * count)()

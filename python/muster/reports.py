@@ -22,7 +22,7 @@ class DeviceShare(NamedTuple):
     items_per_s: float
     health: str
     shortage: str
-    faster_without: float  # above 0: left out, since the job is so many times faster without it
+    faster_without: float  # above 0: left out, since the job is this many times faster without it
 
 
 class Report:

@@ -36,7 +36,7 @@ class Runtime:
 
     devices: ids and backends that may be used, comma separated ("cpu", "cuda:0"); sim: simulated devices, as JSON or a file of it;
     slices: devices to cut, "cuda:0=16,32,84"; isolate: backends whose devices live in processes of their own, "cpu,cuda";
-    untrusted: nobody vouches for the kernels, which are compiled and run in sandboxes alone (docs/isolation.md);
+    untrusted: the kernels are not trusted, and are compiled and run in sandboxes alone (docs/isolation.md);
     live: whether `muster top` and `muster serve` see it; log: called as log(level, text) from any thread, and must not call Muster."""
 
     def __init__(self, devices: Optional[str] = None, sim: Optional[str] = None, slices: Optional[str] = None,
@@ -155,7 +155,7 @@ class Runtime:
         Arguments are those of the kernel's source, in order: numbers, and arrays of one element for each item. Those that the
         source does not declare const are read and written; muster.out(y) says that one is only written. With `items`
         an item has as many elements of each array as there are for it. each_status: an array of int32 that is given how each
-        item ended; a failing item then fails alone. timeline: the report shows who did what when.
+        item ended; a failing item then fails alone. timeline: the report shows what each device did when.
         """
         return jobs.run(self, kernel, args, items, options, each_status, timeline)
 
@@ -269,7 +269,7 @@ class Runtime:
         return {name: getattr(made, name) for name, *_ in made._fields_[1:]}
 
     def trace(self, capacity: int = 0) -> Trace:
-        """Records who does what when: `with muster.trace() as t: ...`, and t shows it in a notebook."""
+        """Records what each device does when: `with muster.trace() as t: ...`, and t shows it in a notebook."""
         return Trace(self, capacity)
 
     def declare(self, number: int, address: int, nbytes: int) -> Tuple[Any, Callable[[], None]]:

@@ -1,4 +1,4 @@
-"""Jobs in virtual time, on devices that one does not have."""
+"""Jobs in virtual time, on devices that you do not have."""
 from __future__ import annotations
 
 import ctypes

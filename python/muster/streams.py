@@ -131,7 +131,7 @@ class Feed:
             return Status.FAILED
 
     def fill(self, source: int, item_bytes: int, items: int) -> int:
-        """Copies at most so many items to where the source waits, and lets it go on. 0: it has left."""
+        """Copies at most this many items to where the source waits, and lets it go on. 0: it has left."""
         count = 0
         try:
             with self.changed:

@@ -76,7 +76,7 @@ _done_pointer = _c.done_function(_done)
 
 
 class Task:
-    """A task that was submitted: Runtime.submit makes it. It goes on if nobody holds this object."""
+    """A task that was submitted: Runtime.submit makes it. It goes on without a reference to this object."""
 
     def __init__(self, runtime: Runtime, name: str = "") -> None:
         self.runtime, self.name = runtime, name
@@ -305,7 +305,7 @@ def _wait_within(tasks: Sequence[Task], timeout: Optional[float]) -> None:
     if status in (Status.ORDER, Status.TIMEOUT):
         raise of(err)
     for one in tasks:
-        # The library tells of the end after it has let this thread go.
+        # The library reports the end after it has let this thread go.
         with one._running:
             pass
 

@@ -1,4 +1,4 @@
-"""Recordings of who did what when."""
+"""Recordings of what each device did, and when."""
 from __future__ import annotations
 
 import ctypes

@@ -33,7 +33,7 @@ def script_of(mutation):
 
 @functools.lru_cache(maxsize=None)
 def guard():
-    """What a test of root's is started with; None if it cannot be had. A mutant that writes over files could put one in the
+    """What a test of root's is started with; None if it is not available. A mutant that writes over files could put one in the
     place of the machine's /dev/null; a mount cannot be replaced."""
     if os.geteuid() != 0:
         return ()

@@ -70,7 +70,7 @@ NEVER = re.compile(r"(cli_bench|install|mutations.*|layers.*|symbols.*|checks_.*
 
 
 class Test:
-    """A run of ctest's, of which some words are programs that can be linked anew."""
+    """A run of ctest's, of which some words are programs that can be linked again."""
 
     def __init__(self, entry, folder):
         self.name, self.words = entry["name"], list(entry["command"])
@@ -371,7 +371,7 @@ class Trial:
 
 
 def draw(candidates, count, seed, marks, maker):
-    """So many of each folder; those that are no mutants do not count."""
+    """This many of each folder; those that are no mutants do not count."""
     def draw_folder(folder):
         drawn = []
         for number, mutant in enumerate(in_order(candidates[folder], seed)):

@@ -5,7 +5,7 @@
  * goes on with the next chunk, up to CHUNKS_HELD of them. Where the launch ends early, workers put back
  * what they have saved of everything after that place.
  *
- * Whoever finishes the oldest chunk settles all that follow it and are finished, also those of other
+ * The thread that finishes the oldest chunk settles all that follow it and are finished, also those of other
  * workers. Were each to settle its own, a worker that is held up would leave a chain behind: all others
  * sleep, and each has to be woken to settle the next.
  *
@@ -80,7 +80,7 @@ void queue_pieces_plan(struct range *range, const struct muster_launch_desc *lau
     }
 }
 
-/* As many whole grains as fit into so many bytes, at least one. */
+/* As many whole grains as fit into this many bytes, at least one. */
 static uint64_t items_in(const struct range *range, uint64_t bytes)
 {
     uint64_t grain_bytes = 0;
@@ -137,7 +137,7 @@ void queue_scratch_free_all(struct queue *queue)
 
 struct queue_chunk {
     uint64_t first, count;    /* items, from the launch's first */
-    uint64_t done;            /* so many of them are replaced */
+    uint64_t done;            /* this many of them are replaced */
     unsigned char *saved;     /* what they were */
     struct queue_chunk *next; /* on the list of the finished, under the lock */
     bool is_listed;           /* likewise */

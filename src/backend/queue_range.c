@@ -15,7 +15,7 @@
 #define NO_SCRATCH_NS 1000000u
 /*
  * Workers claim parts that become smaller towards the end, so that they finish together: of what is left
- * a part is one of so many for each worker, and no part is smaller than one of so many of the whole. The
+ * a part is one of this many for each worker, and no part is smaller than one of this many of the whole. The
  * first part is as small as the last: others are not to wait for long until the first worker sees that
  * they should help.
  */
@@ -29,7 +29,7 @@
 #define FIRST_STEPS 64u
 /*
  * A function may take some time whatever it is given, to set something up or to call a library. Its steps
- * are then so many times as long, and become longer by this factor at most, since that is a guess.
+ * are then this many times as long, and become longer by this factor at most, since that is a guess.
  */
 #define STEP_CALLS 8.0
 #define STEP_GROWTH 4.0

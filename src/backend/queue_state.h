@@ -229,7 +229,7 @@ bool queue_range_claim(struct shared_range *shared, uint64_t *first, uint64_t *c
 void queue_range_share(struct queue *queue, struct shared_range *shared);
 /* Waits for those who help. */
 void queue_range_join(struct queue *queue, struct shared_range *shared);
-/* The first so many items have been done since then: whether the rest is worth waking others for. */
+/* The first this many items have been done since then: whether the rest is worth waking others for. */
 bool queue_range_is_worth_sharing(const struct shared_range *shared, uint64_t done,
                                   uint64_t begin_ns);
 

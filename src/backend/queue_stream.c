@@ -242,7 +242,7 @@ muster_status queue_stream_enqueue_begin(struct queue_stream *stream, enum opera
                                          struct operation **out, struct muster_error *err)
 {
     struct queue *queue = stream->queue;
-    /* Whoever was given work must be able to record it: the rest leaves a place for a record. */
+    /* A caller whose work was taken must be able to record it: the rest leaves a place for a record. */
     uint32_t room = kind == OPERATION_RECORD ? ROOM_FOR_RECORD : ROOM_FOR_WORK;
     lock(queue);
     muster_status status = MUSTER_OK;

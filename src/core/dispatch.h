@@ -107,7 +107,7 @@ void dispatch_ended(struct dispatch *dispatch, uint32_t task, muster_status stat
                     uint64_t elapsed_ns, uint64_t now_ns);
 /*
  * It was not begun, say for want of memory, or cannot have changed anything: everything that can be
- * evicted is, and it is chosen for anew; with `avoid` not for this device, if there is another; the third
+ * evicted is, and it is chosen for again; with `avoid` not for this device, if there is another; the third
  * time in no case for this one. When no device is left it ends as MUSTER_E_DEVICE_MEMORY.
  */
 void dispatch_put_back(struct dispatch *dispatch, uint32_t task, bool avoid, uint64_t now_ns);
@@ -200,7 +200,7 @@ uint32_t dispatch_chosen(const struct dispatch *dispatch, uint32_t task);
 struct task_rates *dispatch_rates(struct dispatch *dispatch);
 
 struct dispatch_figures {
-    uint64_t copies, copied_bytes, evictions, written_back_bytes, moved; /* tasks chosen anew */
+    uint64_t copies, copied_bytes, evictions, written_back_bytes, moved; /* tasks chosen again */
 };
 const struct dispatch_figures *dispatch_figures(const struct dispatch *dispatch);
 

@@ -1,6 +1,6 @@
 /*
  * The fixed cut of a job into grains, and a set of grains. A grain is the smallest piece whose result
- * is stored: grain g is the same range of items for ever, whoever runs it and whenever.
+ * is stored: grain g is the same range of items for ever, whichever worker runs it and whenever.
  */
 #ifndef CORE_GRAINS_H
 #define CORE_GRAINS_H
@@ -13,7 +13,7 @@
 /* Most grains of a job: a set of them takes a bit for each, 8 MiB. */
 #define GRAINS_MAX (UINT64_C(1) << 26)
 
-/* How many grains of so many items there are, the last of which may be smaller; 0 if `grain` is 0. */
+/* How many grains of this many items there are, the last of which may be smaller; 0 if `grain` is 0. */
 uint64_t grains_count(uint64_t items, uint64_t grain);
 /* The items of grains [from, to). */
 struct muster_range grains_items(uint64_t items, uint64_t grain, struct muster_range grains);

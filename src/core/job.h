@@ -70,7 +70,7 @@ struct job_options {
      */
     double known_per_ns;
     /*
-     * Units are whole numbers of so many items, but for the last; 0: 1. The others that count items
+     * Units are whole numbers of this many items, but for the last; 0: 1. The others that count items
      * are multiples of it, or as many as there are.
      */
     uint64_t grain;
@@ -187,14 +187,14 @@ struct job_round {
     uint32_t start_count;
     struct job_claim *claims; /* out */
     uint32_t claim_max;       /* room in it */
-    uint32_t start_max;       /* so many of the new claims, the first ones, are started at once */
+    uint32_t start_max;       /* this many of the new claims, the first ones, are started at once */
     uint32_t claim_count;     /* out */
 };
 
 /* What calls have left for others to do, or-ed. */
 enum job_news {
-    JOB_NEWS_RESULT = 1, /* for whoever delivers: job_next_result has one */
-    JOB_NEWS_LOOK = 2,   /* for whoever looks: the next look is due sooner */
+    JOB_NEWS_RESULT = 1, /* for the delivering thread: job_next_result has one */
+    JOB_NEWS_LOOK = 2,   /* for the watching thread: the next look is due sooner */
     JOB_NEWS_OVER = 4,   /* the job has ended */
     JOB_NEWS_QUIET = 8,  /* the job has ended and is quiet */
     JOB_NEWS_LANES = 16, /* job_wake_lane has some */
@@ -256,7 +256,7 @@ bool job_should_open(struct job *job, bool has_devices, uint64_t before_ns, uint
 void job_lane_join(struct job *job, uint32_t lane, uint64_t now_ns);
 void job_lane_give_up(struct job *job, uint32_t lane);
 /*
- * The lane is given up and expected anew, for another device that takes its place and is not known: what
+ * The lane is given up and expected again, for another device that takes its place and is not known: what
  * it held is anybody's, and tickets of it are stale from now on. `is_loss`: as job_lane_lost, else nothing
  * of it is suspect. For JOB_OUTPUT_SLOTS, without `place` and `leaves_out`.
  */
@@ -276,7 +276,7 @@ void job_step(struct job *job, uint32_t lane, struct job_round *round, uint64_t 
  */
 uint32_t job_news(struct job *job, uint64_t now_ns);
 /*
- * The next lane to wake, JOB_NONE if there are no more: a lane that asked in vain and would be given
+ * The next lane to wake, JOB_NONE if there are no more: a lane that asked, got nothing and would be given
  * something now, one whose claim was taken back, or one with an attempt that job_should_stop. No more
  * lanes are woken than there are units for them. A lane that was woken asks again; whether it gets
  * something or not, job_news then says which lane is next. So a lane may sleep when it has no room, or
@@ -340,7 +340,7 @@ bool job_kick(struct job *job, struct job_ticket ticket, uint64_t now_ns);
 bool job_is_last_try(const struct job *job, struct job_ticket ticket);
 
 /*
- * The lane runs a part of the attempt's unit again: its clock starts anew, and tells nothing any more.
+ * The lane runs a part of the attempt's unit again: its clock starts again, and tells nothing any more.
  * False if its completion does not count any more or the job is over, and it is to be broken off.
  */
 bool job_restart(struct job *job, struct job_ticket ticket, uint64_t now_ns);
@@ -370,7 +370,7 @@ void job_lane_lost(struct job *job, uint32_t lane, uint64_t now_ns);
 
 /*
  * The user's own code holds up what the lane has, or does so no longer: meanwhile nothing of it is
- * overdue, and afterwards its clock starts anew.
+ * overdue, and afterwards its clock starts again.
  */
 void job_lane_held_up(struct job *job, uint32_t lane, bool is_held_up, uint64_t now_ns);
 
@@ -412,7 +412,7 @@ void job_result_missing(struct job *job, uint32_t unit, uint64_t items, uint64_t
 void job_sink_failed(struct job *job, uint32_t unit);
 
 void job_cancel(struct job *job);
-/* What cannot be had from outside makes the job fail, unless all is done: nothing more is claimed. */
+/* What is not available outside makes the job fail, unless all is done: nothing more is claimed. */
 void job_fail(struct job *job);
 
 enum job_state job_state(const struct job *job);
@@ -428,7 +428,7 @@ uint64_t job_retries(const struct job *job);
 void job_lane_report(const struct job *job, uint32_t lane, struct job_lane_report *out);
 /*
  * What the job has learned of who should take part, for the next of its kind; all zero where nobody
- * can be left out. For a job that is over and met so many page faults.
+ * can be left out. For a job that is over and met this many page faults.
  */
 void job_learn(const struct job *job, struct take_part_lesson *out, uint64_t faults,
                uint64_t now_ns);

@@ -23,7 +23,7 @@ static uint32_t fastest_beside(const struct job *job, uint32_t except)
 }
 
 /*
- * Whether so many items of a waiting unit are better left to the fastest lane, which would first run
+ * Whether this many items of a waiting unit are better left to the fastest lane, which would first run
  * those that wait before them: if it ends them sooner, and this lane not before the job's end or
  * before the window is full. The unit is not left to it for longer than it would take here. If it is,
  * the next look is when that is over.
@@ -150,7 +150,7 @@ bool job_lane_must_drain(struct job *job, const struct lane *lane)
          i = job->units[i].retry_next)
         if (job->units[i].is_suspect && job_unit_may_run(job, job->draining, &job->units[i], 0))
             return true;
-    /* Or somebody else was quicker. */
+    /* Or another lane was quicker. */
     job->draining = JOB_NONE;
     return false;
 }

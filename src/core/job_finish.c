@@ -10,7 +10,7 @@
  * up to PATIENCE_MAX.
  */
 #define OVERDUE_AGAIN 4.0
-/* A lane is quarantined after so many failures in a row, for this long at first, and doubled so often. */
+/* A lane is quarantined after this many failures in a row, for this long at first, and doubled so often. */
 #define FAILURES_MAX 8
 #define QUARANTINE_NS 1e9
 #define QUARANTINE_DOUBLED_MAX 6
@@ -37,7 +37,7 @@ static void note_slowest(struct job *job, const struct attempt *attempt, uint64_
         job->slowest_ns = ns;
 }
 
-/* How fast the lane was at so many items of the attempt. One that was run anew says nothing of that. */
+/* How fast the lane was at this many items of the attempt. One that was run again says nothing of that. */
 static void learn(struct job *job, const struct attempt *attempt, uint64_t items, uint64_t now_ns)
 {
     struct lane *lane = &job->lanes[attempt->lane];

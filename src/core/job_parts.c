@@ -5,7 +5,7 @@
 #include "base/invariant.h"
 #include "core/job_state.h"
 
-/* A unit of which nobody knows which item failed is run again in so many parts. */
+/* A unit of which nobody knows which item failed is run again in this many parts. */
 #define NARROW_PARTS 8
 
 /* The waiting unit after this one, which was cut from it. */

@@ -145,7 +145,7 @@ bool job_commit(struct job *job, uint32_t index, uint64_t now_ns)
         lane->given++;
         job_lane_wake(job, index);
     }
-    /* Chosen in vain too often, or none at all: asked again when something has changed, or later. */
+    /* The chosen lane was full too often, or none was chosen: asked again when something has changed, or later. */
     bool is_stale = !is_given && index != JOB_NONE;
     if (is_stale && ++job->policy_asks < JOB_ASKS_MAX)
         return false;

@@ -10,7 +10,7 @@
 
 /* The largest `patience` of a unit; it grows with each device that hangs on the unit. */
 #define PATIENCE_MAX 16.0
-/* A unit that has run alone on so many failure domains that were then lost has failed itself. */
+/* A unit that has run alone on this many failure domains that were then lost has failed itself. */
 #define DOMAINS_TAKEN_MAX 2
 /* Longer than virtual time lasts, and more items than there are. */
 #define JOB_UNLIMITED 1e300
@@ -110,7 +110,7 @@ struct lane {
     uint64_t held_up_until_ns;
     uint32_t given;     /* attempts that it has not claimed yet */
     uint32_t free_slot; /* the first of its attempts that are not out; JOB_NONE */
-    bool is_asking;     /* asked in vain and has room: in the list of those, the longest first */
+    bool is_asking; /* asked, got nothing and has room: in the list of those, the longest first */
     uint32_t ask_previous, ask_next;
     enum job_choice_kind woken_for; /* told to ask again, and has not; REFUSED if not */
     bool is_called;                 /* in the list of those that job_wake_lane is to give */
@@ -165,7 +165,7 @@ struct job {
     bool over_told, quiet_told;
     uint64_t changes;     /* finishes, deliveries and whatever else a policy may choose by */
     bool is_policy_asked; /* the user's: there was a snapshot, and no commit yet */
-    uint32_t policy_asks; /* in a row, in vain */
+    uint32_t policy_asks; /* in a row, without a choice */
     uint64_t policy_saw;  /* of `changes`, when it last chose nothing */
     struct unit *units;
     struct attempt *attempts; /* lane i has [i x depth, (i + 1) x depth) */
@@ -283,7 +283,7 @@ static inline double since_ns(uint64_t begin_ns, uint64_t now_ns)
 uint32_t job_result(const struct job *job);
 
 /*
- * Whether there are units enough for a lane that takes so many new ones, 0 or 1. Where units are cut,
+ * Whether there are units enough for a lane that takes this many new ones, 0 or 1. Where units are cut,
  * each direct attempt has one in reserve, for its rest, and one more is kept for the oldest unit's.
  */
 static inline bool has_units(const struct job *job, const struct lane *lane, uint32_t taken,
@@ -321,7 +321,7 @@ uint32_t job_unit_cut(struct job *job, uint32_t index, uint64_t items);
 void job_unit_let_go(struct job *job, uint32_t index);
 /* Its result can never be delivered, whatever it is at. */
 void job_unit_doom(struct job *job, uint32_t index);
-/* To be run by whoever asks: into the list, which is in item order, so that the oldest goes first. */
+/* To be run by the next lane that asks: into the list, which is in item order, so that the oldest goes first. */
 void job_unit_wait(struct job *job, uint32_t index, uint64_t now_ns);
 /* Out of that list, in which it stands after `before`. */
 void job_unit_unlink(struct job *job, uint32_t index, uint32_t before);
@@ -350,7 +350,7 @@ void job_unit_narrow(struct job *job, uint32_t index, uint64_t at, bool is_final
 /* Lanes and attempts: job_lane.c. */
 
 void job_lane_set_idle(struct job *job, struct lane *lane, bool is_idle);
-/* Counts the lane's rate anew. The sum is kept, so that a claim does not look at all lanes. */
+/* Counts the lane's rate again. The sum is kept, so that a claim does not look at all lanes. */
 void job_lane_count_rate(struct job *job, struct lane *lane);
 struct job_ticket job_attempt_begin(struct job *job, uint32_t lane_index, uint32_t unit_index,
                                     bool is_copy);
@@ -426,14 +426,14 @@ bool job_size_has_none(const struct job *job, const struct lane *lane);
  */
 double job_head_ns(const struct job *job);
 /*
- * 0 if the lane may be given so many new items, else in how many nanoseconds it is tried whatever comes
+ * 0 if the lane may be given this many new items, else in how many nanoseconds it is tried whatever comes
  * of it; JOB_UNLIMITED: not before it has finished something. Less than 0: it is to be tried now.
  */
 double job_head_refused_ns(const struct job *job, const struct lane *lane, uint64_t items,
                            uint64_t now_ns);
 /*
  * The unit that is going to stop all lanes, if it is time that this lane runs it too, instead of a new
- * one of so many items; or, where it must be cut, that it is stopped.
+ * one of this many items; or, where it must be cut, that it is stopped.
  */
 struct job_choice job_head_find(const struct job *job, uint32_t lane_index, uint64_t next_items,
                                 uint64_t now_ns);

@@ -1,5 +1,5 @@
 /*
- * The one call of lanes, and who has something to do after it. Lanes that asked in vain are in a list;
+ * The one call of lanes, and who has something to do after it. Lanes that asked and got nothing are in a list;
  * of these, those are woken who would be given something now, and no more than there is for them.
  */
 #include "core/job_state.h"

@@ -32,7 +32,7 @@ struct opening {
 /*
  * Whether to open it now. At once, if no other device can go on, or if earlier jobs took
  * OPENING_UNKNOWN_NS: more will come. A driver of which no devices are expected is opened for no other
- * reason. Else when what nobody has claimed takes longer, at the rate so far, than the opening and a
+ * reason. Else when the unclaimed items take longer, at the rate so far, than the opening and a
  * quarter of it; before OPENING_SURE_NS of work it must take longer in proportion. What is under way counts
  * as done: how much of it is, nobody knows, and early in a job it is the larger part. Where the number of
  * items is not known: when this job and earlier ones took OPENING_UNKNOWN_NS.

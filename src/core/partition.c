@@ -37,7 +37,7 @@ muster_status muster_partition(uint64_t total, uint64_t devices, struct muster_r
     if (!count || (!out && capacity > 0))
         return muster_error_fill(err, MUSTER_E_INVALID, 0,
                                  "give a place for the count and for the units",
-                                 "muster_partition was given no place for its result");
+                                 "muster_partition: the result argument is NULL");
     uint64_t needed = muster_partition_count(total, devices);
     *count = needed;
     if (needed > capacity)

@@ -132,9 +132,8 @@ static size_t describe(const struct circle *circle, bool is_short, int name, cha
                      pipe_node_unit(graph, next));
         } else {
             uint32_t stream = graph->declaration->stages[step - 1].stream;
-            text_put(&room, "%s may be queued behind '%.*s' of unit %u on stream '%.*s'", link,
-                     name, to, pipe_node_unit(graph, next), name,
-                     graph->declaration->streams[stream]);
+            text_put(&room, "%s may be queued after '%.*s' of unit %u on stream '%.*s'", link, name,
+                     to, pipe_node_unit(graph, next), name, graph->declaration->streams[stream]);
         }
         link = i == 0 ? "; that" : ", which";
         said = next;

@@ -67,8 +67,7 @@ muster_status pipe_check_declaration(const struct pipe_declaration *declaration,
         return MUSTER_OK;
     return muster_error_fill(
         err, MUSTER_E_INVALID, 0, "keep to what is declared and to the limits of muster/pipeline.h",
-        "a pipeline with %u stages, %u buffers and %u streams names one that "
-        "is not there, or has too many",
+        "a pipeline with %u stages, %u buffers and %u streams names a missing one, or has too many",
         declaration->stage_count, declaration->buffer_count, declaration->stream_count);
 }
 
@@ -120,10 +119,10 @@ muster_status pipe_check_direction(const struct pipe_declaration *declaration,
     if (edge->from == edge->to)
         return muster_error_fill(err, MUSTER_E_ORDER, 0, fix,
                                  "a circle: '%.31s' waits for itself in the same unit", to);
-    return muster_error_fill(err, MUSTER_E_ORDER, 0, fix,
-                             "a circle: '%.31s' waits for '%.31s' of the same unit, which is not "
-                             "begun before '%.31s' is",
-                             to, from, to);
+    return muster_error_fill(
+        err, MUSTER_E_ORDER, 0, fix,
+        "a circle: '%.31s' waits for '%.31s' of the same unit, which does not begin before '%.31s'",
+        to, from, to);
 }
 
 static muster_status check_edges(const struct pipe_declaration *declaration,
@@ -131,13 +130,13 @@ static muster_status check_edges(const struct pipe_declaration *declaration,
 {
     uint32_t steps = declaration->stage_count + 2;
     if (plan->edge_count > MUSTER_EDGES_MAX)
-        return muster_error_fill(err, MUSTER_E_INVALID, 0, "derive the plan anew",
-                                 "a plan with %u edges, at most %u are possible", plan->edge_count,
+        return muster_error_fill(err, MUSTER_E_INVALID, 0, "derive the plan again",
+                                 "a plan with %u edges; the limit is %u", plan->edge_count,
                                  MUSTER_EDGES_MAX);
     for (uint32_t i = 0; i < plan->edge_count; i++) {
         const struct pipe_edge *edge = &plan->edges[i];
         if (edge->from >= steps || edge->to >= steps || !is_possible(declaration, edge))
-            return muster_error_fill(err, MUSTER_E_INVALID, 0, "derive the plan anew",
+            return muster_error_fill(err, MUSTER_E_INVALID, 0, "derive the plan again",
                                      "edge %u of the plan is not one between these steps", i + 1);
         muster_status status = pipe_check_direction(declaration, edge, err);
         if (status != MUSTER_OK)

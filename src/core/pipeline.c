@@ -322,8 +322,8 @@ muster_status pipe_derive(const struct pipe_declaration *declaration, enum muste
                                  "there is no schedule %d", (int)schedule);
     if (declaration->added_count > MUSTER_EDGES_MAX)
         return muster_error_fill(err, MUSTER_E_CAPACITY, 0, "add fewer",
-                                 "%u edges were added, at most %u are possible",
-                                 declaration->added_count, MUSTER_EDGES_MAX);
+                                 "%u edges were added; the limit is %u", declaration->added_count,
+                                 MUSTER_EDGES_MAX);
     struct pipe_work *work = pipe_work_init(scratch, declaration);
     if (schedule == MUSTER_SCHEDULE_AUTO) {
         status = derive_auto(work, declaration, has_gates, err);

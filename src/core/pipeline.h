@@ -95,7 +95,7 @@ muster_status pipe_derive(const struct pipe_declaration *declaration, enum muste
                           struct muster_error *err);
 
 /*
- * Proves order and progress of a plan, whoever made it, over ramp, steady state and partial drain.
+ * Proves order and progress of a plan, derived or given, over ramp, steady state and partial drain.
  * On failure `missing` (which may be NULL) is the edge that would order the first conflict that is
  * not ordered, with from PIPE_NONE if it is progress that fails. The user's edges count as conflicts.
  */
@@ -104,7 +104,7 @@ muster_status pipe_verify(const struct pipe_declaration *declaration, const stru
 
 /*
  * How many units a lane holds at most: twice the most slots of any buffer. The proof of gates counts
- * on it: the unit that comes so many later does not begin its first stage before all stages of this
+ * on it: the unit that comes this many later does not begin its first stage before all stages of this
  * one have ended. Fewer are as safe, more are not. It is also how many records of a step have to be
  * kept.
  */

@@ -6,7 +6,7 @@
 #define RATE_ALPHA 0.4
 /* Units this much larger than the smallest tell the fixed cost apart from the items. */
 #define RATE_SPREAD 4
-/* Of so many units at first, the fastest counts. */
+/* Of this many units at first, the fastest counts. */
 #define RATE_FRESH 4
 
 static void learn_overhead(struct rate *rate, uint64_t items, double elapsed_ns)

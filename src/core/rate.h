@@ -21,7 +21,7 @@ void rate_sample(struct rate *rate, uint64_t items, uint64_t elapsed_ns);
 /* What was measured is old: if the next unit is faster, that one counts alone. */
 void rate_doubt(struct rate *rate);
 
-/* What a unit of so many items should take; 0 if nothing was measured. */
+/* What a unit of this many items should take; 0 if nothing was measured. */
 double rate_predict_ns(const struct rate *rate, double items);
 
 /* Items per nanosecond, 0 if nothing was measured. */

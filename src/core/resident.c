@@ -183,7 +183,7 @@ const char *resident_wrong_words(enum resident_wrong wrong)
     case RESIDENT_BAD_SHAPE:
         return "its parts do not fit together";
     case RESIDENT_BAD_OPCODE:
-        return "its kernel is none of the lane's";
+        return "its kernel is not one of the lane's";
     case RESIDENT_BAD_ARGS:
         return "its arguments are not those that the kernel takes";
     case RESIDENT_BAD_BLOCK:

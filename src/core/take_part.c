@@ -29,7 +29,7 @@
 #define SMALL_PART 0.15
 /* A lane that does this part of everything is not tried: others would have to be five times as fast. */
 #define PILLAR_PART 0.8
-/* What is not known yet of a lane's noise: so many changes from unit to unit, of this variance. */
+/* What is not known yet of a lane's noise: this many changes from unit to unit, of this variance. */
 #define NOISE_KNOWN 2.0
 #define NOISE_VARIANCE 0.0025
 #define NOISE_LEAST 0.0001
@@ -58,17 +58,17 @@
 #define TRIALS_PART_AGAIN 0.1
 /* None begins where less than this part of the job is left after it. */
 #define AFTER_PART 0.1
-/* A trial that does not get on is given up after so many times as long as it should take. */
+/* A trial that does not get on is given up after this many times as long as it should take. */
 #define TRIAL_LATE 20.0
 /* Units that were tried are tried again after this part of the job, then after twice as long. */
 #define REST_PART 0.125
-/* Or when what all deliver has become less or more by this factor, seen over so many units. */
+/* Or when what all deliver has become less or more by this factor, seen over this many units. */
 #define SHIFT_FACTOR 1.5
 #define SHIFT_UNITS 32
 #define SHIFT_ALPHA 0.05
-/* A job that delivers so many times less or more than those before it does not believe them. */
+/* A job that delivers this many times less or more than those before it does not believe them. */
 #define LESSON_FACTOR 2.0
-/* So many jobs of a kind believe what was learned. */
+/* This many jobs of a kind believe what was learned. */
 #define JOBS_BELIEVED 64
 
 static bool is_in(const struct take_part_lane *lane)
@@ -238,7 +238,7 @@ static double least_rate(const struct take_part *part)
     return SMALL_PART * fastest;
 }
 
-/* Whether all lanes that are waited for have finished so many units in the stretch. */
+/* Whether all lanes that are waited for have finished this many units in the stretch. */
 static bool has_units(const struct take_part *part, uint32_t units)
 {
     double least = least_rate(part);

@@ -95,7 +95,7 @@ struct take_part_lane {
     double squares, changes; /* relative changes of the rate from unit to unit: sum and number */
     double last_rate;        /* of the last unit of this stretch; 0: none */
     bool has_begun;          /* it has finished something in this stretch, from which time counts */
-    uint32_t units;          /* so many after that */
+    uint32_t units;          /* this many after that */
     struct take_part_pool pools[2]; /* of the trial: without the lanes that are tried, with them */
 };
 
@@ -158,11 +158,11 @@ struct take_part_size {
 };
 struct take_part_size take_part_size(const struct take_part *part);
 
-/* The lane has been given a unit of so many items. */
+/* The lane has been given a unit of this many items. */
 void take_part_begun(struct take_part *part, uint32_t lane, uint64_t items);
 /* A unit of the lane's is over, whether it counts or not. */
 void take_part_ended(struct take_part *part, uint32_t lane, uint64_t items);
-/* The job has so many items more from the lane, and is left with so many unfinished. */
+/* The job has this many items more from the lane, and is left with this many unfinished. */
 void take_part_finished(struct take_part *part, uint32_t lane, uint64_t items, uint64_t left,
                         uint64_t now_ns);
 /* A unit of the lane's came to its end that another lane had finished before. */
@@ -175,7 +175,7 @@ void take_part_gone(struct take_part *part, uint32_t lane, bool is_gone, bool is
 /* Those that take part do not come on: everybody does, and no trial for a while. */
 void take_part_stuck(struct take_part *part, uint64_t now_ns);
 
-/* At the end of the job, with so many page faults. is_done: all of its items were finished. */
+/* At the end of the job, with this many page faults. is_done: all of its items were finished. */
 void take_part_learn(const struct take_part *part, struct take_part_lesson *lesson, bool is_done,
                      uint64_t faults, uint64_t now_ns);
 /* At the end of a job that was laid out without the lanes that whole_jobs_left_out names. */

@@ -17,7 +17,7 @@
 uint32_t task_rates_class(uint64_t size);
 
 struct task_rates;
-/* Room for so many pairs of body and size class on each of the devices. */
+/* Room for this many pairs of body and size class on each of the devices. */
 size_t task_rates_bytes(uint32_t pairs, uint32_t devices);
 struct task_rates *task_rates_init(void *memory, uint32_t pairs, uint32_t devices);
 

@@ -418,7 +418,7 @@ static const char *check_list(struct tasks *tasks, const struct tasks_list *list
             (entry->state == TASKS_READY && list != ready_list(tasks, i)))
             return "a list holds a task of another";
         if (entry->previous != previous || ++count > list->count)
-            return "a list is not linked as it should be";
+            return "a list is not linked in both directions";
     }
     return count != list->count || (count > 0 && list->tail != previous) ? "a list is miscounted"
                                                                          : NULL;

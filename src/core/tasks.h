@@ -1,6 +1,6 @@
 /*
  * Tasks: which may run, which wait for which, how each ended. Pure: a fixed table over memory of its
- * owner, who locks, runs them and wakes whoever waits.
+ * owner, who locks, runs them and wakes the waiting threads.
  *
  * A task's place is free, waiting (for others), ready, taken (somebody runs it) or ended. Ended
  * places keep their status and are used again oldest first. Tasks set aside are ready on a list of

@@ -17,7 +17,7 @@
 
 struct tracker_mark {
     uint64_t stream; /* names an in-order queue; 0: no mark */
-    void *event;     /* recorded after the use; owned by whoever owns the tracker */
+    void *event;     /* recorded after the use; owned by the tracker's owner */
 };
 
 struct tracker {

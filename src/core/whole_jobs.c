@@ -4,20 +4,20 @@
 #define GAIN_OUT 0.02
 /* Such a difference needs no second look. */
 #define GAIN_SURE 0.15
-/* So many jobs of each side, otherwise. */
+/* This many jobs of each side, otherwise. */
 #define JOBS_SURE 2
 /* A lane that does this part of everything is not tried: the others would have to be five times as fast. */
 #define PILLAR_PART 0.8
-/* The other lane is tried in place of the one that is left if it cannot take more than so many times as long. */
+/* The other lane is tried in place of the one that is left if it cannot take more than this many times as long. */
 #define SECOND_MAX 4.0
 /*
- * A job that meets so many times as many page faults cannot be compared, if they may have taken this part
+ * A job that meets this many times as many page faults cannot be compared, if they may have taken this part
  * of its time: of memory that is new each one takes about half a microsecond.
  */
 #define FAULTS_MORE 2.0
 #define FAULTS_PART 0.05
 #define FAULT_NS 500.0
-/* A job whose items take so many times longer, or shorter, is of a kind that nothing is known of. */
+/* A job whose items take this many times longer, or shorter, is of a kind that nothing is known of. */
 #define FOREIGN 2.0
 
 static uint64_t bit(uint32_t lane)
@@ -165,7 +165,7 @@ static bool is_foreign(const struct whole_jobs *jobs, uint32_t side, double ns)
     return known_ns > 0 && (ns > FOREIGN * known_ns || ns * FOREIGN < known_ns);
 }
 
-/* Whether a job of whose items each has cost so many pages was the first to touch its memory, and another was not. */
+/* Whether a job of whose items each has cost this many pages was the first to touch its memory, and another was not. */
 static bool is_colder(double faults, double other, double item_ns)
 {
     return faults > FAULTS_MORE * other && faults * FAULT_NS > FAULTS_PART * item_ns;

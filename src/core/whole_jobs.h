@@ -11,7 +11,7 @@
  * WHOLE_JOBS_COST of their time, and a trial is made when that pays for what it is expected to cost.
  *
  * A job that was the first to touch its memory, or to have it pinned, is no measure, on neither side. Without some devices
- * it is laid out anew, and that is the first time.
+ * it is laid out again, and that is the first time.
  *
  * Pure: plain data, no clock. All zero is nothing learned.
  */
@@ -27,7 +27,7 @@
 /* Of the time of all jobs, what trials may cost after the first one. */
 #define WHOLE_JOBS_COST 0.01
 #define WHOLE_JOBS_LANES_MAX 64
-/* Of each side, the times of so many jobs are kept. */
+/* Of each side, the times of this many jobs are kept. */
 #define WHOLE_JOBS_KEPT 4
 
 enum { WHOLE_JOBS_WITHOUT, WHOLE_JOBS_WITH, WHOLE_JOBS_SIDES };

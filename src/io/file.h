@@ -105,7 +105,7 @@ struct io_file {
     char why[192];
 
     int wake;                  /* an eventfd that is readable once the file is cancelled */
-    _Atomic bool is_cancelled; /* relaxed: whoever sleeps is woken otherwise */
+    _Atomic bool is_cancelled; /* relaxed: sleepers are woken otherwise */
 
     struct platform_mutex lock;
     struct platform_condition changed; /* a transfer is done */

@@ -165,7 +165,7 @@ static muster_status read_wish(const struct io_file *file, const char **wish,
     if (strcmp(*wish, "io_uring") == 0 || strcmp(*wish, "threads") == 0)
         return MUSTER_OK;
     return muster_error_fill(err, MUSTER_E_INVALID, 0, "say \"io_uring\" or \"threads\"",
-                             "%s asks for the engine \"%.40s\", and there is none of that name",
+                             "%s asks for the unknown engine \"%.40s\"",
                              file->options.engine ? "the option engine" : "MUSTER_IO", *wish);
 }
 

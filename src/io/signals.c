@@ -31,7 +31,7 @@ void guard_end(const struct io_guard *guard)
         sigset_t set;
         sigemptyset(&set);
         sigaddset(&set, held[i]);
-        /* One that was there before is somebody else's. */
+        /* One that was there before belongs to another. */
         while (!guard->was_pending[i] && sigtimedwait(&set, NULL, &now) < 0 && errno == EINTR)
             continue;
     }

@@ -55,7 +55,7 @@ void transfer_fail_locked(struct io_file *file, int code, uint64_t offset)
         muster_error_fill(&file->failure, MUSTER_E_IO, code, fix_of(file, code),
                           "%s could not be written at byte %llu: %s; %llu bytes had been%s",
                           short_name(file), at, strerror(code), (unsigned long long)file->bytes,
-                          file->is_aside ? ", and are given up: what was there stays" : "");
+                          file->is_aside ? ", and are discarded: the old content stays" : "");
 }
 
 muster_status transfer_cancelled_locked(struct io_file *file)

@@ -74,7 +74,7 @@ static muster_status no_memory(struct muster_error *err)
                              "no host memory to build a kernel");
 }
 
-/* Why nothing can be made of the form here, from whoever would have to do it. */
+/* Why nothing can be made of the form here, from the tool that would have to make it. */
 static muster_status explain_no_goal(const struct building *building)
 {
     const struct muster_kernel_form *form = building->form;
@@ -97,7 +97,7 @@ static muster_status explain_no_goal(const struct building *building)
             "%s is not a whole shared object for this processor", building->file);
     return muster_error_fill(building->err, MUSTER_E_NOT_SUPPORTED, 0,
                              "give the kernel in a form the device takes",
-                             "a kernel of this form cannot be made into one the device takes");
+                             "the device cannot run a kernel of this form");
 }
 
 /* What stands beside the entry, under a name of ours; NULL where an object was made by others. */
@@ -246,7 +246,7 @@ static muster_status build_portable(const struct building *building, uint32_t go
     if (status == MUSTER_OK)
         status = kernel_translate(signature, form->code, form->code_bytes, building->file, language,
                                   allocator, &text, &bytes, building->err);
-    /* So many threads of a GPU share memory for the lanes of a reduction; 0 of another kernel. */
+    /* This many threads of a GPU share memory for the lanes of a reduction; 0 of another kernel. */
     const struct kernel_entry *entry = kernel_signature_find(signature, form->entry);
     if (status == MUSTER_OK && language == KERNEL_CUDA_CPP && kernel_entry_reduces(entry))
         image->form.threads = entry->partial.threads;

@@ -58,7 +58,7 @@ muster_status kernel_build_logged(const struct muster_kernel_form *form,
                                   struct muster_error *err);
 
 /*
- * The same of source that nobody vouches for: the compiler runs in a sandbox. Only what becomes a shared object that
+ * The same of source that is not trusted: the compiler runs in a sandbox. Only what becomes a shared object that
  * this process does not load can be built; else MUSTER_E_NOT_SUPPORTED.
  */
 muster_status kernel_build_untrusted(const struct muster_kernel_form *form,

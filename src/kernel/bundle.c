@@ -246,9 +246,9 @@ static muster_status add_source(struct muster_bundle *bundle, const struct file 
         return add_named(bundle, file, kind, file->entry, err);
     size_t count = kernel_entries_guess(kind, file->data, file->bytes, names, KERNEL_ENTRIES_MAX);
     if (count == 0 || count > KERNEL_ENTRIES_MAX)
-        return muster_error_fill(
-            err, MUSTER_E_NOT_FOUND, 0, "name the entry",
-            count == 0 ? "no kernel is to be seen in %s" : "%s has too many kernels", file->path);
+        return muster_error_fill(err, MUSTER_E_NOT_FOUND, 0, "name the entry",
+                                 count == 0 ? "%s shows no kernel" : "%s has too many kernels",
+                                 file->path);
     muster_status status = MUSTER_OK;
     for (size_t i = 0; i < count && status == MUSTER_OK; i++)
         status = add_named(bundle, file, kind, names[i], err);

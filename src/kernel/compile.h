@@ -38,7 +38,7 @@ muster_status kernel_report(const char *compiler, const char *words, const struc
 
 /*
  * Looks for what was compiled under this key, in MUSTER_CACHE, XDG_CACHE_HOME/muster or
- * ~/.cache/muster; an empty MUSTER_CACHE switches it off. What is damaged or somebody else's counts
+ * ~/.cache/muster; an empty MUSTER_CACHE switches it off. What is damaged or another user's counts
  * as not there.
  */
 bool kernel_cache_find(const uint8_t key[SHA256_BYTES], const struct muster_allocator *allocator,

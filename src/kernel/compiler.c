@@ -87,7 +87,7 @@ muster_status compiler_missing(struct muster_error *err)
     if (asked && *asked)
         return muster_error_fill(err, MUSTER_E_NOT_SUPPORTED, 0,
                                  "set MUSTER_CC to the compiler's path, or unset it",
-                                 "MUSTER_CC is %s, which is no program here", asked);
+                                 "MUSTER_CC is %s, which is not a program", asked);
     return muster_error_fill(err, MUSTER_E_NOT_SUPPORTED, 0,
                              "install cc, gcc or clang, set MUSTER_CC, or use a bundle",
                              "there is no C compiler here for a kernel in source form");
@@ -201,7 +201,7 @@ static muster_status read_object(const char *path, const char *output,
     else if (status != MUSTER_E_NOT_FOUND)
         return status;
     return muster_error_fill(err, MUSTER_E_PARSE, 0, "set MUSTER_CC to a C compiler, or unset it",
-                             "%s says that it is done, and made no shared object", path);
+                             "%s reported success, but made no shared object", path);
 }
 
 static muster_status compile_in(const char *folder, const char *path, const char *source,

@@ -154,14 +154,14 @@ muster_status format_check(const void *file, size_t size, const char *name, size
                                  "%s is a bundle of version %u, and this Muster knows %d", name,
                                  (unsigned)get(bytes + 8, 4), VERSION);
     if (get(bytes + 16, 8) != size)
-        return damaged(name, "it does not have the size it should have", err);
+        return damaged(name, "its size is wrong", err);
     format_hash(bytes, size, hash);
     if (memcmp(bytes + FORMAT_HASH_AT, hash, sizeof hash) != 0)
         return damaged(name, "its content has changed", err);
     size_t forms = (size_t)get(bytes + 12, 4), begin;
     if (forms == 0 || forms > FORMAT_FORMS_MAX ||
         forms > (size - FORMAT_HEAD_BYTES) / FORMAT_FORM_BYTES)
-        return damaged(name, "its number of kernels cannot be", err);
+        return damaged(name, "its number of kernels is impossible", err);
     begin = FORMAT_HEAD_BYTES + forms * FORMAT_FORM_BYTES;
     for (size_t i = 0; i < forms; i++)
         if (!is_form(bytes, size, begin, bytes + FORMAT_HEAD_BYTES + i * FORMAT_FORM_BYTES))

@@ -281,8 +281,8 @@ static muster_status find_functions(const struct search *search, struct kernel_p
         return muster_error_fill(search->err, MUSTER_E_PARSE, 0,
                                  "write MUSTER_COMBINE void NAME_combine(MUSTER_PARTIAL T *into, "
                                  "MUSTER_PARTIAL const T *from)",
-                                 "%s: kernel %s has a partial, and there is no %s to join two",
-                                 search->file, name, function);
+                                 "%s: kernel %s has a partial but no %s to join two", search->file,
+                                 name, function);
     snprintf(function, sizeof function, "%s_identity", name);
     if (status == MUSTER_OK)
         status =

@@ -20,7 +20,7 @@
 #define PARTIAL_LANES_MAX 32u
 #define PARTIAL_LANES_BYTES ((size_t)16 << 10)
 #define PARTIAL_BLOCK_ITEMS ((uint64_t)4096)
-/* A block has at least so many items for each byte of its partial. */
+/* A block has at least this many items for each byte of its partial. */
 #define PARTIAL_ITEMS_PER_BYTE 16u
 
 /* One of the numbers, or arrays of numbers, of a partial. A partial that is a number has one without a name. */

@@ -93,7 +93,7 @@ static __device__ __forceinline__ uint64_t muster_from_lane(uint64_t value, uint
 #define MUSTER_TICKS_PER_SIGN 100000
 /* So often a seat that nobody rings for looks at its ring all the same, in ticks. */
 #define MUSTER_TICKS_PER_LOOK 40000
-/* Items of a piece that a seat takes of a wide step: so many for each thread. */
+/* Items of a piece that a seat takes of a wide step: this many for each thread. */
 #define MUSTER_GRAIN 4
 
 /* A step that seats share. In the device's memory, all zeros at first. */

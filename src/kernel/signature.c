@@ -24,9 +24,9 @@ static muster_status wrong(const struct reading *reading, const struct word *wor
 {
     int shown = word->bytes < 40 ? (int)word->bytes : 40;
     bool is_end = word->kind == WORD_END;
-    return muster_error_fill(reading->err, MUSTER_E_PARSE, 0, fix,
-                             "%s:%zu: %s, and there is %s%.*s%s", reading->file, word->line, what,
-                             is_end ? "the end" : "'", shown, word->text, is_end ? "" : "'");
+    return muster_error_fill(reading->err, MUSTER_E_PARSE, 0, fix, "%s:%zu: at %s%.*s%s: %s",
+                             reading->file, word->line, is_end ? "the end" : "'", shown, word->text,
+                             is_end ? "" : "'", what);
 }
 
 static bool is_name(const struct word *word)
@@ -141,7 +141,8 @@ static muster_status finish_parameter(const struct reading *reading, struct para
         return finish_partial(reading, parameter);
     if ((parameter->stars == 1) != parameter->is_global || parameter->is_partial)
         return wrong(reading, name, "write MUSTER_GLOBAL const float *x, or float x",
-                     "MUSTER_GLOBAL stands before every pointer and before nothing else");
+                     parameter->stars == 1 ? "a pointer needs MUSTER_GLOBAL"
+                                           : "only a pointer takes MUSTER_GLOBAL");
     if (name->bytes >= KERNEL_NAME_BYTES)
         return wrong(reading, name, "give it a shorter name",
                      "a parameter's name has at most 63 characters");

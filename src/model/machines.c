@@ -283,7 +283,7 @@ static muster_status read_poison(struct json *json, struct machine_poison *out,
                         : field_choice(json, names[key], kinds, 3, &kind, err);
     out->kind = (enum machine_poison_kind)kind;
     if (!fields.status && !fields_given(&fields, ITEM))
-        return field_error(json, at, err, "say which item nobody can run",
+        return field_error(json, at, err, "name the item that no worker can run",
                            "a poison needs an \"item\"");
     return fields.status;
 }

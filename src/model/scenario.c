@@ -259,7 +259,7 @@ static muster_status read_resources(struct json *json, struct model_resources *o
 
 /*
  * Devices name resources, which may stand after them in the text: they are looked for first, in an
- * object that is entered. What is wrong with the text is told by whoever reads all of it.
+ * object that is entered. What is wrong with the text is reported by the reader of all of it.
  */
 static void find_resources(struct json json, struct model_resources *resources)
 {

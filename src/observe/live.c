@@ -19,7 +19,7 @@ muster_status live_open(struct live *live, uint64_t now_ns, struct muster_error 
     facts->opened_ns = now_ns;
     platform_process_name(facts->program, sizeof facts->program);
     snprintf(facts->version, sizeof facts->version, "%s", MUSTER_VERSION_STRING);
-    /* Release: whoever finds it finds the facts; the reader's file system calls are its partner. */
+    /* Release: a reader that finds it finds the facts; the reader's file system calls are its partner. */
     atomic_store_explicit(&page->magic, LIVE_MAGIC, memory_order_release);
     live->page = page;
     return MUSTER_OK;

@@ -3,7 +3,7 @@
  * (include/muster/live.h, docs/live.md). This is its layout, and how it is written.
  *
  * Totals are single words, each exact by itself. What belongs together - a device, a job, a lane - is a
- * record: a sequence number, odd while the record is written, and words. Whoever writes a record holds
+ * record: a sequence number, odd while the record is written, and words. The writer of a record holds
  * the runtime's lock already. Readers take no lock and trust nothing: they read a record again until they
  * find the same even number before and after it.
  *

@@ -309,7 +309,7 @@ const char *live_read(const struct live_source *source, uint64_t now_ns, struct 
     if (facts.layout != LIVE_LAYOUT)
         return "it has the layout of another version of Muster";
     if (facts.bytes != sizeof(struct live_page) || source->bytes < facts.bytes)
-        return "it has not the size it should have";
+        return "its size is wrong";
     struct muster_live_runtime *figures = &out->figures;
     *figures = (struct muster_live_runtime){ .size = sizeof *figures,
                                              .pid = facts.pid,
@@ -388,7 +388,7 @@ muster_status muster_live_look(struct muster_live **out, struct muster_error *er
 {
     if (!out)
         return muster_error_fill(err, MUSTER_E_INVALID, 0, NULL,
-                                 "muster_live_look: there is no place for what it finds");
+                                 "muster_live_look: the result argument is NULL");
     struct muster_live *live = allocator_take(&platform_heap, 1, sizeof *live);
     if (!live)
         return muster_error_fill(err, MUSTER_E_NO_MEMORY, 0, NULL, "no host memory for a look");
@@ -425,8 +425,7 @@ void muster_live_destroy(struct muster_live *live)
 
 static muster_status no_such(const char *function, struct muster_error *err)
 {
-    return muster_error_fill(err, MUSTER_E_NOT_FOUND, 0, NULL, "%s: there are not so many",
-                             function);
+    return muster_error_fill(err, MUSTER_E_NOT_FOUND, 0, NULL, "%s: there are fewer", function);
 }
 
 static muster_status give(const char *function, const struct layout *layout, const void *found,

@@ -23,7 +23,7 @@ bool recording_start(struct recording *recording, const struct muster_allocator 
     atomic_store_explicit(&recording->capacity, capacity, memory_order_relaxed);
     recording->origin_ns = now_ns;
     atomic_store_explicit(&recording->claimed, 0, memory_order_relaxed);
-    /* Whoever sees it on, in recording_add, sees all of the above. */
+    /* A thread that sees it on, in recording_add, sees all of the above. */
     atomic_store_explicit(&recording->is_on, true, memory_order_seq_cst);
     return true;
 }

@@ -511,7 +511,7 @@ muster_status muster_trace_writer_create(const struct muster_trace_writer_option
     muster_status status = layout_read(LAYOUT(muster_trace_writer_options), options, &how, err);
     if (status == MUSTER_OK && !how.write)
         status = muster_error_fill(err, MUSTER_E_INVALID, 0, NULL,
-                                   "muster_trace_writer_create: there is nothing to write with");
+                                   "muster_trace_writer_create: the write function is NULL");
     if (status == MUSTER_OK)
         status = allocator_read(how.allocator, &platform_heap, &allocator, err);
     if (status != MUSTER_OK)

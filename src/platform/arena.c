@@ -169,7 +169,7 @@ static void remove_locked(struct platform_arena *arena, struct part *part)
     *at = part->next;
 }
 
-/* A hole again. Whoever still looks at it here gets a signal, as after munmap. */
+/* A hole again. A thread that still looks at it here gets a signal, as after munmap. */
 static void make_hole(const struct platform_arena *arena, const struct part *part, char *view)
 {
     if (part->is_ring)

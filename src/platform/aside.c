@@ -193,7 +193,7 @@ static bool keep_access_list(const struct platform_aside *file)
 }
 
 /*
- * The owner first: until the permissions are set, nobody else can open the file. Whoever was not of
+ * The owner first: until the permissions are set, nobody else can open the file. A user who was not of
  * the file's group had the permissions of others, and must not get more in the new group.
  */
 static bool keep_rights(const struct platform_aside *file, const struct stat *old)

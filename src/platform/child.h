@@ -21,7 +21,7 @@ struct platform_child {
 /* How it ended. */
 struct platform_child_end {
     int signal; /* 0: it exited */
-    int code;   /* what it exited with; -1: not known, since somebody else has waited for it */
+    int code;   /* what it exited with; -1: not known, since other code has waited for it */
 };
 
 /*

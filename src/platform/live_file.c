@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* How often a file is made anew, because its name is taken or it was swept before it was locked. */
+/* How often a file is made again, because its name is taken or it was swept before it was locked. */
 #define TRIES 64
 /* Entries of a folder that a runtime which opens looks at, and those that a reader does. */
 #define SWEPT_AT_OPEN 64u
@@ -102,7 +102,7 @@ static int open_folder(const char *path, const char **wrong)
     if (folder < 0)
         return -1;
     if (fstat(folder, &facts) != 0)
-        *wrong = "its owner cannot be told";
+        *wrong = "its owner is unknown";
     else if (facts.st_uid != geteuid())
         *wrong = "it belongs to another user";
     else if ((facts.st_mode & (S_IRWXG | S_IRWXO)) != 0)
@@ -139,7 +139,7 @@ static int make_folder(char path[PLATFORM_LIVE_PATH_BYTES], struct muster_error 
 
 /* Files. */
 
-/* Digits, a hyphen, digits: anything else in the folder is somebody else's. */
+/* Digits, a hyphen, digits: anything else in the folder belongs to another. */
 static bool is_name(const char *name)
 {
     size_t process = strspn(name, "0123456789");
@@ -169,7 +169,7 @@ static enum sight look_at(int folder, const char *name, int *file, uint64_t *byt
         *wrong = strerror(errno);
         return errno == ENOENT ? SIGHT_GONE : SIGHT_WRONG;
     }
-    *wrong = fstat(*file, &facts) != 0                    ? "its owner cannot be told"
+    *wrong = fstat(*file, &facts) != 0                    ? "its owner is unknown"
              : !S_ISREG(facts.st_mode)                    ? "it is no file"
              : facts.st_uid != geteuid()                  ? "it belongs to another user"
              : (facts.st_mode & (S_IRWXG | S_IRWXO)) != 0 ? "other users may read or write it"
@@ -332,7 +332,7 @@ muster_status platform_live_create(struct platform_live_file *live, size_t bytes
         code = live->place == HELD_MAX ? EMFILE
                : refusal != 0          ? refusal
                                        : posix_fallocate(live->file, 0, (off_t)bytes);
-        doing = live->place == HELD_MAX ? "show so many runtimes" : "allocate a file";
+        doing = live->place == HELD_MAX ? "show this many runtimes" : "allocate a file";
     }
     if (live->file >= 0 && code == 0) {
         live->memory = map_file(live);

@@ -4,7 +4,7 @@
  * the one that MUSTER_LIVE names, and then nowhere else.
  *
  * The owner holds a lock on its file, which the kernel drops when the process ends, however it ends. So
- * whoever can lock a file knows that its owner is gone, and removes it. A process number that is used
+ * a process that can lock a file knows that its owner is gone, and removes it. A process number that is used
  * again confuses nobody.
  */
 #ifndef PLATFORM_LIVE_FILE_H

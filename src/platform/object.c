@@ -135,7 +135,7 @@ static const char *measure(struct parts *parts, size_t *alignment)
             !lies_within(segment.p_vaddr, segment.p_memsz, OBJECT_BYTES_MAX))
             return "a segment lies outside it, or it is too large";
         if (segment.p_align > ALIGNMENT_MAX || (segment.p_align & (segment.p_align - 1)) != 0)
-            return "a segment asks for a place that cannot be";
+            return "a segment asks for an impossible place";
         if (segment.p_align > *alignment)
             *alignment = segment.p_align;
         if (segment.p_vaddr + segment.p_memsz > end)
@@ -173,7 +173,7 @@ static bool find_value(const struct parts *parts, uint64_t number, uint64_t *val
 {
     Elf64_Sym symbol;
     *value = 0;
-    *name = "a symbol that it has not";
+    *name = "a symbol that it lacks";
     if (number == 0)
         return true;
     if (!read_symbol(parts, number, &symbol, name))
@@ -212,7 +212,7 @@ static muster_status relocate(const struct parts *parts, const Elf64_Rela *chang
     if (kind == IS_RELATIVE || kind == IS_ADDRESS)
         value += (uint64_t)change->r_addend;
     return put(parts, change->r_offset, value) ? MUSTER_OK
-                                               : refuse(err, "it changes what it has not");
+                                               : refuse(err, "it changes places that it lacks");
 }
 
 /* Addresses of the object itself, in a row or as bits of the words that follow. */
@@ -243,10 +243,10 @@ static muster_status relocate_section(const struct parts *parts, const Elf64_Shd
     if (!(section->sh_flags & SHF_ALLOC))
         return MUSTER_OK;
     if (section->sh_type == SHT_REL)
-        return refuse(err, "its addresses are given in a way that is not known");
+        return refuse(err, "its addresses have an unknown form");
     if (section->sh_type == SHT_RELR)
         return relocate_packed(parts, section) ? MUSTER_OK
-                                               : refuse(err, "it changes what it has not");
+                                               : refuse(err, "it changes places that it lacks");
     /* One function that the compiler's own start-up brings, and which has nothing to do here. */
     if ((section->sh_type == SHT_INIT_ARRAY && section->sh_size > sizeof(uint64_t)) ||
         section->sh_type == SHT_PREINIT_ARRAY)

@@ -125,7 +125,7 @@ static bool collect(int pipe, char *output, size_t room, size_t *bytes, uint64_t
 }
 
 /*
- * False if it has not ended in time. Its number stays its own: whoever kills it by that must not hit
+ * False if it has not ended in time. Its number stays its own: a kill by that number must not hit
  * another.
  */
 static bool await(pid_t pid, uint64_t deadline_ns)
@@ -142,7 +142,7 @@ static bool await(pid_t pid, uint64_t deadline_ns)
     }
 }
 
-/* What it ended with; -1: not known, as somebody else has taken it. */
+/* What it ended with; -1: not known, as other code has taken it. */
 static int take_code(pid_t pid)
 {
     int status;

@@ -18,7 +18,7 @@ void *platform_shared_map(int descriptor, size_t bytes);
 void platform_shared_unmap(void *memory, size_t bytes);
 
 /*
- * Sleeps while the word is `seen`, at most `timeout_ns`; may wake for no reason. The processes agree: whoever changes
+ * Sleeps while the word is `seen`, at most `timeout_ns`; may wake for no reason. The processes agree: the one that changes
  * the word wakes.
  */
 void platform_word_wait(_Atomic uint32_t *word, uint32_t seen, uint64_t timeout_ns);

@@ -165,7 +165,7 @@ static muster_status keep_texts(struct muster *m, struct muster_error *err)
     return kept ? MUSTER_OK : run_no_memory(err, "the options");
 }
 
-/* A description that cannot be understood is told at once, with where it came from. */
+/* A description that cannot be understood is reported at once, with where it came from. */
 static muster_status check_sim(struct muster *m, bool is_option, struct muster_error *err)
 {
     struct muster_error problem = { .status = MUSTER_OK };
@@ -192,7 +192,7 @@ static const char *name_fix(const struct muster *m, const char *name, size_t len
     return "name devices of these backends, or leave it out";
 }
 
-/* Names that no backend has are mistakes, to be told at once. */
+/* Names that no backend has are mistakes, to be reported at once. */
 static muster_status check_device_names(struct muster *m, struct muster_error *err)
 {
     for (const char *at = m->options.devices; at && *at;) {
@@ -428,7 +428,7 @@ static void close_drivers(struct closing *closing)
             continue;
         closing->status = muster_error_fill(
             err, MUSTER_E_DEVICE_HUNG, 0, restart_fix,
-            "%s still runs work that cannot be stopped; the device is abandoned", device->info.id);
+            "%s still runs work that cannot be stopped; it is abandoned", device->info.id);
         run_error_device(err, device);
     }
     closing->is_complete = backends_unload(m);

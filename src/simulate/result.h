@@ -15,7 +15,7 @@ struct result {
     struct muster_allocator allocator;
 };
 
-/* All 0, with so many devices and jobs that know their size and devices that are "ok". NULL: no memory. */
+/* All 0, with this many devices and jobs that know their size and devices that are "ok". NULL: no memory. */
 struct result *result_make(const struct muster_allocator *allocator, size_t device_count,
                            size_t job_count);
 

@@ -141,7 +141,7 @@ def all_leased(check, room):
     check.equal("with titles", table.split()[0], "DEVICE")
     first.communicate("")
     check.equal("the one that ended", [lease["device"] for lease in room.leases()], [other])
-    check.equal("is to be had", room.run("--backend", "sim", "--", "sh", "-c", "echo $MUSTER_LEASE").out, f"{one}\n")
+    check.equal("is available", room.run("--backend", "sim", "--", "sh", "-c", "echo $MUSTER_LEASE").out, f"{one}\n")
     second.communicate("")
     check.equal("nothing is leased", room.run("--list"), (0, "nothing is leased\n", ""))
 
@@ -150,7 +150,7 @@ def waiting(check, room):
     holder, device = room.hold("--device", "sim:0")
     begin = time.monotonic()
     run = room.run("--device", "sim:0", "--wait", "1", "--", "true")
-    check.refused("in vain", run, 3, "leased", "wait longer")
+    check.refused("none is free", run, 3, "leased", "wait longer")
     check.true("as long as it was told to", time.monotonic() - begin >= 1, "")
     check.refused("not at all", room.run("--device", "sim:0", "--wait=0", "--", "true"), 3, "leased")
     waiters = [room.start("--device", "sim:0", "--wait", "--", "sh", "-c", "echo $MUSTER_LEASE") for _ in range(4)]
@@ -225,7 +225,7 @@ def children(pid):
 
 
 def mischief(check, room):
-    """Whoever can write to the folder cannot have our files written to, nor hold us up."""
+    """A user who can write to the folder cannot have our files written to, nor hold us up."""
     leases, mine = room.environment["MUSTER_LEASES"], os.path.join(room.path, "mine")
     file = os.path.join(leases, "sim:1.lease")
     check.equal("the folder is everybody's", stat.S_IMODE(os.stat(leases).st_mode), 0o1777)
@@ -258,9 +258,9 @@ def mischief(check, room):
             check.equal(f"{what}: my file is as it was", text.read(), "mine")
         os.rmdir(spoiled) if what == "a folder" else os.remove(spoiled)
     old = os.umask(0o077)
-    check.equal("made anew", room.run("--device", "sim:1", "--", "echo").code, 0)
+    check.equal("made again", room.run("--device", "sim:1", "--", "echo").code, 0)
     os.umask(old)
-    check.equal("whoever made it, it is everybody's", stat.S_IMODE(os.stat(file).st_mode), 0o666)
+    check.equal("any user may have made it, it is everybody's", stat.S_IMODE(os.stat(file).st_mode), 0o666)
     with open(file, "w") as out:
         out.write("pid x\nuid 99999999999999999999\ncommand \x1b[31m" + "A" * 5000)
     check.equal("any text will do", room.run("--device", "sim:1", "--", "echo").code, 0)
@@ -323,7 +323,7 @@ def users(check, room):
 
 def mistakes(check, room):
     for words, part in [([], "needs a command"), (["--"], "needs a command"), ([""], "needs a command"),
-                        (["--list", "--", "true"], "--list runs no command"), (["--json", "true"], "--json is for"),
+                        (["--list", "--", "true"], "--list takes no command"), (["--json", "true"], "--json needs"),
                         (["--frobnicate", "true"], "--frobnicate"), (["--wait=", "true"], "--wait"),
                         (["--wait=soon", "true"], "'soon'"), (["--policy", "none", "true"], "'none'"),
                         (["--min-free", "much", "true"], "--min-free"), (["--device", "sim:7", "true"], "sim:7")]:

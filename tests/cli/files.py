@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Files that the command writes: whose they are, where they go, and what is left when it is ended. Where it matters who one is, root
-becomes somebody else; anybody else tests what is left. Under a sanitizer, where each run of the command takes long, there are fewer runs
+becomes another user; anybody else tests what is left. Under a sanitizer, where each run of the command takes long, there are fewer runs
 of it: one for each piece of code."""
 import json
 import os
@@ -181,7 +181,7 @@ def hostile(check, bench):
     check.true("another link of it", bench.read("same too") == DATA)
     if os.geteuid() != 0:
         return
-    # Somebody else's file in a sticky folder, and one's own in a folder that cannot be written to.
+    # Another user's file in a sticky folder, and one's own in a folder that cannot be written to.
     os.mkdir(bench.path("sticky"))
     os.chmod(bench.path("sticky"), 0o1777)
     bench.write("sticky/out", b"before")

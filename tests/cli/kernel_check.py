@@ -40,7 +40,7 @@ WRONG = {
     "a loop without an end": (WORDS + "{ uint32_t k = in[i]; while (k != 0) k = k * 3u | 1u; out[i] = k; }",
                               "endless", "item 0 of kernel f alone does not end", ["--time-limit", "1"]),
     "an address of its own": (WORDS + "{ out[i] = *(MUSTER_GLOBAL uint32_t *)(uint64_t)(in[i] * 8u); }",
-                              "crash", "no array's", []),
+                              "crash", "outside all arrays", []),
 }
 
 # Each with options.
@@ -175,7 +175,7 @@ def text(check, folder, environment):
     run = check.run("kernel", "check", path, "--devices", "cpu", environment=environment)
     check.equal("two kernels: exit code", run.code, 1)
     check.contains("two kernels: the good one", run.out, "kernel good: nothing wrong was found")
-    check.contains("two kernels: the bad one", run.out, "wrong: item 0 writes element 1 of out, which is item 1's\n    fix: ")
+    check.contains("two kernels: the bad one", run.out, "wrong: item 0 writes element 1 of out, which belongs to item 1\n    fix: ")
     run = check.run("kernel", "check", path, "--devices", "cpu", "--entry", "good", environment=environment)
     check.equal("one of two", (run.code, "bad" in run.out), (0, False))
     # A warning of the compiler's is shown, once; the kernel is right for all that.

@@ -129,7 +129,7 @@ def a_child(check):
 
 
 def another_user(check):
-    """Root's business: somebody else sees nothing."""
+    """Root's business: another user sees nothing."""
     if os.geteuid() != 0 or not shutil.which("setpriv"):
         return
     place = Place()

@@ -277,7 +277,7 @@ def mistakes(check, bench):
     for what, words, code, parts in [
             ("no kernel", ["-i", "in", "-o", "out"], 2, ["--kernel"]),
             ("no input", ["-k", "invert.c", "-o", "out"], 2, ["--in"]),
-            ("a missing value", usual, 2, ["takes top, a uint8_t", "first, items"]),
+            ("a missing value", usual, 2, ["a value for top (uint8_t)", "first, items"]),
             ("an unknown value", [*usual, *top, "-a", "x=1"], 2, ["no value 'x'", "it has top"]),
             ("a value twice", [*usual, *top, *top], 2, ["twice"]),
             ("a value of Muster's", [*usual, *top, "-a", "first=1"], 2, ["first is set by Muster"]),
@@ -305,7 +305,7 @@ def mistakes(check, bench):
             ("items of parts of elements", ["-k", "neighbours.c", "-i", "in", "-o", "out", "-a", "weight=1", "--item", "5"], 2,
              ["an item of 5 bytes"]),
             ("no items", [*usual, *top, "--item", "0"], 2, ["cannot be 0"]),
-            ("a number of items of a pipe", pipe, 2, ["items", "not known"]),
+            ("a number of items of a pipe", pipe, 2, ["items", "unknown"]),
             ("video and records", [*usual, *top, "--y4m", "--item", "1"], 2, ["--y4m"]),
             ("no video", ["-k", EDGES, "-i", "in", "-o", "out", "--y4m"], 2, ["YUV4MPEG2"]),
             ("video's values of records", ["-k", EDGES, "-i", "in", "-o", "out"], 2, ["width"]),

@@ -398,7 +398,7 @@ def files_are_whole_or_not_there(check, folder):
 
 
 def killed_halfway(check, folder):
-    """Whatever ends the command, nothing half done is left where files without a name are to be had."""
+    """Whatever ends the command, nothing half done is left where files without a name exist."""
     place = os.path.join(folder, "killed")
     os.mkdir(place)
     slow = scenario([{"items_per_s": 1e6, "count": 4}], items=100000000, unit=10)

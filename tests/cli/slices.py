@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""--slices of devices, pick and explain: the variable's twin, and no other devices in place of slices that cannot be had."""
+"""--slices of devices, pick and explain: the variable's twin, and no other devices in place of slices that do not exist."""
 import json
 import sys
 
@@ -45,7 +45,7 @@ def refused(check):
     sim = {"MUSTER_SIM": SIM}
     # What cannot be understood, and what is not there, is refused before anything is listed.
     for spec, part in [("rubbish", "rubbish"), ("sim:0", "sim:0"), ("sim:0=", "sim:0="), ("sim:0=0", "sim:0=0"),
-                       ("sim:0=99999999999", "sim:0=9"), ("nope:0=1", "no such backend"), ("\x1b[31m", "slices"),
+                       ("sim:0=99999999999", "sim:0=9"), ("nope:0=1", "unknown backend"), ("\x1b[31m", "slices"),
                        ("sim:0=2;sim:0=6", "twice")]:
         for command in ["devices", "pick", "explain"]:
             check.refused(f"{command} {spec!r}", check.run(command, "--slices", spec, environment=sim), 2, part, "fix:")

@@ -47,6 +47,7 @@ def help_texts(check):
                   ["map"], ["scan"]]:
         text = check.run(*words, "--help").out
         check.true(f"{words} --help: fits a terminal", text and all(len(line) <= 100 for line in text.splitlines()))
+        check.equal(f"{words} --help: a blank after each option's letter", re.findall(r"^  --\S+, -\w\w.*", text, re.MULTILINE), [])
     run = check.run("partition", "--json", "--total", "5", "--help")
     check.equal("--help after options", run, check.run("partition", "--help"))
 

@@ -10,7 +10,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib
 from fleet import Disk, Fleet, Network, until  # noqa: E402
 from lib.check import Check  # noqa: E402
 
-# So many items a second and worker: a job takes some seconds, and what is done to it hits its middle.
+# This many items a second and worker: a job takes some seconds, and what is done to it hits its middle.
 RATE = 8e4
 
 

@@ -323,7 +323,7 @@ static void a_reader_sees_what_the_writer_wrote(void)
     rig_close(rig);
 }
 
-/* The same with the writer held: whoever does not wait, reads before it is written. */
+/* The same with the writer held: a stream that does not wait reads before it is written. */
 static void a_reader_waits_for_a_held_writer(void)
 {
     struct rig *rig = suite_open();

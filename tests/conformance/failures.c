@@ -54,7 +54,7 @@ static void a_reported_failure_leaves_the_stream_alone(void)
 
 static void an_unreported_failure_fails_the_stream(void)
 {
-    /* Whatever the kernel says, also what looks like somebody else's failure. */
+    /* Whatever the kernel says, also what looks like another's failure. */
     static const muster_status failures[] = { MUSTER_E_FAILED, MUSTER_E_STREAM_FAILED,
                                               MUSTER_E_DEVICE_LOST, MUSTER_E_DEVICE_HUNG,
                                               MUSTER_E_INTERNAL };

@@ -8,7 +8,7 @@
 /*
  * What both have:
  *
- *     u8 u32 u64               the types, of so many bits
+ *     u8 u32 u64               the types, of this many bits
  *     KERNEL name(HEAD, BLOCK(u32, counts), u64 first)
  *     { IN(u32, counts) ... }  a block's pointer, in the body
  *     EACH(at)                 a loop over this thread's items: at counts from 0, begin + at is one

@@ -1,14 +1,14 @@
 /*
  * The conformance suite: what include/muster/backend.h asks of every backend, as tests. Each file
  * holds the cases of one subject; the same cases run for every backend, and one that needs what a
- * device does not have checks that it is refused in so many words.
+ * device does not have checks that it is refused in this many words.
  */
 #ifndef CONFORMANCE_SUITE_H
 #define CONFORMANCE_SUITE_H
 
 #include "rig.h"
 
-/* The backend that --backend names, opened anew. */
+/* The backend that --backend names, opened again. */
 struct rig *suite_open(void);
 
 struct suite_part {

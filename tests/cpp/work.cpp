@@ -49,15 +49,16 @@ static void an_ordered_map_with_a_shared_table()
     in[777] = 16;
     const muster::data shared = m.share(table);
     std::vector<muster_status> each(in.size());
-    CHECK_THROWS(muster::error,
-                 m.map(look_up, { muster::in(in), muster::all(shared), muster::out(out) }, each),
-                 CHECK(caught.status() == MUSTER_E_FAILED));
+    CHECK_THROWS(
+        muster::error,
+        m.for_each_status(look_up, { muster::in(in), muster::all(shared), muster::out(out) }, each),
+        CHECK(caught.status() == MUSTER_E_FAILED));
     for (size_t i = 0; i < in.size(); i++) {
         CHECK(each[i] == (i == 777 ? MUSTER_E_FAILED : MUSTER_OK));
         CHECK(i == 777 || out[i] == table[in[i]]);
     }
     in[777] = 3;
-    m.map(look_up, { muster::in(in), muster::all(shared), muster::out(out) }, each);
+    m.for_each_status(look_up, { muster::in(in), muster::all(shared), muster::out(out) }, each);
     CHECK(out[777] == 9 && each[777] == MUSTER_OK);
 }
 

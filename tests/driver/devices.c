@@ -130,7 +130,7 @@ static const struct {
     { 999, "CUDA_ERROR_UNKNOWN", "unknown error" },
 };
 
-/* Words cannot fail, or whoever asks for them has none for its own failure. */
+/* Words cannot fail, or a caller that asks for them has none for its own failure. */
 API(cuGetErrorName, CUresult error, const char **name)
 {
     for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)

@@ -133,7 +133,7 @@ struct context {
     struct stream *legacy;
 };
 
-/* The streams of a device share so many queues; nobody gets more than this ahead of a stream. */
+/* The streams of a device share this many queues; nobody gets more than this ahead of a stream. */
 #define QUEUES 8
 #define QUEUED_MAX 1000
 

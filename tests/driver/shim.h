@@ -60,7 +60,7 @@ static inline void __threadfence_system()
 }
 
 /*
- * Threads run one after the other, in the order of their numbers: whoever comes here finds what lower
+ * Threads run one after the other, in the order of their numbers: a thread that comes here finds what lower
  * ones have written before theirs.
  */
 static inline void __syncwarp(unsigned mask)

@@ -1,5 +1,5 @@
 /*
- * Calls of a driver that do not return, underneath tasks with kernels. Whoever promised to be back in
+ * Calls of a driver that do not return, underneath tasks with kernels. A call that promised to be back in
  * time is; the tasks of the device end or run elsewhere, those of other devices go on; the runtime
  * closes and names the device. When the calls return after all, late, nothing is disturbed.
  */
@@ -323,7 +323,7 @@ static void check_waits_and_closing(const struct blocked *blocked)
     CHECK(faulty_blocked() > 0);
     CHECK_STATUS(MUSTER_E_BUSY, muster_cancel(scene.m, request.task, &problem));
     check_other_device(1);
-    /* One more for the same device: whoever submits it from a task is not held. */
+    /* One more for the same device: a task that submits it is not held. */
     struct request second = { .devices = "faulty:0", .is_from_task = true };
     start(&second);
     pthread_join(second.thread, NULL);
@@ -438,7 +438,7 @@ static void open_without_answers(void)
     faulty_block(&(struct faulty_block){ FAULTY_event_query, 1, true, 0 });
 }
 
-/* Whoever waits would be the first to ask the driver, at once after it has submitted. */
+/* A waiting thread would be the first to ask the driver, at once after it has submitted. */
 static void a_wait_that_must_end_asks_no_driver(void)
 {
     struct request first = { .devices = "faulty:0", .is_silent = true };

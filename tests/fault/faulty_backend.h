@@ -109,7 +109,7 @@ uint32_t faulty_blocked(void);
  */
 void faulty_unblock(muster_status status);
 
-/* Another plan from now on; calls are counted anew. */
+/* Another plan from now on; calls are counted again. */
 void faulty_replan(const struct faulty_plan *plan);
 
 const char *faulty_call_name(enum faulty_call call);

@@ -490,7 +490,7 @@ static void a_driver_of_which_nothing_is_expected_is_not_opened_by_one_job(void)
     close_and_check(m, &counting);
 }
 
-/* Somebody who waits for the driver, on a thread of his own. */
+/* A thread that waits for the driver. */
 struct waiter {
     struct muster *m;
     muster_status (*run)(struct waiter *waiter);

@@ -270,7 +270,7 @@ static void await_threads_gone(void)
     } while (is_there);
 }
 
-/* What comes back after that does not ask the caller's allocator, which is his again. */
+/* What comes back after that does not ask the caller's allocator, which belongs to the caller again. */
 static void closing_ends_whatever_blocks(void)
 {
     /* What the device may still read stays for good: it does not say when it has done so. */

@@ -161,7 +161,7 @@ static void memory_that_does_not_suffice_is_told(void)
     CHECK_STATUS(MUSTER_E_TOO_LARGE,
                  muster_block_allocate(drill.m, stream, total * 2, &block, &problem));
     printf("  %s\n", problem.text);
-    /* All that can be had, so that the next does not get any. */
+    /* All there is, so that the next does not get any. */
     uint64_t piece = total / 8;
     while (muster_block_allocate(drill.m, stream, piece, &block, &problem) == MUSTER_OK ||
            piece > (UINT64_C(64) << 10))

@@ -1,6 +1,6 @@
 /*
  * A program that ends while a driver may still be opening: leave HOW MS. It runs a job that names no
- * devices and takes so long that their driver is opened, does something else for so many milliseconds, and
+ * devices and takes so long that their driver is opened, does something else for this many milliseconds, and
  * ends by exit() with the runtime as it is, or by closing it first. Exit status 0 unless something is
  * wrong. Run by scripts/late-check, many times.
  */

@@ -126,7 +126,7 @@ static muster_status run(struct muster *m, const char *device, struct muster_ker
     uint64_t ms = strncmp(device, "cpu", 3) == 0 ? TEST_BY_SANITIZER(400, 800, 1500) : 800;
     options.timeout_ns = ms * 1000000;
     memset(out, 0, sizeof out);
-    return muster_map(m, kernel, ITEMS, args, 2, each, &options, NULL, err);
+    return muster_for_each_status(m, kernel, ITEMS, args, 2, each, &options, NULL, err);
 }
 
 /* What a driver says of a lost device names no signal. */

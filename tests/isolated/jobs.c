@@ -108,7 +108,8 @@ static muster_status map(struct run *run, uint64_t timeout_ns, bool has_each,
     struct muster_run_options options = { .size = sizeof options };
     options.timeout_ns = timeout_ns;
     if (has_each)
-        return muster_map(run->m, run->kernel, run->items, args, 2, run->each, &options, NULL, err);
+        return muster_for_each_status(run->m, run->kernel, run->items, args, 2, run->each, &options,
+                                      NULL, err);
     return muster_for(run->m, run->kernel, run->items, args, 2, &options, NULL, err);
 }
 
@@ -178,8 +179,8 @@ static void the_last_item_of_a_unit_fails_alone(void)
     const struct muster_arg args[] = { MUSTER_IN(run.in), MUSTER_OUT(run.out) };
     const struct muster_run_options options = { .size = sizeof options, .unit_items = 8 };
     run.in[15] = WILD;
-    CHECK_STATUS(MUSTER_E_FAILED,
-                 muster_map(run.m, run.kernel, run.items, args, 2, run.each, &options, NULL, &err));
+    CHECK_STATUS(MUSTER_E_FAILED, muster_for_each_status(run.m, run.kernel, run.items, args, 2,
+                                                         run.each, &options, NULL, &err));
     check_others(&run);
     CHECK_STATUS(MUSTER_E_CRASHED, run.each[15]);
     close_run(&run);

@@ -156,7 +156,7 @@ static muster_status map(struct muster *m, struct muster_kernel *kernel, const u
     const struct muster_arg args[] = { MUSTER_IN(in), MUSTER_OUT(out) };
     struct muster_run_options options = { .size = sizeof options };
     options.timeout_ns = test_patience(TIMEOUT_NS);
-    return muster_map(m, kernel, ITEMS, args, 2, each, &options, NULL, err);
+    return muster_for_each_status(m, kernel, ITEMS, args, 2, each, &options, NULL, err);
 }
 
 static void fill(uint32_t *in)

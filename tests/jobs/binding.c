@@ -274,8 +274,8 @@ static void parameters_are_bound_by_their_names(void)
         size_t count;
         const char *words;
     } bad[] = {
-        { { "gain=1" }, 1, "takes n" },
-        { { "n=1" }, 1, "takes gain" },
+        { { "gain=1" }, 1, "a value for n" },
+        { { "n=1" }, 1, "a value for gain" },
         { { "n=1", "gain=x" }, 2, "'x' is no value for gain" },
         { { "n=128", "gain=1" }, 2, "'128' is no value for n" },
         { { "n", "gain=1" }, 2, "has no value" },
@@ -310,7 +310,7 @@ static void sizes_that_the_source_does_not_tell_are_asked_for(void)
     begin();
     struct muster_kernel *kernel = load("k.c", in_unknown, NULL);
     CHECK_STATUS(MUSTER_E_INVALID, bind(&binding, kernel, 0, 0, 0, NULL));
-    CHECK_CONTAINS("size of an item is not known", problem.text);
+    CHECK_CONTAINS("size of an item is unknown", problem.text);
     MUST(bind(&binding, kernel, 12, 0, 0, NULL));
     CHECK_EQUAL(12, binding.args[0].bytes);
     CHECK_EQUAL(12, binding.args[1].bytes);
@@ -362,7 +362,7 @@ static void kernels_that_cannot_be_bound_are_refused(void)
         { SOURCE(", MUSTER_GLOBAL const float *in, MUSTER_GLOBAL float *out, uint8_t width"),
           "width is 300" },
         { SOURCE(", MUSTER_GLOBAL const float *in, MUSTER_GLOBAL float *out, uint64_t nothing"),
-          "not known of this input" },
+          "unknown for this input" },
         { SOURCE(", MUSTER_GLOBAL const float *in, MUSTER_GLOBAL float *out,"
                  " MUSTER_GLOBAL float *more"),
           "pointer more is an output" },
@@ -420,7 +420,7 @@ static void without_a_source_the_order_and_the_types_are_given(void)
                 { "gain=long:1", "needs a type" },
                 { "gain", "needs a type" },
                 { "gain=float:x", "is no value" },
-                { "nothing", "not known" },
+                { "nothing", "unknown" },
                 { "first=uint64_t:1", "set by Muster" },
                 { "width=uint64_t:1", "set by Muster" } };
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
@@ -477,7 +477,7 @@ static void begin_map(const char *input)
     write_text("in", input);
 }
 
-/* The kernel for items of so many bytes. */
+/* The kernel for items of this many bytes. */
 static void write_kernel_of(size_t bytes)
 {
     char source[400];
@@ -578,8 +578,7 @@ static void what_does_not_fit_a_video_is_refused(void)
         const char *text, *words;
     } damaged[] = {
         { "YUV4MPEG2 W4 H2 Cmono", "header has no end within 21 bytes" },
-        { "YUV4MPEG2 W4 H2 C420jpeg Cmono\n",
-          "has 'Cmono', which is not understood, or has it twice" },
+        { "YUV4MPEG2 W4 H2 C420jpeg Cmono\n", "has 'Cmono', which is unknown, or has it twice" },
         { "YUV4MPEG2 W4 H2 Cmono\nFRAME\n0123", "within frame 0, counted from 0: 4 bytes" },
         { "YUV4MPEG2 W4 H2 Cmono\nFRAME\n01234567FRAME\n0",
           "within frame 1, counted from 0: 7 bytes" },

@@ -21,7 +21,7 @@
 #define BLOCKS_MAX (UINT64_C(1) << 22)
 #define INPUTS 1024u
 #define TEXT_BYTES 8192
-/* So many digests are one in a file. */
+/* This many digests are one in a file. */
 #define FOLDED 64u
 
 static const struct {

@@ -110,7 +110,7 @@ static void buffers_that_cannot_be(void)
     d.buffers[1].flags = MUSTER_INPUT;
     REFUSED(MUSTER_E_INVALID, "on the host");
     d.buffers[OUT].flags = MUSTER_INPUT;
-    REFUSED(MUSTER_E_INVALID, "'in': it is read and nobody writes it");
+    REFUSED(MUSTER_E_INVALID, "'in': it is read, and no stage writes it");
     d.buffers[IN].flags = MUSTER_OUTPUT;
     REFUSED(MUSTER_E_INVALID, "'in'");
     d.buffers[d.buffer_count++] = (struct muster_buffer){
@@ -138,9 +138,9 @@ static void stages_that_cannot_be(void)
     d.stages[1].name = "sink";
     REFUSED(MUSTER_E_INVALID, "'sink'");
     d.stages[1].reads |= BIT(4);
-    REFUSED(MUSTER_E_INVALID, "'blur': it uses a buffer that there is not");
+    REFUSED(MUSTER_E_INVALID, "'blur': it uses a buffer that does not exist");
     d.stages[1].writes |= BIT(63);
-    REFUSED(MUSTER_E_INVALID, "'blur': it uses a buffer that there is not");
+    REFUSED(MUSTER_E_INVALID, "'blur': it uses a buffer that does not exist");
     d.stages[1].flags = 64;
     REFUSED(MUSTER_E_INVALID, "'blur'");
     d.stages[1].kernel = NULL;

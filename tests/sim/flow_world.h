@@ -1,5 +1,5 @@
 /*
- * A world for data flow: real bytes at several places, tasks that mix them, and whoever carries out
+ * A world for data flow: real bytes at several places, tasks that mix them, and the code that carries out
  * what dispatch.h says, in any order that `pick` chooses. Bytes that nobody may read are scrambled:
  * freed memory, new memory, the old bytes of what is to be written whole.
  */

@@ -1,6 +1,6 @@
 /*
  * Whole jobs in virtual time whose lanes sleep: a lane acts when its device has something for it or
- * when job_news has it woken, and so do whoever delivers, looks, supplies items and asks the user's
+ * when job_news has it woken, and so do those that deliver, look, supply items and ask the user's
  * policy. Attempts write into slots, straight into the caller's array, or in it, as the job says; what
  * they do to that array is followed item by item, with devices that fail, stop half way, hang and go.
  */
@@ -28,7 +28,7 @@ struct held {
     bool is_silent;   /* the device never hands it in */
     enum job_end end; /* once ended */
     uint64_t done, begin_ns, ends_ns;
-    uint64_t stops_at; /* it will fail after so many items; NEVER if it will not */
+    uint64_t stops_at; /* it will fail after this many items; NEVER if it will not */
 };
 
 struct lane {
@@ -59,7 +59,7 @@ static struct storm {
     uint64_t supplied, end;
     uint64_t policy_ns, commit_ns;
     uint32_t chosen, unit_tries;
-    uint32_t fail_in; /* attempts that fail: one in so many; 0: none */
+    uint32_t fail_in; /* attempts that fail: one in this many; 0: none */
     bool may_fail, is_over, is_quiet, has_bad;
     uint8_t writers[ITEMS_MAX]; /* direct attempts that may write the item now */
     uint8_t applied[ITEMS_MAX]; /* times that the item was computed in place */
@@ -182,7 +182,7 @@ static void check_nobody_sleeps(void)
     }
 }
 
-/* What whoever called the core does before letting go of the lock. */
+/* What the core's caller does before letting go of the lock. */
 static void spread_news(void)
 {
     uint32_t news = job_news(w.job, w.now_ns), count = 0;
@@ -229,7 +229,7 @@ static void begin_attempt(struct held *held)
     for (uint64_t i = range.begin; i < range.end; i++) {
         EXPECT(!w.arrived[i]);
         EXPECT(!held->claim.is_direct || w.writers[i] == 0);
-        /* Who reads what he or others replace begins where nobody has begun. */
+        /* A lane that reads what it or others replace begins where none has begun. */
         EXPECT(w.options.output != JOB_OUTPUT_CUTS || (w.applied[i] == 0 && w.writers[i] == 0));
     }
     if (held->claim.is_direct)
@@ -502,7 +502,7 @@ static void arrive(void)
     spread_news();
 }
 
-/* The user's policy chooses, while everything goes on; sometimes none, or one that cannot be had. */
+/* The user's policy chooses, while everything goes on; sometimes none, or one that is not available. */
 static void ask_policy(void)
 {
     struct job_lane_view lanes[LANES_MAX];
@@ -621,7 +621,7 @@ static void only_those_who_have_something_to_do_are_woken_and_all_is_done_once(v
         total_bad += w.has_bad;
         EXPECT(i % 16 != 0 || run_storm(seed) == ns);
     }
-    printf("    %llu done, %llu failed; %llu claims in %llu rounds, %llu wakes, %llu in vain; %llu "
+    printf("    %llu done, %llu failed; %llu claims in %llu rounds, %llu wakes, %llu idle; %llu "
            "cuts, "
            "%llu stopped for others, %llu rivals in slots\n",
            (unsigned long long)total_done, (unsigned long long)total_failed,

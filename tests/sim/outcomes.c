@@ -287,7 +287,7 @@ static void a_hang_beside_an_idle_device_costs_a_second(void)
     CHECK(outcome.makespan_ms_max <= 1001.1);
 }
 
-/* Nothing else is going to happen: whoever can take what is left must be asked now. */
+/* Nothing else is going to happen: a lane that can take what is left must be asked now. */
 static void the_only_lane_left_is_asked(void)
 {
     struct outcome outcome = outcome_of(

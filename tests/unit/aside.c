@@ -440,7 +440,7 @@ static void nobody_gets_more_than_before(void)
     make_folder();
     CHECK_EQUAL(0, chmod(folder, 0777));
     const char *path = in_folder("a");
-    /* Of Alice and her group; Bob may write it as one of the others, and the group becomes his. */
+    /* Of Alice and her group; Bob may write it as one of the others, and the group becomes Bob's. */
     static const struct {
         mode_t before, after;
     } modes[] = { { 0666, 0666 }, { 0662, 0622 }, { 0772, 0722 }, { 04666, 0666 }, { 0626, 0626 } };

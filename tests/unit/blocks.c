@@ -743,7 +743,7 @@ static void large_copies_arrive_whole(void)
     free(to);
 }
 
-/* What failed is over: whoever writes a block anew or frees it goes on, and who reads it fails. */
+/* What failed is over: an operation that writes a block again or frees it goes on, a read fails. */
 static void a_failed_stream_spoils_only_what_it_was_to_write(void)
 {
     static const char *const ids[] = { "cpu:0", "sim:0" };
@@ -794,7 +794,7 @@ static muster_status skip_wait(void *stream, void *event, struct muster_error *e
     return backend_cpu.stream_wait(stream, event, err);
 }
 
-/* The failed reader had not waited for the writer before it, and whoever writes next has to. */
+/* The failed reader had not waited for the writer before it, and the next writer has to. */
 static void a_write_after_a_failed_read_waits_for_the_write_before(void)
 {
     struct muster_backend table = backend_cpu;

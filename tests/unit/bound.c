@@ -9,7 +9,7 @@
 #define MS UINT64_C(1000000)
 #define DEVICES_MAX 6
 
-/* The bound of a job of so many uniform items, all devices eligible. */
+/* The bound of a job of this many uniform items, all devices eligible. */
 static uint64_t bound_of(const struct model_device *devices, size_t count,
                          const struct scenario_job *job)
 {

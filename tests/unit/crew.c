@@ -79,7 +79,7 @@ static void give(struct muster *m, struct piece *piece, const char *name)
     CHECK(piece->crew != NULL);
 }
 
-/* Until so many wait for more. */
+/* Until this many wait for more. */
 static void wait_parked(struct muster *m, uint32_t count)
 {
     while (crew_parked(m) < count)

@@ -987,7 +987,7 @@ static void slices_are_limited_in_number(void)
     close_cuda(rig);
 }
 
-/* A process has so many GPUs open at a time; the next one is refused, until another is closed. */
+/* A process has this many GPUs open at a time; the next one is refused, until another is closed. */
 static void gpus_are_limited_in_number(void)
 {
     enum {

@@ -415,7 +415,7 @@ static void a_copy_that_is_given_out_is_not_dropped(void)
     door_wait_arrived(&look, 1);
     atomic_store(&looks, NULL);
     CHECK_EQUAL(0, pthread_create(&threads[1], NULL, seek_copy, &copy));
-    /* Whoever is given it at once is given a chance to be. */
+    /* A thread that gets it at once is given a chance to. */
     door_linger(&copy.has_block, 2);
     door_open(&look);
     pthread_join(threads[0], NULL);

@@ -300,8 +300,8 @@ static void mistakes_are_refused(void)
     refuse(m, MUSTER_E_INVALID, WITH(block, resident), NULL, "only for reading");
     /* A second run would add once more. */
     static muster_status each[ITEMS];
-    CHECK_STATUS(MUSTER_E_INVALID,
-                 muster_map(m, kernel_of(m, triple), ITEMS, right, 3, each, NULL, NULL, &problem));
+    CHECK_STATUS(MUSTER_E_INVALID, muster_for_each_status(m, kernel_of(m, triple), ITEMS, right, 3,
+                                                          each, NULL, NULL, &problem));
     MUST(muster_close(m, &problem));
 }
 

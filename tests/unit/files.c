@@ -23,8 +23,8 @@
 #include <sys/wait.h>
 
 /* What the next calls of pread and pwrite do. */
-static _Atomic int short_calls;     /* so many move a part only */
-static _Atomic int interrupted;     /* so many are interrupted */
+static _Atomic int short_calls;     /* this many move a part only */
+static _Atomic int interrupted;     /* this many are interrupted */
 static _Atomic int64_t broken_from; /* calls that touch bytes from there on fail; -1: none */
 static _Atomic int broken_code;
 
@@ -68,11 +68,11 @@ ssize_t __wrap_pwrite(int descriptor, const void *from, size_t bytes, off_t offs
 
 static _Atomic bool is_still;        /* io_uring seems to answer nothing */
 static _Atomic bool has_no_threads;  /* none can be started */
-static _Atomic int interrupted_room; /* so many calls of fallocate are interrupted */
-static _Atomic int reserved;         /* so many were not */
+static _Atomic int interrupted_room; /* this many calls of fallocate are interrupted */
+static _Atomic int reserved;         /* this many were not */
 
-static _Atomic int interrupted_polls; /* so many calls of poll are interrupted */
-static _Atomic int refused_enters;    /* so many calls of io_uring_enter fail */
+static _Atomic int interrupted_polls; /* this many calls of poll are interrupted */
+static _Atomic int refused_enters;    /* this many calls of io_uring_enter fail */
 static _Atomic int refused_code;
 
 int __real_poll(struct pollfd *entries, nfds_t count, int timeout_ms);
@@ -1115,7 +1115,7 @@ static void where_the_kernel_has_no_threads_callers_do_it(void)
     atomic_store(&is_still, false);
 }
 
-/* In a process whose user may have no more threads; root, who may, becomes somebody else. */
+/* In a process whose user may have no more threads; root, who may, becomes another user. */
 static int read_under_a_limit(const char *path, size_t bytes)
 {
     const uid_t nobody = 54322;
@@ -1199,7 +1199,7 @@ static void interrupted_reservations_are_repeated(void)
     MUST(muster_close(m, &problem));
 }
 
-/* An allocator that counts, and has nothing left after so many calls. */
+/* An allocator that counts, and has nothing left after this many calls. */
 struct scarce {
     struct counting counting;
     uint64_t left;

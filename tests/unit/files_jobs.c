@@ -376,7 +376,7 @@ static void *feed_pipe(void *argument)
 
 struct drain {
     int from;
-    size_t bytes, until; /* closes its end after so many */
+    size_t bytes, until; /* closes its end after this many */
     bool is_wrong;
 };
 
@@ -538,7 +538,7 @@ static void a_write_that_fails_fails_the_job(void)
             CHECK_STATUS(MUSTER_E_IO, run_flow(&flow));
             CHECK_STATUS(MUSTER_E_IO, muster_file_finish(flow.out, &problem));
             CHECK_EQUAL(EFBIG, problem.driver_code);
-            CHECK_CONTAINS("what was there stays", problem.text);
+            CHECK_CONTAINS("the old content stays", problem.text);
             CHECK_EQUAL(1, count_files());
         }
         CHECK(setrlimit(RLIMIT_FSIZE, &before) == 0);

@@ -17,7 +17,7 @@ static struct counting counting = COUNTING_INIT;
 
 /* What read, write and send do. */
 static size_t step_bytes;    /* of one call, at most; 0: any */
-static unsigned put_off;     /* so many calls are, by turns interrupted and told to come again */
+static unsigned put_off;     /* this many calls are, by turns interrupted and told to come again */
 static int64_t broken_after; /* bytes, and then calls fail; -1: never */
 static int broken_code;
 static int room_code, event_code, condition_code; /* 0: those calls do not fail */
@@ -651,7 +651,7 @@ static void only_the_signals_of_a_write_are_thrown_away(void)
         pthread_sigmask(SIG_SETMASK, NULL, &after);
         for (int number = 1; number < NSIG; number++)
             CHECK_EQUAL(sigismember(&before, number), sigismember(&after, number));
-        /* One that was there before is somebody else's; another's is not touched either. */
+        /* One that was there before belongs to another; another's is not touched either. */
         sigemptyset(&set);
         sigaddset(&set, numbers[i]);
         sigaddset(&set, SIGUSR1);

@@ -345,7 +345,7 @@ static void a_worker_that_was_lost_reports_what_it_did(void)
         fleet_look(fleet, now_ns);
     }
     CHECK_EQUAL(1, counts().lost);
-    /* All its grains are stored: that nobody has to do them again, or whoever is at them was slower. */
+    /* All its grains are stored: that no worker has to do them again, or another was slower. */
     done(7, held);
     CHECK_EQUAL(FLEET_ANSWERED, claim(8, 0, 1));
     CHECK(reply.reply.held[0].run.grains.begin != held.run.grains.begin);

@@ -10,7 +10,7 @@ static void begin(void)
     shares_init(&shares, room, COUNT_OF(room));
 }
 
-/* Gives out so many turns of so many nanoseconds, and counts what each job got. */
+/* Gives out this many turns of this many nanoseconds, and counts what each job got. */
 static void turns(unsigned count, uint64_t ns, uint64_t *got)
 {
     for (unsigned i = 0; i < count; i++) {

@@ -1,6 +1,6 @@
 #include "job_support.h"
 
-/* One unit through the lane at so many nanoseconds an item; gives its size. */
+/* One unit through the lane at this many nanoseconds an item; gives its size. */
 static uint64_t run(uint32_t lane, uint64_t item_ns)
 {
     struct job_claim claim = start(lane);

@@ -26,7 +26,7 @@ static struct job_options tens(uint64_t window, uint32_t lanes, uint32_t depth)
     return options;
 }
 
-/* The lanes are measured: so many nanoseconds an item. */
+/* The lanes are measured: this many nanoseconds an item. */
 static void begin_with(struct job_options options, const uint64_t *item_ns)
 {
     begin(options);

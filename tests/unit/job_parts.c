@@ -287,7 +287,7 @@ static void a_run_that_was_given_back_costs_no_try(void)
     CHECK_EQUAL(JOB_RUNNING, job_state(job));
 }
 
-/* A grain that kills whoever runs it: found, and nothing but it is given up. */
+/* A grain that kills its worker: found, and nothing but it is given up. */
 static void the_item_that_kills_is_found(void)
 {
     struct muster_range failed;

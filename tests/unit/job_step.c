@@ -5,7 +5,7 @@
 
 static struct job_claim claims[JOB_STEP_MAX];
 
-/* A lane that brings nothing asks for so many, and starts so many of them. */
+/* A lane that brings nothing asks for this many, and starts this many of them. */
 static uint32_t step(uint32_t lane, uint32_t most, uint32_t starts)
 {
     struct job_round round = { .claims = claims, .claim_max = most, .start_max = starts };
@@ -112,7 +112,7 @@ static void a_result_is_told_of_once_until_somebody_finds_none(void)
     expect_result(0);
     struct job_claim third = start(0);
     CHECK_EQUAL(JOB_ACCEPTED, hand_in(0, third, JOB_END_OK));
-    /* Whoever delivers is at it, and will ask again. */
+    /* The delivering thread is at it, and will ask again. */
     CHECK(!(news() & JOB_NEWS_RESULT));
     CHECK_EQUAL(2, deliver());
     struct job_claim fourth = start(0);
@@ -261,7 +261,7 @@ static void a_lane_is_told_that_a_unit_was_taken_back(void)
 
 /* A device that fails everything. */
 
-/* The lane fails so many units in a row. */
+/* The lane fails this many units in a row. */
 static void fail_in_a_row(uint32_t lane, unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {

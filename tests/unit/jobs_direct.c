@@ -55,7 +55,7 @@ static struct muster *open_host(const char *devices, const char *sim, uint64_t c
 
 /* What the kernels do beside computing. */
 static _Atomic uint64_t fails_at; /* the kernel fails at this item */
-static _Atomic int failures_left; /* so many times */
+static _Atomic int failures_left; /* this many times */
 static _Atomic muster_status failure;
 static _Atomic uint64_t stands_at; /* an attempt of the unit that begins here stands at the door */
 static const uint64_t *_Atomic stands_in; /* not NULL: only one that writes into this array */

@@ -12,7 +12,7 @@
 
 enum ending { ENDING_CANCEL, ENDING_DESTROY, ENDING_CLOSE };
 
-/* Starts a job, and ends it when so many items were delivered; what was is right. */
+/* Starts a job, and ends it when this many items were delivered; what was is right. */
 static void end_after(uint64_t delivered, enum ending ending, uint64_t *random)
 {
     struct counting counting = COUNTING_INIT;
@@ -269,7 +269,7 @@ static muster_status take_slowly(void *user, const struct muster_result *result)
 }
 
 /*
- * Runs a job of so many items behind a slow sink; gives by how much more the process has grown than
+ * Runs a job of this many items behind a slow sink; gives by how much more the process has grown than
  * it was estimated to.
  */
 static uint64_t grow_by(struct muster *m, uint64_t items, uint64_t grain, bool is_told)

@@ -300,7 +300,7 @@ static void a_unit_out_of_tries_fails_the_job(void)
     account_deinit(&account);
 }
 
-/* A kernel that will not have one item, whoever asks. */
+/* A kernel that refuses one item on every device. */
 #define REFUSED_ITEM (30 * UNIT + 5)
 static _Atomic unsigned refusals;
 
@@ -515,7 +515,7 @@ static void a_device_that_comes_back_late_gives_all_back(void)
     muster_job_destroy(job);
     check_before_hang(&account);
     CHECK_EQUAL(3, load_of(m, device).streams_acquired);
-    /* The device is refused until it is back; then all streams can be had, as soon as its lane has left. */
+    /* The device is refused until it is back; then all streams are free, as soon as its lane has left. */
     how.timeout_ns = 0;
     for (;;) {
         atomic_store(&account.next, 0);
@@ -702,7 +702,7 @@ static void a_launch_that_is_refused_is_tried_again(void)
     account_deinit(&account);
 }
 
-/* A driver that is told of memory and must be told when that goes, as long as it answers. */
+/* A driver that registers memory and must hear when that goes, as long as it answers. */
 static _Atomic int registered, registered_at_close;
 
 static muster_status count_register(void *device, void *memory, size_t bytes,

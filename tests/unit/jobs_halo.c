@@ -263,7 +263,7 @@ static void what_is_no_grid_is_refused(void)
     muster_status statuses[40];
     args[0] = (struct muster_arg)MUSTER_GRID(8, 5);
     CHECK_STATUS(MUSTER_E_INVALID,
-                 muster_map(m, kernel, 40, args, 3, statuses, NULL, NULL, &problem));
+                 muster_for_each_status(m, kernel, 40, args, 3, statuses, NULL, NULL, &problem));
     CHECK_CONTAINS("each_status", problem.text);
     muster_kernel_destroy(kernel);
     MUST(muster_close(m, &problem));

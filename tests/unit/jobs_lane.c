@@ -347,9 +347,9 @@ static void merged_units_fail_item_by_item(void)
         struct muster_run_options how = { .size = sizeof how, .unit_items = SMALL };
         uint64_t wrong = 0, bad = 0;
         CHECK(each);
-        CHECK_STATUS(MUSTER_E_FAILED,
-                     muster_map(m, kernel_of(m, refuse_some), account.items, account.args,
-                                COUNT_OF(account.args), each, &how, &report, &problem));
+        CHECK_STATUS(MUSTER_E_FAILED, muster_for_each_status(
+                                          m, kernel_of(m, refuse_some), account.items, account.args,
+                                          COUNT_OF(account.args), each, &how, &report, &problem));
         for (uint64_t i = 0; i < account.items; i++) {
             bad += BAD(i);
             wrong += each[i] != (BAD(i) ? MUSTER_E_INVALID : MUSTER_OK);

@@ -7,7 +7,7 @@
 #include "backend/cpu/cpu.h"
 
 #define ITEMS_MAX 4000
-/* A verdict that is no refusal: the item fails with MUSTER_E_FAILED the first so many times. */
+/* A verdict that is no refusal: the item fails with MUSTER_E_FAILED the first this many times. */
 #define LUCK_ALWAYS 1000
 
 /* What the kernel does with each item. Written before the job, read by kernels. */
@@ -236,8 +236,8 @@ static void the_first_failure_is_told(void)
     verdicts[200] = MUSTER_E_IO;
     struct muster_report report = full_report();
     CHECK_STATUS(MUSTER_E_FAILED,
-                 muster_map(m, kernel_of(m, compute_or_refuse), 300, map->account.args, 3,
-                            map->each, NULL, &report, &problem));
+                 muster_for_each_status(m, kernel_of(m, compute_or_refuse), 300, map->account.args,
+                                        3, map->each, NULL, &report, &problem));
     CHECK_CONTAINS("item 123 failed", problem.text);
     CHECK_CONTAINS("each_status", problem.fix);
     check_items(map, 300);
@@ -261,7 +261,7 @@ static void arrays_that_are_changed_in_place_keep_what_failed(void)
             memcpy(account->out, account->in, 400 * sizeof *account->in);
             const struct muster_arg args[] = { MUSTER_FIRST, MUSTER_INOUT(account->out) };
             muster_status status =
-                muster_map(m, kernel, 400, args, 2, map->each, NULL, NULL, &problem);
+                muster_for_each_status(m, kernel, 400, args, 2, map->each, NULL, NULL, &problem);
             CHECK(status == MUSTER_OK || status == MUSTER_E_FAILED);
             for (uint64_t i = 0; i < 400; i++) {
                 CHECK_EQUAL(verdicts[i], map->each[i]);
@@ -421,10 +421,10 @@ static void what_does_not_start_leaves_statuses_alone(void)
     how.devices = "sim:9";
     CHECK_STATUS(MUSTER_E_NOT_FOUND, muster_start(m, &desc, &job, &problem));
     CHECK_EQUAL(4711, map->each[0]);
-    CHECK_STATUS(MUSTER_E_INVALID,
-                 muster_map(m, kernel, 100, map->account.args, 3, NULL, NULL, NULL, &problem));
+    CHECK_STATUS(MUSTER_E_INVALID, muster_for_each_status(m, kernel, 100, map->account.args, 3,
+                                                          NULL, NULL, NULL, &problem));
     CHECK_CONTAINS("each_status", problem.text);
-    MUST(muster_map(m, kernel, 0, map->account.args, 3, NULL, NULL, NULL, &problem));
+    MUST(muster_for_each_status(m, kernel, 0, map->account.args, 3, NULL, NULL, NULL, &problem));
     MUST(muster_close(m, &problem));
     free_map(map);
 }

@@ -312,7 +312,7 @@ static void a_users_policy_is_kept_to(void)
     MUST(muster_close(m, &problem));
 }
 
-/* Runs a job by a user's policy over so many units of two simulated devices. */
+/* Runs a job by a user's policy over this many units of two simulated devices. */
 static muster_status run_own(const struct muster_policy *policy, uint64_t units,
                              struct muster_report *report)
 {
@@ -518,7 +518,7 @@ static void jobs_and_picks_take_turns_at_a_policy(void)
 }
 
 /*
- * A job that waits for its turn at a policy ends when it is cancelled, whoever is in the policy. The job
+ * A job that waits for its turn at a policy ends when it is cancelled, even with another job in the policy. The job
  * itself has one unit placed and no other.
  */
 static int choose_held(void *state, const struct muster_hints *hints,

@@ -268,7 +268,7 @@ static void a_device_that_has_room_again_joins(void)
     close_short(m, &counting);
 }
 
-/* Memory that a unit wants when it is given: the driver has none for data, so many times. */
+/* Memory that a unit wants when it is given: the driver has none for data, this many times. */
 static _Atomic int refusals;
 static _Atomic uint64_t data_bytes;
 

@@ -645,7 +645,7 @@ enum ending { ENDING_CANCEL, ENDING_DESTROY, ENDING_CLOSE };
 static void *end_job(void *argument)
 {
     struct feed *feed = argument;
-    /* The job waits for its source, so somebody else has to let it go. */
+    /* The job waits for its source, so another thread has to let it go. */
     nanosleep(&(struct timespec){ .tv_nsec = 2000000 }, NULL);
     door_open(feed->door);
     return NULL;

@@ -175,7 +175,7 @@ static void files_that_are_no_kernel_are_refused(void)
         { "two.c", two, "three", MUSTER_E_NOT_FOUND, "has no kernel three" },
         { "two.c", two, "", MUSTER_E_INVALID, "1 to 63" },
         { "nothing.cu", "// no MUSTER_KERNEL\nint x;", NULL, MUSTER_E_NOT_FOUND,
-          "no kernel is to be seen" },
+          "shows no kernel" },
         { "cut.so", "\177ELF and then nothing", "f", MUSTER_E_PARSE, "not a whole shared object" },
     };
     struct muster *m = open_plain();

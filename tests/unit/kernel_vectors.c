@@ -76,12 +76,12 @@ static const struct {
                  "y[i] = muster_trunc(v) + muster_floor(v);" },
 };
 
-/* Of so many gcc vectorises the loop over the items, and clang. */
+/* Of this many gcc vectorises the loop over the items, and clang. */
 enum { VECTORISED = 7, VECTORISED_BY_CLANG = 2 };
 
 static char source[16384];
 
-/* The first so many of them. */
+/* The first this many of them. */
 static void make_source(size_t count)
 {
     size_t used = (size_t)snprintf(source, sizeof source, "%s", head);

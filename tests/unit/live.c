@@ -24,7 +24,7 @@ int __wrap_flock(int file, int how);
 
 static char runtime_folder[64], folder[96];
 static int disk_error;     /* what posix_fallocate is to say */
-static int sweeps_to_come; /* so many files are removed just before they are locked */
+static int sweeps_to_come; /* this many files are removed just before they are locked */
 static char warned[512];   /* what the runtime logged last */
 
 int __wrap_posix_fallocate(int file, off_t offset, off_t bytes)

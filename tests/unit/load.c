@@ -168,7 +168,7 @@ static muster_status count_sample(void *device, struct muster_device_sample *sam
     return backend_cpu.device_sample(device, sample, err);
 }
 
-/* Waits until there were more than `before` samples, at most so long; gives how many there were. */
+/* Waits until there were more than `before` samples, at most that long; gives how many there were. */
 static unsigned wait_for_samples(unsigned before, unsigned long wait_ms)
 {
     struct timespec until;

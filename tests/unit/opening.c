@@ -8,7 +8,7 @@
 
 #define MS UINT64_C(1000000)
 
-/* A job that began at 0 and claims so many items in a millisecond. */
+/* A job that began at 0 and claims this many items in a millisecond. */
 static struct opening steady(uint64_t items, uint64_t items_per_ms, uint64_t now_ns)
 {
     uint64_t claimed = now_ns / MS * items_per_ms;

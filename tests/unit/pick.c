@@ -165,7 +165,7 @@ static void a_users_policy_is_asked_on_what_the_hints_left(void)
     CHECK_STATUS(MUSTER_OK, muster_close(m, NULL));
 }
 
-/* A policy during whose thinking somebody else takes what it is going to choose. */
+/* A policy during whose thinking another thread takes what it is going to choose. */
 struct thief {
     struct muster *m;
     int times;

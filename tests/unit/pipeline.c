@@ -19,7 +19,7 @@
     "in:2i d_in:2 d_out:2 part:2 table:1c out:2o | up@h2d in>d_in | "                              \
     "apply@compute d_in,table>d_out | down@d2h d_out>part | compress@host part>table,out"
 
-/* Race-free with gates, but 'down' of one unit may be queued behind 'size' of the next. */
+/* Race-free with gates, but 'down' of one unit may be queued after 'size' of the next. */
 #define CAN_GET_STUCK                                                                              \
     "in:2i d_in:2 d_out:2 d_size:2 size:2 part:2 table:1c out:2o | up@h2d in>d_in | "              \
     "apply@compute d_in,table>d_out,d_size | size@d2h d_size>size | plan@host size> | "            \
@@ -211,8 +211,8 @@ static void a_circle_of_added_edges_is_refused(void)
     shape.declaration.added_count = 1;
     CHECK_STATUS(MUSTER_E_ORDER, pipe_derive(&shape.declaration, MUSTER_SCHEDULE_AUTO, false, &plan,
                                              shape.scratch, &problem));
-    CHECK_TEXT("a circle: 'up' waits for 'down' of the same unit, which is not begun before 'up' "
-               "is",
+    CHECK_TEXT("a circle: 'up' waits for 'down' of the same unit, which does not begin before "
+               "'up'",
                problem.text);
     CHECK_TEXT("drop the edge from 'down' to 'up', or let it lead to a later unit", problem.fix);
     back[0].distance = 1;
@@ -258,7 +258,7 @@ static void what_can_get_stuck_is_refused(void)
     shape_init(&shape, CAN_GET_STUCK);
     CHECK_STATUS(MUSTER_E_ORDER, pipe_derive(&shape.declaration, MUSTER_SCHEDULE_GATED, true, &plan,
                                              shape.scratch, &problem));
-    CHECK_TEXT("'down' of unit 0 may be queued behind 'size' of unit 1 on stream 'd2h'; that "
+    CHECK_TEXT("'down' of unit 0 may be queued after 'size' of unit 1 on stream 'd2h'; that "
                "waits for 'apply' of unit 1, which waits for the gate that 'finish' of unit 0 "
                "opens, which waits for 'down' of unit 0",
                problem.text);

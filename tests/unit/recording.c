@@ -111,7 +111,7 @@ static void it_can_be_read_while_others_add(void)
     recording_discard(&recording, &allocator);
 }
 
-/* What a thread adds to a recording that is gone is memory that is somebody else's. */
+/* What a thread adds to a recording that is gone is memory that belongs to another. */
 static void it_may_be_discarded_under_those_who_add(void)
 {
     for (unsigned i = 0; i < test_repetitions(30); i++) {

@@ -358,7 +358,7 @@ static muster_status call_from_within(uint64_t begin, uint64_t end, void *const 
     struct muster_task_desc desc = plain(nothing, NULL);
     muster_status statuses[4];
     note(muster_for(the_runtime, inner, 4, NULL, 0, NULL, NULL, NULL));
-    note(muster_map(the_runtime, inner, 4, NULL, 0, statuses, NULL, NULL, NULL));
+    note(muster_for_each_status(the_runtime, inner, 4, NULL, 0, statuses, NULL, NULL, NULL));
     note(muster_stream_wait(the_runtime, own_stream, UINT64_MAX, NULL));
     note(muster_close(the_runtime, NULL));
     /* One that nobody runs meanwhile, so that it must be waited for. */

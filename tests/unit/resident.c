@@ -217,7 +217,7 @@ static void what_is_wrong_is_refused(void)
 
     desc.kernel = foreign;
     CHECK_STATUS(MUSTER_E_INVALID, muster_submit(rig.m, &desc, 1, NULL, &problem));
-    CHECK_CONTAINS("none of the lane's", problem.text);
+    CHECK_CONTAINS("not one of the lane's", problem.text);
     desc = task_of(&rig, SCALE, CELLS + 1, args, 2);
     CHECK_STATUS(MUSTER_E_INVALID, muster_submit(rig.m, &desc, 1, NULL, &problem));
     CHECK_CONTAINS("beyond", problem.text);

@@ -17,7 +17,7 @@ static const char *const scenarios[] = {
     "\"hints\":{\"min_compute\":[9,0]}}}",
 };
 
-/* Memory of which so many pieces are given; then none, or all but one. */
+/* Memory of which this many pieces are given; then none, or all but one. */
 struct ending {
     struct counting counting;
     unsigned left;
@@ -79,7 +79,7 @@ static void memory_may_end_anywhere(void)
     muster_simulation_destroy(NULL);
 }
 
-/* How many bytes the simulation of a job of so many items took, at the most. */
+/* How many bytes the simulation of a job of this many items took, at the most. */
 static size_t bytes_for(const char *format, unsigned long long items)
 {
     struct ending ending = { .counting = COUNTING_INIT, .left = 1000 };

@@ -318,7 +318,7 @@ static void a_failed_stream_is_not_handed_out_as_it_is(void)
             CHECK_STATUS(MUSTER_E_STREAM_FAILED,
                          muster_stream_wait(m, stream, 10 * SECOND, &problem));
             CHECK_CONTAINS("MUSTER_E_FAILED", problem.text);
-            /* It stays failed for whoever has it. */
+            /* It stays failed for its holder. */
             CHECK_STATUS(MUSTER_E_STREAM_FAILED, muster_stream_query(m, stream, &problem));
             MUST(muster_stream_release(m, stream, &problem));
         }

@@ -20,7 +20,7 @@ struct machine {
     double heals_ns;     /* from then on it does not; 0: never */
     double crowd; /* all share one link: what two or more do together, of what one does; 0: none */
     double drift; /* rates grow by this factor over the job, or shrink if below 1 */
-    double unevenness; /* a unit takes up to so many times as long as the shortest; 0: as long */
+    double unevenness; /* a unit takes up to this many times as long as the shortest; 0: as long */
     double unit_ns;    /* without the controller */
     bool are_fixed;    /* units are as long as that whatever the controller says */
     double left, items, at_ns;

@@ -1,6 +1,6 @@
 /*
  * Tasks with kernels: on the cpu and on simulated devices, in order with tasks on the host, and what
- * becomes of them when devices fail, hang, or are not to be had.
+ * becomes of them when devices fail, hang, or are not available.
  */
 #include "backend/cpu/cpu.h"
 #include "support.h"
@@ -1250,7 +1250,7 @@ static muster_status wait_for_kernel(void *user)
     return MUSTER_OK;
 }
 
-/* As a kernel of a device that hangs ends, so does a task that waits for it, whoever runs that. */
+/* As a kernel of a device that hangs ends, so does a task that waits for it, on any device. */
 static void closing_ends_a_task_that_waits_for_a_hung_device(void)
 {
     for (int is_awaited = 0; is_awaited < 2; is_awaited++) {
@@ -1286,7 +1286,7 @@ static void wait_for_second(void *user, muster_task task, muster_status status)
     relay->ended++;
 }
 
-/* Whoever gives a lane up tells its tasks' users, who may wait for another that is to be given up. */
+/* The thread that gives a lane up tells its tasks' users, who may wait for another that is to be given up. */
 static void closing_ends_a_callback_that_waits_for_a_hung_device(void)
 {
     struct muster_options options = MUSTER_OPTIONS_INIT;

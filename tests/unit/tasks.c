@@ -493,7 +493,7 @@ static void *cancel_some(void *argument)
     return NULL;
 }
 
-/* Each ends once, and is run unless it was cancelled, whoever came first. */
+/* Each ends once, and is run unless it was cancelled, in any order. */
 static void cancelling_races_with_running(void)
 {
     racing = open_workers(2);
@@ -756,7 +756,7 @@ static void who_waits_already_is_told_at_once(void)
     door_wait_arrived(&doors.first, 1);
     doors.task = out[0];
     CHECK(pthread_create(&thread, NULL, wait_for_task, &doors) == 0);
-    /* The one who waits may take back the second meanwhile; then it is he who stands there. */
+    /* The one who waits may take back the second meanwhile; then the caller stands there. */
     linger();
     door_open(&doors.first);
     door_wait_left(&doors.first, 1);
@@ -932,7 +932,7 @@ static muster_status let_go_and_linger(void *user)
     return MUSTER_OK;
 }
 
-/* The thread has parked when the task that somebody else runs for him ends. */
+/* The thread has parked when the task that another thread runs for it ends. */
 static void what_a_helper_makes_ready_is_run(void)
 {
     struct muster *m = open_workers(1);
@@ -1253,7 +1253,7 @@ static void the_first_submit_survives_a_lack_of_memory(void)
     CHECK(failures >= 3);
 }
 
-/* Room for the order of tasks that cannot be had: none is submitted, and all is as it was. */
+/* No room for the order of tasks: none is submitted, and all is as it was. */
 static void an_order_that_there_is_no_memory_for_is_refused(void)
 {
     enum { CALL = 2, TIMES = 100000 };
@@ -1357,7 +1357,7 @@ static muster_status note_thread(void *user)
 }
 
 /*
- * With no thread woken for it, the one who waits runs it, however late he is. Not every time: the
+ * With no thread woken for it, the waiting thread runs it, however late it is. Not every time: the
  * thread that runs tasks may still look around when the machine is busy.
  */
 static void who_says_he_will_wait_is_left_the_task(void)

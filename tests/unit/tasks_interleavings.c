@@ -321,7 +321,7 @@ static double go_on(unsigned depth)
 }
 _Static_assert(sizeof(struct moment) % 8 == 0, "hashed in words");
 
-/* Every graph over so many tasks, each after some of those before it; bit by bit in `graph`. */
+/* Every graph over this many tasks, each after some of those before it; bit by bit in `graph`. */
 static void plan_graph(uint32_t count, uint32_t graph, struct liberties liberties)
 {
     memset(&plan, 0, sizeof plan);
@@ -342,7 +342,7 @@ static uint32_t edges_of_plan(void)
     return edges;
 }
 
-/* One graph, with so many `places` and `edges` fewer than it could use at once. */
+/* One graph, with this many `places` and `edges` fewer than it could use at once. */
 static double go_through(uint32_t count, uint32_t graph, struct liberties liberties,
                          uint32_t places, uint32_t edges)
 {

@@ -13,10 +13,10 @@
 #define AT_ONCE_MAX 8u
 #define BEFORES_MAX 3u
 #define SHARED 64u  /* tasks that any thread may be after */
-#define KERNELS 16u /* one task in so many is a kernel */
+#define KERNELS 16u /* one task in this many is a kernel */
 
 struct record {
-    uint32_t runs, ends; /* plain: whoever comes later reads them */
+    uint32_t runs, ends; /* plain: a later thread reads them */
     uint32_t befores[BEFORES_MAX];
     uint8_t before_count;
     bool has_done;

@@ -10,7 +10,7 @@
 #define STEPS TEST_BY_SANITIZER(100000u, 100000u, 20000u)
 #define BEFORES_MAX 6u
 
-/* What a task follows, as whoever submits it knows it: by handle. */
+/* What a task follows, as its submitter knows it: by handle. */
 static struct {
     uint32_t count, index[BEFORES_MAX], generation[BEFORES_MAX];
 } drafts[CAPACITY];

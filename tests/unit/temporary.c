@@ -380,7 +380,7 @@ static int sweep_program(void)
     muster_process_cleanup();
     if (access(path, F_OK) == 0)
         return 3;
-    /* Whoever waited for it is not kept waiting. */
+    /* The thread that waited for it is not kept waiting. */
     pthread_join(runner, NULL);
     return 0;
 }

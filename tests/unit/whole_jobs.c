@@ -131,7 +131,7 @@ static void the_other_one_may_be_better_alone(void)
     CHECK_EQUAL(2, whole_jobs_left_out(&jobs));
 }
 
-/* The first job touches its arrays for the first time: what comes next is faster whoever takes part. */
+/* The first job touches its arrays for the first time: what comes next is faster with any devices. */
 static void the_first_to_touch_its_memory_is_no_measure(void)
 {
     struct whole_jobs jobs = { .trial = 0 };

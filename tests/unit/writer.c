@@ -232,7 +232,7 @@ static void the_first_failure_sticks(void)
     muster_trace_writer_destroy(NULL);
 }
 
-/* Memory that is counted, and ends after so many pieces. */
+/* Memory that is counted, and ends after this many pieces. */
 struct ending {
     size_t bytes, pieces;
     unsigned left;

@@ -7,7 +7,7 @@
 
 #if defined(MUSTER_STATUS_H) && !defined(MUSTER_RUNTIME_IS_RENAMED)
 #error                                                                                             \
-    "include <muster/muster.hpp> before the C headers of Muster: it names their struct muster anew"
+    "include <muster/muster.hpp> before the C headers of Muster: it names their struct muster again"
 #endif
 #define MUSTER_RUNTIME_IS_RENAMED
 

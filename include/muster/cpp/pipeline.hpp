@@ -72,7 +72,7 @@ class unit
         const struct muster_view made = view(buffer);
         return { static_cast<T *>(made.host), made.host ? made.bytes / sizeof(T) : 0 };
     }
-    /* From here on so many bytes of the unit's part count. */
+    /* From here on this many bytes of the unit's part count. */
     void set_bytes(std::uint32_t buffer, std::size_t bytes) const
     {
         detail::call([&](auto *err) {

@@ -301,24 +301,24 @@ class runtime
         run(what, nullptr, list, how, told).value();
     }
     /* The same with a status for each item; MUSTER_E_FAILED: all are done, and some have failed. */
-    result<void> try_map(const kernel &what, args list, span<muster_status> each,
-                         const struct muster_run_options &how = run_options(),
-                         struct muster_report *told = nullptr)
+    result<void> try_for_each_status(const kernel &what, args list, span<muster_status> each,
+                                     const struct muster_run_options &how = run_options(),
+                                     struct muster_report *told = nullptr)
     {
         detail::packed_args packed;
         const std::uint64_t items = each.size();
         if (result<void> done = packed.pack(list, &items); !done)
             return done;
         struct muster_error err;
-        const muster_status status = muster_map(c_, what.get(), items, packed.list, packed.count,
-                                                each.data(), &how, told, &err);
+        const muster_status status = muster_for_each_status(
+            c_, what.get(), items, packed.list, packed.count, each.data(), &how, told, &err);
         return ended(what, status, err);
     }
-    void map(const kernel &what, args list, span<muster_status> each,
-             const struct muster_run_options &how = run_options(),
-             struct muster_report *told = nullptr)
+    void for_each_status(const kernel &what, args list, span<muster_status> each,
+                         const struct muster_run_options &how = run_options(),
+                         struct muster_report *told = nullptr)
     {
-        try_map(what, list, each, how, told).value();
+        try_for_each_status(what, list, each, how, told).value();
     }
     /* One value of all items, with the same bits whatever the devices: muster_reduce. */
     template <class R>

@@ -181,7 +181,7 @@ class [[nodiscard]] task
     {
         try_cancel().value();
     }
-    /* Nobody waits for it any more; what it uses must stay until it has ended. */
+    /* No thread waits for it any more; what it uses must stay until it has ended. */
     void detach() noexcept
     {
         m_ = nullptr;

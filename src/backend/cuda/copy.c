@@ -85,7 +85,7 @@ static muster_status give_passage(struct cuda_queue *queue, void *to, const void
     return status;
 }
 
-/* What the copy goes through; a large one that cannot be had is done without. */
+/* What the copy goes through; without a large one it goes through a small one. */
 static struct cuda_pinned *stage_for(struct cuda_queue *queue, uint64_t bytes, size_t *stage_bytes,
                                      struct muster_error *err)
 {

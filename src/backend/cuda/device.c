@@ -294,7 +294,7 @@ static muster_status cuda_device_sample(void *state, struct muster_device_sample
     const struct cuda_driver *driver = &domain->backend->driver;
     uint64_t reserved = 0, used = 0;
     cuda_result result = driver->memory_info(&free_bytes, &total);
-    /* What our pool keeps is there for whoever asks us for memory. */
+    /* What our pool keeps is there for the next that asks us for memory. */
     if (result == CUDA_SUCCESS_ && domain->pool)
         result = driver->pool_get(domain->pool, CUDA_POOL_RESERVED, &reserved);
     if (result == CUDA_SUCCESS_ && domain->pool)

@@ -493,7 +493,7 @@ bool cuda_domain_deinit(struct cuda_domain *domain)
     /* Without calls the watcher leaves by itself, however late it gets to run. */
     platform_thread_join(&domain->watcher);
     give_slot(domain);
-    /* A delivery that found the domain just before has left it when the lock can be had. */
+    /* A delivery that found the domain just before has left it when the lock is free. */
     platform_mutex_lock(&domain->lock);
     INVARIANT(domain->calls_given == 0 && !domain->queues);
     platform_mutex_unlock(&domain->lock);

@@ -87,7 +87,8 @@ static const struct meaning {
     { CUDA_INVALID_IMAGE, MUSTER_E_INVALID, 0, "give a cubin, a fat binary or PTX" },
     { CUDA_INVALID_SOURCE, MUSTER_E_INVALID, 0, "give a cubin, a fat binary or PTX" },
     { CUDA_OPERATING_SYSTEM, MUSTER_E_DRIVER, 0, "look at the limit on locked memory" },
-    { CUDA_DEVICE_UNAVAILABLE, MUSTER_E_DRIVER, 0, "see who else holds the GPU (compute mode)" },
+    { CUDA_DEVICE_UNAVAILABLE, MUSTER_E_DRIVER, 0,
+      "see which other process holds the GPU (compute mode)" },
     { CUDA_ILLEGAL_ADDRESS, MUSTER_E_DEVICE_LOST, LOSES_CONTEXT,
       "look at what the kernel touches" },
     { CUDA_LAUNCH_TIMEOUT, MUSTER_E_DEVICE_LOST, LOSES_CONTEXT, "make units smaller" },
@@ -128,7 +129,7 @@ muster_status cuda_driver_error(const struct cuda_driver *driver, cuda_result re
     driver->error_name(result, &name);
     driver->error_string(result, &words);
     return muster_error_fill(err, meaning->status, (int)result, meaning->fix, "%s: %s (%s)", what,
-                             name ? name : "an error the driver does not know",
+                             name ? name : "an error unknown to the driver",
                              words ? words : "no words for it");
 }
 

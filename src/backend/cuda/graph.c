@@ -12,7 +12,7 @@
 
 #define LARGE CUDA_GRAPH_NODES_MAX
 #define SMALL 8
-/* Launches that need no order: so many of a graph may run beside each other. */
+/* Launches that need no order: this many of a graph may run beside each other. */
 #define CHAINS 4
 _Static_assert(SMALL < LARGE && LARGE % SMALL == 0 && CHAINS < SMALL, "sizes of graphs");
 

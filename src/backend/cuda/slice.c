@@ -118,12 +118,11 @@ static muster_status deal(struct cuda_cut *cut, const uint32_t *sizes, size_t co
         return MUSTER_OK;
     }
     size_t wrong = odd < count ? odd : count - 1;
-    return muster_error_fill(
-        err, MUSTER_E_NOT_SUPPORTED, 0,
-        "take multiples, and for one slice all that the others leave",
-        "a slice of %u multiprocessors would be rounded: slices are multiples of %u, together at "
-        "most %u; one may be all that is left, here %u",
-        sizes[wrong], cut->step, cut->group_count * cut->step, left);
+    return muster_error_fill(err, MUSTER_E_NOT_SUPPORTED, 0,
+                             "use multiples; one slice may take the rest",
+                             "a slice of %u multiprocessors would be rounded: slices are multiples "
+                             "of %u, together at most %u; one may take the rest, here %u",
+                             sizes[wrong], cut->step, cut->group_count * cut->step, left);
 }
 
 static muster_status check_sizes(const struct cuda_device *device, const uint32_t *sizes,

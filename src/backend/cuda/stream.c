@@ -289,7 +289,7 @@ muster_status cuda_event_wait(void *state, uint64_t timeout_ns, struct muster_er
         platform_thread_blunt(slack);
     if (status != MUSTER_E_BUSY)
         return status;
-    return muster_error_fill(err, MUSTER_E_TIMEOUT, 0, "wait longer, or take the device for hung",
+    return muster_error_fill(err, MUSTER_E_TIMEOUT, 0, "wait longer, or treat the device as hung",
                              "an event is not complete after %llu ns",
                              (unsigned long long)timeout_ns);
 }

@@ -151,7 +151,7 @@ static void tell_stage(struct link *link, const struct errand *errand)
     platform_word_wake(word);
 }
 
-/* What came up is done as it says if it can be so; else the helper lies, and waits in vain. */
+/* What came up is done as it says if it can be so; else the helper lies, and waits for ever. */
 static void run(struct link *link, const struct wire_up *up)
 {
     struct errand errand;

@@ -37,7 +37,7 @@ static void clear_page(struct link *link)
     atomic_store(&page->down_tail, 0);
     atomic_store(&page->down_head, 0);
     atomic_store(&page->down_sleeps, 0);
-    /* Counts go on: somebody may still look at what had come up. All of it has been done. */
+    /* Counts go on: a thread may still look at what had come up. All of it has been done. */
     uint64_t up = atomic_load(&link->up_done) + WIRE_UP_COUNT;
     atomic_store(&page->up_tail, up);
     atomic_store(&page->up_head, up);
@@ -202,7 +202,7 @@ static bool may_restart_locked(struct link *link, bool is_counted)
     return true;
 }
 
-/* A crash that somebody looks for costs nothing. */
+/* A crash that the debugger's user looks for costs nothing. */
 static bool is_looked_for_locked(const struct link *link)
 {
     for (const struct isolated_stream *stream = link->streams; stream; stream = stream->next)
@@ -284,7 +284,7 @@ static void recover(struct link *link)
     fail_events_locked(link);
     platform_mutex_unlock(&link->lock);
     bool is_back = false;
-    /* Whoever has an answer of the old helper notes first what it has opened. */
+    /* A thread that has an answer of the old helper notes first what it has opened. */
     platform_mutex_lock(&link->call_lock);
     for (uint32_t tries = 0; may_restart && !is_back && tries < ISOLATED_RESTARTS_MAX; tries++) {
         is_back = start(link, &err) == MUSTER_OK;

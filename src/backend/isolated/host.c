@@ -19,7 +19,7 @@ struct isolated_host {
 uint64_t host_find(const struct link *link, const void *memory, uint64_t bytes, uint64_t *offset)
 {
     const struct muster_services *services = link->backend->services;
-    /* Acquire: whoever sees that the helper has the file may name places in it. */
+    /* Acquire: a thread that sees that the helper has the file may name places in it. */
     if (atomic_load_explicit(&link->has_host, memory_order_acquire) == 0)
         return 0;
     return services->host_file_find(services, memory, bytes, offset);

@@ -61,7 +61,7 @@ void awaited_look_locked(struct link *link)
     else if (count != seen)
         for (uint32_t i = 0; i < WIRE_RESULTS; i++)
             note_failure_locked(link, i);
-    /* Release: whoever sees that nothing is new sees what was written, too. */
+    /* Release: a thread that sees that nothing is new sees what was written, too. */
     atomic_store_explicit(&link->failures_seen, count, memory_order_release);
 }
 

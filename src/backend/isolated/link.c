@@ -208,7 +208,7 @@ static muster_status take_answer(struct link *link, const struct link_question *
     if (status == MUSTER_OK && question->answer) {
         if (bytes != question->answer_bytes || bytes > WIRE_REPLY_BYTES)
             return muster_error_fill(err, MUSTER_E_INTERNAL, 0, NULL,
-                                     "the helper of %s:%u gave no answer that can be read",
+                                     "the helper of %s:%u gave an unreadable answer",
                                      link->backend->name, link->index);
         memcpy(question->answer, reply->payload, question->answer_bytes);
     } else if (status != MUSTER_OK) {

@@ -196,7 +196,7 @@ static void serve_for_ever(void)
             atomic_store_explicit(&page->down_head, at, memory_order_release);
             atomic_fetch_add_explicit(&page->beats, 1, memory_order_relaxed);
         }
-        /* Somebody may wait for room. */
+        /* A thread may wait for room. */
         if (atomic_load(&page->done_sleeps) != 0) {
             atomic_fetch_add(&page->done_word, 1);
             platform_word_wake(&page->done_word);

@@ -196,7 +196,7 @@ struct isolated_device {
 muster_status link_lock(struct link *link, struct muster_error *err);
 void link_unlock(struct link *link);
 /*
- * Room for a message of so many bytes after its head, which is filled; link_send ends it. With the lock, which is not
+ * Room for a message of this many bytes after its head, which is filled; link_send ends it. With the lock, which is not
  * held while the ring is full. NULL: the helper has ended meanwhile, and what it held has failed.
  */
 struct wire_head *link_begin(struct link *link, enum wire_kind kind, size_t bytes);
@@ -269,7 +269,7 @@ void host_free_all(struct link *link);
 
 /* Its device is open, and nothing of what it will be given is there: what it has by now it may keep. */
 muster_status link_measure(struct link *link, struct muster_error *err);
-/* Lets it take so many bytes more, for the device's memory. With the lock. */
+/* Lets it take this many bytes more, for the device's memory. With the lock. */
 void link_allow_locked(struct link *link, uint64_t bytes);
 /* The memory was given back, or not had. With the lock. */
 void link_forbid_locked(struct link *link, uint64_t bytes);

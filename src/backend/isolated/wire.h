@@ -291,7 +291,7 @@ static inline bool wire_computes(const struct wire_page *page)
 }
 
 /*
- * Whether somebody who has waited for so long looks on rather than sleep: a wake costs more than most answers take. Kernels
+ * Whether a thread that has waited for so long looks on rather than sleep: a wake costs more than most answers take. Kernels
  * that are over in a moment are waited for, too.
  */
 #define WIRE_LOOK_NS 6000u

@@ -7,7 +7,7 @@
  * look again when the callback has returned, and by a thread of the caller's. Where the driver owes
  * callbacks when the device is closed, the events stay, and with them their queues and context.
  *
- * Callbacks are only hints, so there is a fixed number of places for them, and whoever finds none free
+ * Callbacks are only hints, so there is a fixed number of places for them, and a call that finds none free
  * does without.
  */
 #include "backend/opencl/device.h"

@@ -32,7 +32,7 @@ struct opencl_call {
     struct opencl_call *next;
 };
 
-/* A launch whose failure somebody wants to be told of. */
+/* A launch whose failure a caller wants to hear of. */
 struct opencl_result {
     opencl_event event;    /* owns */
     opencl_event before;   /* owns: what it waits for in its stream, NULL if nothing */
@@ -70,7 +70,7 @@ struct opencl_stream {
 
 /* A callback that the driver was asked for. */
 struct opencl_callback {
-    opencl_event event; /* owns, also after the callback until somebody lets go of it */
+    opencl_event event; /* owns, also after the callback until its holder lets go of it */
     bool is_due;        /* asked for and not made yet */
     uint64_t come_ns;
     struct opencl_callback *next;

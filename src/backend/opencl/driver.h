@@ -1,5 +1,5 @@
 /*
- * The part of OpenCL that is used here, declared anew so that nothing of a vendor's is needed to
+ * The part of OpenCL that is used here, declared again so that nothing of a vendor's is needed to
  * build, and found in the loader at run time. tests/driver_opencl/declarations.c compares all of it
  * with CL/cl.h where that is installed.
  */

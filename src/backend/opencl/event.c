@@ -1,9 +1,9 @@
 /*
- * Events: a cl_event is one record and cannot be used again, so each record replaces it, and those
- * who wait hold references of their own. The driver keeps and recycles them; nothing is allocated
+ * Events: a cl_event is one record and cannot be used again, so each record replaces it, and
+ * waiters hold references of their own. The driver keeps and recycles them; nothing is allocated
  * here.
  *
- * Nobody waits inside the driver, which knows no time-out. Whoever waits looks for a while and then
+ * Nobody waits inside the driver, which knows no time-out. A waiting thread looks for a while and then
  * sleeps until the bell is rung, by the driver's callback where it makes one: PoCL 3.1 makes none
  * for a command that failed, NVIDIA's driver none in a context that is lost. So a sleeper looks
  * again now and then.

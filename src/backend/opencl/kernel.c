@@ -345,7 +345,7 @@ static void follow(struct opencl_stream *stream, struct opencl_result *result)
         device->results = result;
     device->last_result = result;
     platform_mutex_unlock(&device->lock);
-    /* Whoever lost the device meanwhile did not see this one. */
+    /* The thread that lost the device meanwhile did not see this one. */
     if (opencl_check(device, NULL) != MUSTER_OK)
         opencl_settle_results(device);
 }

@@ -100,7 +100,7 @@ static uint64_t leaving_bytes(const struct flow *flow, uint32_t place)
     return bytes;
 }
 
-/* Evicts until so many bytes will be free, if that can be; whether they are free now. */
+/* Evicts until this many bytes will be free, if that can be; whether they are free now. */
 static bool make_room(struct dispatch *dispatch, uint32_t place, uint64_t bytes)
 {
     struct flow *flow = dispatch->flow;

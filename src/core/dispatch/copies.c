@@ -368,7 +368,7 @@ void dispatch_copied(struct dispatch *dispatch, uint32_t id, muster_status statu
     }
     if (status == MUSTER_E_DEVICE_MEMORY && copy.to != FLOW_HOME)
         refuse_all(dispatch, &copy);
-    /* Whoever waits to write the part, or one that overlaps it, may be anywhere. */
+    /* A task that waits to write the part, or one that overlaps it, may be anywhere. */
     dispatch_stage_again(dispatch);
     for (uint32_t place = 1; place < flow->sizes.places; place++)
         if (was_full || place == copy.to || place == copy.from)
@@ -381,7 +381,7 @@ bool dispatch_next_freed(struct dispatch *dispatch, uint32_t *instance)
     return *instance != FLOW_NONE;
 }
 
-/* What links take for so many bytes, after what they have to carry already. */
+/* What links take for this many bytes, after what they have to carry already. */
 static double link_ns(double bytes, double waiting, double rate)
 {
     return rate > 0 ? (bytes + waiting) / rate : 0;

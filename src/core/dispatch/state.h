@@ -100,7 +100,7 @@ void dispatch_place_task(struct dispatch *dispatch, uint32_t task, uint64_t now_
 void dispatch_enqueue(struct dispatch *dispatch, uint32_t task, uint32_t device);
 /* The device has it no more. */
 void dispatch_unaccount(struct dispatch *dispatch, uint32_t task);
-/* All that is queued at the device is chosen for anew. */
+/* All that is queued at the device is chosen for again. */
 void dispatch_choose_again(struct dispatch *dispatch, uint32_t device, uint64_t now_ns);
 /* A task for an idle device from another one's queue: false if none would finish earlier. */
 bool dispatch_steal(struct dispatch *dispatch, uint32_t device, uint64_t now_ns);

@@ -32,7 +32,7 @@
  * said with a beat what it runs.
  */
 #define FLEET_GATHER_NS UINT64_C(1000000000)
-/* A run that so many beats in a row do not speak of is not run: its claim's answer never came. */
+/* A run that this many beats in a row do not speak of is not run: its claim's answer never came. */
 #define FLEET_BEATS_MISSED 8
 /* Most grains of a window: units take memory for each. */
 #define FLEET_WINDOW_MAX (UINT64_C(1) << 20)

@@ -68,7 +68,7 @@ static inline bool is_over(const struct fleet *fleet)
     return job_state(fleet->job) != JOB_RUNNING;
 }
 
-/* Something has changed: so many parked claims are tried. */
+/* Something has changed: this many parked claims are tried. */
 static inline void ask_parked(struct fleet *fleet, uint32_t count)
 {
     if (fleet->asks < count)

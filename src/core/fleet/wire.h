@@ -111,7 +111,7 @@ size_t wire_print_request(const struct wire_request *request, char text[WIRE_BYT
 size_t wire_print_reply(const struct wire_reply *reply, char text[WIRE_BYTES_MAX]);
 
 /*
- * Reads a message of so many bytes, which need no terminator. `*version` is set unless it is WIRE_BAD,
+ * Reads a message of this many bytes, which need no terminator. `*version` is set unless it is WIRE_BAD,
  * `out` only if it is WIRE_OK. Runs have at least one grain and end at GRAINS_MAX at most, slots are
  * below WIRE_SLOTS_MAX and differ.
  */

@@ -54,11 +54,11 @@ struct worker {
  * WIRE_SLOTS_MAX slots; all may claim at once unless worker_want says otherwise.
  */
 void worker_init(struct worker *worker, uint64_t id, uint32_t slots, uint64_t now_ns);
-/* At most so many slots are to hold something: where jobs share the worker (fleet/shares.h). */
+/* At most this many slots are to hold something: where jobs share the worker (fleet/shares.h). */
 void worker_want(struct worker *worker, uint32_t slots);
 /* It claims nothing more; when it has nothing left it says gone (SIGTERM). */
 void worker_leave(struct worker *worker);
-/* Claims that wait are asked anew at once: the link is back, or a new submitter was announced. */
+/* Claims that wait are asked again at once: the link is back, or a new submitter was announced. */
 void worker_hurry(struct worker *worker, uint64_t now_ns);
 
 /* The next request to send now; false if none is due. */
@@ -76,7 +76,7 @@ bool worker_reply(struct worker *worker, const struct wire_request *request,
 bool worker_next_run(struct worker *worker, uint32_t *slot, struct muster_range *grains);
 /* Nobody wants it any more: to be broken off if it can be, then worker_failed with WIRE_CLASS_BACK. */
 bool worker_should_drop(const struct worker *worker, uint32_t slot);
-/* All its grains are stored, by this worker or by whoever was first. */
+/* All its grains are stored, by this worker or by the one that was first. */
 void worker_stored(struct worker *worker, uint32_t slot, uint64_t now_ns);
 /* `at`: the grain that failed, WIRE_NO_GRAIN if nobody knows. */
 void worker_failed(struct worker *worker, uint32_t slot, enum wire_class class_, uint64_t at,

@@ -24,7 +24,7 @@ static uint32_t pop(struct flow *flow, uint32_t *first)
     return task;
 }
 
-/* The part is free: whoever waits longest for it may try. */
+/* The part is free: the task that waits longest for it may try. */
 static void wake(struct flow *flow, struct flow_part *part)
 {
     uint32_t task = pop(flow, &part->first_waiter);

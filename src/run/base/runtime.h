@@ -130,7 +130,7 @@ struct muster {
         *residents_left; /* list, owns: destroyed, but something of them still runs */
     /*
      * Moves on, with the lock, when a device becomes fit for work or unfit, and when a kernel goes:
-     * whoever keeps what may run where looks whether it did. Relaxed: that is out of date at once.
+     * caches of what may run where look whether it did. Relaxed: that is out of date at once.
      */
     _Atomic uint64_t epoch;
     struct muster_kernel *kernels;     /* list, owns */

@@ -79,7 +79,7 @@ static bool is_isolated(const struct muster *m, const char *name)
     return false;
 }
 
-/* Names that cannot be isolated are mistakes, to be told at once. */
+/* Names that cannot be isolated are mistakes, to be reported at once. */
 static muster_status check_isolated(const struct muster *m, struct muster_error *err)
 {
     for (const char *at = m->options.isolate; at && *at;) {

@@ -49,8 +49,9 @@ struct run_device {
     uint32_t stuck_calls;
     /* Attempts that were given up and have not ended. Until they have it is given nothing more. */
     uint32_t overdue;
-    bool had_its_time; /* jobs have waited for it in vain already: closing does not once more */
-    uint32_t pins;     /* calls under way that hold no stream */
+    bool
+        had_its_time; /* jobs have waited for it without success already: closing does not once more */
+    uint32_t pins;    /* calls under way that hold no stream */
     struct budget budget;
     struct run_stream *streams; /* owns; slot 0 is the default stream */
     uint32_t stream_count;
@@ -114,7 +115,7 @@ struct run_backend *backends_find(struct muster *m, const char *name, size_t len
 /* device.c */
 /* Fills info.same_as from the devices that are known. */
 void device_find_double(struct run_device *device);
-/* What would help somebody who named a device that is not there: the name that is nearest, if one is near. */
+/* What would help a caller who named a device that is not there: the name that is nearest, if one is near. */
 const char *device_fix_locked(const struct muster *m, const char *name, size_t length, char *fix,
                               size_t bytes);
 /*

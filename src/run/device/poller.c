@@ -47,7 +47,7 @@ static void sample_locked(struct run_device *device)
     struct muster_error problem;
     muster_status status = device->backend->table.device_sample(device->state, &sample, &problem);
     if (status != MUSTER_OK)
-        run_log(m, MUSTER_LOG_WARNING, "%s does not tell its load: %s", device->info.id,
+        run_log(m, MUSTER_LOG_WARNING, "%s does not report its load: %s", device->info.id,
                 problem.text);
     run_lock(m);
     m->poller->is_asking = false;

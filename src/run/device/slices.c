@@ -79,7 +79,7 @@ static muster_status check_entry(struct muster *m, struct entry *entry, struct m
                                  (int)(entry->length < 100 ? entry->length : 100), entry->text);
     if (!backends_find(m, entry->text, name))
         return muster_error_fill(err, MUSTER_E_NOT_FOUND, 0, "look at `muster devices`",
-                                 "slices asks for \"%.*s\", and there is no such backend",
+                                 "slices asks for the unknown backend \"%.*s\"",
                                  (int)entry->id_length, entry->text);
     if (is_named_before(m, entry))
         return muster_error_fill(err, MUSTER_E_PARSE, 0, "put all sizes of a device in one entry",

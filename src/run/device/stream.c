@@ -176,7 +176,7 @@ static muster_status check_priority(const struct run_device *device, int32_t pri
     return status;
 }
 
-/* Claims so many slots in one step, or none: two who want several never hold a part each. */
+/* Claims this many slots in one step, or none: two who want several never hold a part each. */
 static muster_status claim_all(struct run_device *device, int32_t priority, uint32_t count,
                                struct run_stream **out, struct muster_error *err)
 {

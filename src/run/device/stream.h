@@ -108,7 +108,7 @@ enum load_end {
     LOAD_FAILED,
     LOAD_WITHDRAWN /* the device was not given it after all */
 };
-/* A unit of so many items was given to the device, and has ended so. */
+/* A unit of this many items was given to the device, and has ended so. */
 struct throughput_mark unit_begin_locked(struct run_device *device, uint64_t items,
                                          uint64_t now_ns);
 void unit_end_locked(struct run_device *device, struct throughput_mark mark, uint64_t items,

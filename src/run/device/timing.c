@@ -11,7 +11,7 @@ static struct timing_mark *make_mark(struct run_device *device)
     const struct muster_backend *table = &device->backend->table;
     struct timing_mark *mark = allocator_take(&m->allocator, 1, sizeof *mark);
     void *state = allocator_take(&m->allocator, 1, table->event_bytes);
-    /* Whoever cannot be timed works as well: what a lost device says here it says again later. */
+    /* A stream that cannot be timed works as well: what a lost device says here it says again later. */
     if (!mark || !state ||
         table->event_init(device->state, MUSTER_EVENT_TIMING, state, NULL) != MUSTER_OK) {
         allocator_give(&m->allocator, state, 1, table->event_bytes);

@@ -50,7 +50,7 @@ static const struct run_device *find_unable_locked(const struct muster_job *job)
     return NULL;
 }
 
-/* Names that no device has are mistakes, to be told at once. */
+/* Names that no device has are mistakes, to be reported at once. */
 static muster_status check_devices_locked(const struct muster_job *job, struct muster_error *err)
 {
     const struct muster *m = job->m;
@@ -64,7 +64,7 @@ static muster_status check_devices_locked(const struct muster_job *job, struct m
         if (i == m->device_count)
             return muster_error_fill(
                 err, MUSTER_E_NOT_FOUND, 0, device_fix_locked(m, at, length, fix, sizeof fix),
-                "the job asks for \"%.*s\", and there is no such device", (int)length, at);
+                "the job asks for the unknown device \"%.*s\"", (int)length, at);
         at += length + (at[length] == ',');
     }
     return MUSTER_OK;

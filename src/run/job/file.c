@@ -55,7 +55,7 @@ static muster_status read_options(const struct muster_file_options *given,
             "a file's piece_bytes is %zu; it is a multiple of %zu, at most %zu", out->piece_bytes,
             PIECE_BYTES_STEP, PIECE_BYTES_MAX);
     if (out->remainder > MUSTER_REMAINDER_IGNORE || out->direct > MUSTER_DIRECT_ALWAYS)
-        return run_bad_argument(err, "a file", "remainder or direct is none of its values");
+        return run_bad_argument(err, "a file", "remainder or direct is not one of its values");
     return MUSTER_OK;
 }
 

@@ -122,7 +122,7 @@ struct job_live {
     bool has_place;
     uint32_t place;       /* LIVE_JOBS: there was no room */
     uint64_t reported_ns; /* when the job's report was brought up to date for it */
-    uint64_t shown_ns;    /* when its record was written last, with so many retries */
+    uint64_t shown_ns;    /* when its record was written last, with this many retries */
     uint64_t retries;
     char name[LIVE_NAME_BYTES];
 };
@@ -179,7 +179,7 @@ struct muster_job {
     uint64_t nodes;
     size_t buffer_bytes;
     /*
-     * Own: what the buffers lie in, so many in each; none if nothing is written. In several, so that a
+     * Own: what the buffers lie in, this many in each; none if nothing is written. In several, so that a
      * device's driver is told of those alone that the device uses.
      */
     struct pages *pages[LANE_RESULTS_MAX];
@@ -280,7 +280,7 @@ static inline size_t *job_result_bytes(const struct muster_job *job, uint32_t bu
 void live_job_begin_locked(struct muster_job *job);
 /* What a job is called: its kernel, or its pipeline's stages that are no copies. */
 void job_name(const struct muster_job *job, char *out, size_t bytes);
-/* A lane has taken units, of which so many are about to start, or handed some in. */
+/* A lane has taken units, of which this many are about to start, or handed some in. */
 void live_lane_locked(struct muster_job *job, uint32_t lane, uint32_t starting, uint64_t now_ns);
 /* Something was delivered. */
 void live_delivered_locked(const struct muster_job *job);
@@ -335,13 +335,13 @@ bool job_may_have_gpu(const struct muster_job *job);
 /* What a unit moves in one direction, where a GPU takes part and an item is not larger than that. */
 size_t job_unit_bytes_gpu(const struct muster_job *job);
 /*
- * How many of the caller's units, whose items have so many bytes on the way to the device or back, share
+ * How many of the caller's units, whose items have this many bytes on the way to the device or back, share
  * copies and launches; 1: each goes alone.
  */
 uint64_t job_find_merge(const struct muster_job *job, size_t item_bytes);
 /* Rounded down to what units are whole numbers of; one at least, where there is any. */
 uint64_t job_of_multiples(const struct muster_job *job, uint64_t items);
-/* How many items a unit has that is so many of the caller's, each of so many items at most. */
+/* How many items a unit has that is this many of the caller's, each of this many items at most. */
 void job_set_units(struct muster_job *job, uint64_t part_items, uint64_t parts);
 /* Adds an output to the buffers; false if no memory is that large. */
 bool job_add_output(struct muster_job *job, const struct job_result_place *output);

@@ -10,11 +10,12 @@
 /* Threads of jobs that were away in a driver or in user code at the end, and have been detached. */
 struct jobs_lost {
     uint32_t threads, in_user_code;
-    struct muster_error what; /* names what jobs have waited for in vain, threads or devices */
+    struct muster_error
+        what; /* names what jobs have waited for without success, threads or devices */
 };
 /* The runtime closes: cancels every job, also those that are started from here on. */
 void jobs_cancel_all(struct muster *m);
-/* Waits until every job is over, and leaves it to whoever has started it. */
+/* Waits until every job is over, and leaves it to the thread that has started it. */
 void jobs_await_all(struct muster *m);
 /*
  * Destroys every job; no user code is within one, unless it was given up. What has not come back

@@ -8,7 +8,7 @@
 
 #include "run/job/job.h"
 
-/* So many kinds of jobs are remembered; of more, those that ran last. */
+/* This many kinds of jobs are remembered; of more, those that ran last. */
 #define LESSONS_MAX 64u
 
 /*

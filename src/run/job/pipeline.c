@@ -40,7 +40,7 @@ static muster_status check_buffer(const struct muster_buffer *buffer, size_t ind
     else if (buffer->bytes_per_item == 0 && buffer->bytes_fixed == 0)
         wrong = "it has no bytes";
     else if (buffer->flags & ~known)
-        wrong = "it has flags that are not known";
+        wrong = "it has unknown flags";
     else if (buffer->slots > MUSTER_SLOTS_MAX)
         wrong = "it has more than 16 slots";
     else if ((buffer->flags & MUSTER_CARRIED) && buffer->slots > 1)
@@ -156,9 +156,9 @@ static muster_status check_stage(const struct muster *m, const struct muster_sta
     bool is_host = strcmp(stage->stream, HOST_STREAM) == 0;
     const char *wrong = NULL;
     if (stage->flags & ~known)
-        wrong = "it has flags that are not known";
+        wrong = "it has unknown flags";
     else if (uses >> buffer_count)
-        wrong = "it uses a buffer that there is not";
+        wrong = "it uses a buffer that does not exist";
     else if (strcmp(stage->name, "source") == 0 || strcmp(stage->name, "sink") == 0)
         wrong = "that name is taken";
     else if (stage->every > MUSTER_EVERY_MAX)
@@ -209,10 +209,10 @@ static muster_status check_edges(const struct muster_pipeline_options *options, 
     for (size_t i = 0; i < options->edge_count; i++)
         if (options->edges[i].from >= stage_count || options->edges[i].to >= stage_count ||
             options->edges[i].distance > MUSTER_SLOTS_MAX)
-            return muster_error_fill(err, MUSTER_E_INVALID, 0, NULL,
-                                     "added edge %zu is between stages that there are not, or "
-                                     "over more than %d units",
-                                     i, MUSTER_SLOTS_MAX);
+            return muster_error_fill(
+                err, MUSTER_E_INVALID, 0, NULL,
+                "added edge %zu is between missing stages, or over more than %d units", i,
+                MUSTER_SLOTS_MAX);
     return MUSTER_OK;
 }
 
@@ -289,7 +289,7 @@ static muster_status find_ends(struct muster_pipeline *pipeline, struct muster_e
         else if (!is_read && !is_written)
             wrong = "no stage uses it";
         else if (!is_input && is_read && !is_written && !(buffer->flags & MUSTER_CARRIED))
-            wrong = "it is read and nobody writes it";
+            wrong = "it is read, and no stage writes it";
         if (wrong)
             return muster_error_fill(err, MUSTER_E_INVALID, 0, NULL, "buffer '%s': %s",
                                      buffer->name, wrong);
@@ -504,7 +504,7 @@ muster_status muster_pipeline_create(struct muster *m, const struct muster_buffe
     if (status != MUSTER_OK)
         return status;
     if ((unsigned)given.options.schedule > MUSTER_SCHEDULE_DRAIN_AFTER_KICK)
-        return run_bad_argument(err, "muster_pipeline_create", "the schedule is not known");
+        return run_bad_argument(err, "muster_pipeline_create", "the schedule is unknown");
     struct muster_pipeline *pipeline = allocator_take(&m->allocator, 1, sizeof *pipeline);
     if (!pipeline)
         return run_no_memory(err, "a pipeline");

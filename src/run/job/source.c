@@ -15,7 +15,7 @@
 #include <muster/file.h>
 #include <string.h>
 
-/* One thread alone fills the ring in so many parts at least, so that lanes have work meanwhile. */
+/* One thread alone fills the ring in this many parts at least, so that lanes have work meanwhile. */
 #define RING_PARTS 4u
 /* A piece has this size at most: large beside a round through the lock, small in the ring. */
 #define PIECE_BYTES ((size_t)1 << 20)

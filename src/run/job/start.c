@@ -205,7 +205,7 @@ static muster_status start_job(struct muster *m, const struct muster_job_desc *d
     muster_status status = describe(job, m, desc, err);
     /* It would take turns with the policy that starts it. */
     if (status == MUSTER_OK && job->asker.policy.choose && platform_frame_is_in(FRAME_POLICY, m))
-        status = run_say_stuck(err, "muster_start with a policy of one's own");
+        status = run_say_stuck(err, "muster_start with a user policy");
     if (status == MUSTER_OK)
         status = init_conditions(job, err);
     if (status != MUSTER_OK) {
@@ -348,10 +348,11 @@ muster_status muster_reduce(struct muster *m, struct muster_kernel *kernel, uint
     return run_job(m, &desc, options, report, err);
 }
 
-muster_status muster_map(struct muster *m, struct muster_kernel *kernel, uint64_t items,
-                         const struct muster_arg *args, size_t arg_count,
-                         muster_status *each_status, const struct muster_run_options *options,
-                         struct muster_report *report, struct muster_error *err)
+muster_status muster_for_each_status(struct muster *m, struct muster_kernel *kernel, uint64_t items,
+                                     const struct muster_arg *args, size_t arg_count,
+                                     muster_status *each_status,
+                                     const struct muster_run_options *options,
+                                     struct muster_report *report, struct muster_error *err)
 {
     struct muster_job_desc desc = { .size = sizeof desc,
                                     .kernel = kernel,
@@ -360,6 +361,6 @@ muster_status muster_map(struct muster *m, struct muster_kernel *kernel, uint64_
                                     .arg_count = arg_count,
                                     .each_status = each_status };
     if (!each_status && items > 0)
-        return run_bad_argument(err, "muster_map", "each_status is NULL");
+        return run_bad_argument(err, "muster_for_each_status", "each_status is NULL");
     return run_job(m, &desc, options, report, err);
 }

@@ -63,7 +63,7 @@ static void note_failure_locked(const struct lane_unit *unit, enum job_end end)
                  (unsigned long long)unit->claim.range.end);
     bool was_given = unit->attempt.given == MUSTER_OK;
     const char *fix = !was_given            ? unit->problem.fix
-                      : end == JOB_END_USER ? "mend the kernel or its input"
+                      : end == JOB_END_USER ? "correct the kernel or its input"
                                             : NULL;
     muster_error_fill(&problem, status, was_given ? 0 : unit->problem.driver_code, fix,
                       "%s failed on %s: %s%s", what, unit->lane->device->info.id,

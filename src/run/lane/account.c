@@ -14,7 +14,7 @@
 
 /* Shorter stalls are counted, and not shown in a trace. */
 #define STALL_SHOWN_NS 5000u
-/* The base is recorded anew until the host has seen it come and go in so short a time. */
+/* The base is recorded again until the host has seen it come and go in so short a time. */
 #define BASE_GOOD_NS 50000u
 #define BASE_TRIES 8u
 #define BASE_WAIT_NS UINT64_C(1000000000)

@@ -39,7 +39,7 @@ void alone_destroy(struct alone *alone)
 
 void alone_set_given_up(struct alone *alone, bool is_given_up)
 {
-    /* Relaxed: whoever gives up the work takes the lane's lock, and the thread does so when it is back. */
+    /* Relaxed: the thread that gives up the work takes the lane's lock, and the thread does so when it is back. */
     atomic_store_explicit(&alone->lane.thread.is_given_up, is_given_up, memory_order_relaxed);
 }
 

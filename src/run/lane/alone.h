@@ -9,7 +9,7 @@
 #include "run/lane/kernel_plan.h"
 #include "run/lane/streams.h"
 
-/* For one thread at a time: whoever has claimed the stream that it is for. */
+/* For one thread at a time: the one that has claimed the stream that it is for. */
 struct alone;
 
 muster_status alone_create(struct run_device *device, struct alone **out);

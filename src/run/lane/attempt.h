@@ -18,7 +18,7 @@ struct attempt {
     bool is_stopped;      /* not all of it was done: where nothing went wrong it was told to stop */
     bool is_overdue;      /* it was given up, and counts in its lane's watch until it has ended */
     bool is_bystander;    /* its device was started again, and another attempt is to blame */
-    bool is_counted;      /* in the device's figures, with so many items */
+    bool is_counted;      /* in the device's figures, with this many items */
     uint64_t items;
     struct throughput_mark mark;
 };

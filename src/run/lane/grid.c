@@ -6,7 +6,7 @@
 
 /* A halo of items. */
 #define HALO_MAX ((uint64_t)1 << 40)
-/* A copy of an array that is not longer than so many seams is cheaper than its margins. */
+/* A copy of an array that is not longer than this many seams is cheaper than its margins. */
 #define SHORT_SEAMS 4u
 
 /* Grids. */

@@ -31,7 +31,7 @@ static inline bool arg_is_grid(const struct muster_arg *arg)
 
 /* What the argument says; NULL: there is none, and items are lines. */
 muster_status grid_read(const struct muster_arg *arg, struct grid *grid, struct muster_error *err);
-/* Whether so many items, or MUSTER_ITEMS_UNKNOWN, are its cells. */
+/* Whether this many items, or MUSTER_ITEMS_UNKNOWN, are its cells. */
 muster_status grid_check_items(const struct grid *grid, uint64_t items, struct muster_error *err);
 /*
  * A halo in cells as items in memory, which neighbours in other lines take: 0 of pictures. All halos of

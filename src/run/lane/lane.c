@@ -48,7 +48,7 @@ bool lane_stop_locked(struct run_lane *lane, uint64_t now_ns)
         lane->stopped_ns = now_ns;
         lane->stopped_generation = generation;
     } else {
-        /* While its process is started units cannot move: their clock begins anew. */
+        /* While its process is started units cannot move: their clock begins again. */
         job_lane_held_up(lane->work->core, lane->index, false, now_ns);
     }
     return true;
@@ -71,7 +71,7 @@ void lane_give_up_locked(struct run_lane *lane)
 /* Units come and go. */
 
 /*
- * Whether so many units are enough for the device to do for a while: one for each stream and one more,
+ * Whether this many units are enough for the device to do for a while: one for each stream and one more,
  * and of more than that not so many that others could have done them long before.
  */
 static bool is_enough(const struct run_lane *lane, uint64_t count)
@@ -172,7 +172,7 @@ static bool see_ends(struct run_lane *lane)
     return has_ended;
 }
 
-/* All streams anew, after one failed and nothing is in flight. */
+/* All streams again, after one failed and nothing is in flight. */
 static void renew_streams(struct run_lane *lane)
 {
     /* Before they are: one that is started meanwhile is noticed. */
@@ -218,7 +218,7 @@ static bool move(struct run_lane *lane, bool *has_ended)
 static void note_host_steps_locked(struct run_lane *lane)
 {
     struct lane_work *work = lane->work;
-    /* So long a device that was told to stop may take to end what it had. */
+    /* How long a device that was asked to stop may take to end what it had. */
     if (lane->is_stopped &&
         (platform_clock_ns() - lane->stopped_ns > STOPPED_NS ||
          lane_table(lane)->device_generation(lane->device->state) != lane->stopped_generation))

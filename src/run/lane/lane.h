@@ -182,12 +182,12 @@ struct edge_count {
     uint64_t records, waits, stall_ns;
 };
 
-/* What a job's result buffers lie in has so many parts at most. */
+/* What a job's result buffers lie in has this many parts at most. */
 #define LANE_RESULTS_MAX 64u
 
 /* Memory of the job's that its devices copy, made known to them. Borrowed. */
 struct lane_memory {
-    struct pages *const *results; /* so many, with so many result buffers in each */
+    struct pages *const *results; /* this many, with this many result buffers in each */
     uint32_t result_count, result_buffers;
     uint64_t known_results; /* of these, by bits: the lane's device was told. The thread's own */
     struct pages *ring;     /* NULL: none */
@@ -476,7 +476,7 @@ void trace_step(const struct lane_unit *unit, enum muster_trace_kind kind, struc
                 uint32_t stream, muster_status status, const char *name);
 
 /* loss.c: where a job's time went. */
-/* Timing is for the report alone: where it cannot be had the lane does without. */
+/* Timing is for the report alone: without it the lane runs untimed. */
 void timing_set_up(struct run_lane *lane);
 void timing_give_back(struct lane_unit *unit);
 void timing_give_anchors(struct run_lane *lane);
@@ -501,7 +501,7 @@ void loss_report(const struct loss *loss, struct muster_report *report);
 
 /*
  * account.c: when stages were at work and how long edges held them up, by timing events; where those
- * cannot be had, of host steps alone. Nothing is done unless the plan is accounted.
+ * are missing, of host steps alone. Nothing is done unless the plan is accounted.
  */
 void account_set_up(struct run_lane *lane);
 void account_begin_step(struct lane_unit *unit, uint32_t step);

@@ -13,7 +13,7 @@
  */
 #include "run/lane/lane.h"
 
-/* One unit of so many has a timing event at its end. */
+/* One unit of this many has a timing event at its end. */
 #define UNITS_PER_ANCHOR 64u
 
 void timing_set_up(struct run_lane *lane)

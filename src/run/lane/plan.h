@@ -39,7 +39,7 @@ struct lane_piece {
     uint32_t output_at; /* which of the outputs it is */
 };
 
-/* Bytes of so many items of the piece. */
+/* Bytes of this many items of the piece. */
 static inline size_t lane_piece_bytes(const struct lane_piece *piece, uint64_t items)
 {
     uint64_t count = piece->group > 1 ? items / piece->group + (items % piece->group > 0) : items;
@@ -85,7 +85,7 @@ struct lane_step {
      */
     struct muster_kernel *kernel;
     uint32_t first_operand, operand_count;
-    /* Of a reduction: each block of so many items, the last maybe shorter, is `lanes` items of a launch. */
+    /* Of a reduction: each block of this many items, the last maybe shorter, is `lanes` items of a launch. */
     uint64_t block_items;
     uint32_t lanes;
     muster_status (*run)(struct muster_unit *unit, void *user);
@@ -98,7 +98,7 @@ struct lane_plan {
     const struct pipe_plan *order;              /* borrowed likewise */
     uint32_t depth;                             /* units that the lane holds at most */
     /*
-     * Above 1: the only stage has so many streams, since units have nothing to do with each other; one
+     * Above 1: the only stage has this many streams, since units have nothing to do with each other; one
      * that takes long holds up no other.
      */
     uint32_t width;
@@ -116,7 +116,7 @@ struct lane_plan {
     struct lane_step steps[MUSTER_STAGES_MAX]; /* by stage */
     /*
      * Not 0: units that write into the caller's arrays are launched in pieces, and what they have done
-     * counts in whole numbers of so many items.
+     * counts in whole numbers of this many items.
      */
     uint64_t cut_grain;
     bool on_host;        /* kernels work on arrays and result buffers themselves */

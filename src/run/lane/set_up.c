@@ -312,7 +312,7 @@ muster_status lane_set_up(struct run_lane *lane, struct muster_error *err)
     uint64_t begin_ns = platform_clock_ns();
     muster_status status;
     uint64_t generation;
-    /* A device that was started again meanwhile is set up anew. */
+    /* A device that was started again meanwhile is set up again. */
     do {
         lane->generation = generation = memory_generation(lane->device);
         status = take_all(lane, err);

@@ -11,7 +11,7 @@
 /* So long a lane takes no unit after one that there was no memory for. */
 #define PAUSE_UNIT_NS 2000000u
 
-/* So many units in a row wait for memory where no other job has any; then they fail. */
+/* This many units in a row wait for memory where no other job has any; then they fail. */
 #define SHORT_MAX 16u
 
 bool short_is(muster_status status)

@@ -13,7 +13,7 @@ struct lane_stream {
 };
 
 /*
- * Takes so many streams, or none. MUSTER_E_CAPACITY: the pool has fewer now. Then the caller leaves
+ * Takes this many streams, or none. MUSTER_E_CAPACITY: the pool has fewer now. Then the caller leaves
  * the device out, waits, or makes do with fewer. No lock is held.
  */
 muster_status streams_take(struct run_device *device, uint32_t count, struct lane_stream *streams,

@@ -2,7 +2,7 @@
 
 #include "base/invariant.h"
 
-/* Whoever waits for the device, or chooses among devices, looks again. */
+/* Threads that wait for the device, or choose among devices, look again. */
 static bool note_locked(const struct watch *watch, bool was_hung)
 {
     bool is_hung = watch_is_hung(watch);

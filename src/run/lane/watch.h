@@ -27,7 +27,7 @@ static inline bool watch_is_hung(const struct watch *watch)
 }
 
 /*
- * So many driver calls do not return, and so many attempts are given up; or they have come back. True
+ * This many driver calls do not return, and this many attempts are given up; or they have come back. True
  * if the lane begins to hang, or ends: the caller tells that without the lock.
  */
 bool watch_begin_locked(struct watch *watch, uint32_t stuck, uint32_t overdue);

@@ -131,7 +131,7 @@ static muster_status load(struct muster *m, const struct run_data *data, muster_
 }
 
 /*
- * Whether the copy never arrived: the stream it was loaded on had failed, and whoever reads it
+ * Whether the copy never arrived: the stream it was loaded on had failed, and its reader
  * would fail too. Called with the lock, which is not held meanwhile; others wait as for a load.
  */
 static bool has_failed_locked(struct muster *m, struct run_copy *copy)

@@ -139,7 +139,7 @@ static muster_status take(struct run_device *device, size_t bytes, void **out,
     size_t page = platform_page_bytes();
     if (bytes > SIZE_MAX - page)
         return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, NULL,
-                                 "%zu pinned bytes can never be had", bytes);
+                                 "%zu pinned bytes exceed what this machine can give", bytes);
     size_t slab_bytes = is_small ? SLAB_BYTES : (bytes + page - 1) / page * page;
     size_t piece_bytes = is_small ? class_of(bytes) : slab_bytes;
     run_lock(m);

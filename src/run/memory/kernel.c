@@ -579,7 +579,7 @@ muster_status muster_kernel_parameter(const struct muster_kernel *kernel, size_t
                                  kernel->name);
     if (index >= entry->parameter_count)
         return muster_error_fill(err, MUSTER_E_NOT_FOUND, 0, NULL,
-                                 "kernel %s has %zu parameters behind the item's number",
+                                 "kernel %s has %zu parameters after the item's number",
                                  kernel->name, entry->parameter_count);
     const struct kernel_parameter *parameter = &entry->parameters[index];
     struct muster_kernel_parameter found = { .is_block = parameter->is_block,

@@ -36,7 +36,7 @@ static muster_status merge_uses(struct operation_run *run, const struct muster_u
     for (size_t i = 0; i < count; i++) {
         if (uses[i].access < MUSTER_READS || uses[i].access > MUSTER_READS_WRITES)
             return run_bad_argument(err, "a use of a block",
-                                    "access is none of enum muster_access");
+                                    "access is not one of enum muster_access");
         size_t at = 0;
         while (at < run->use_count && (run->uses[at].block.index != uses[i].block.index ||
                                        run->uses[at].block.generation != uses[i].block.generation))
@@ -331,7 +331,7 @@ muster_status muster_block_begin(struct muster *m, muster_stream stream,
         status = operation_begin(m, stream, uses, count, HOLDER_USER, &run, err);
     if (status != MUSTER_OK)
         return status;
-    /* The stream stays pinned and the blocks held; the rest is taken anew at the end. */
+    /* The stream stays pinned and the blocks held; the rest is taken again at the end. */
     run_lock(m);
     flight_give_locked(run.stream->device, run.flight);
     event_unreference_locked(run.stream->device, run.event);
@@ -359,7 +359,7 @@ static muster_status check_held_locked(struct operation_run *run, struct muster_
         if (block->holder_begin != begin || block->holder_count != run->use_count ||
             block->holder_access != run->uses[i].access)
             return run_bad_argument(err, "muster_block_end",
-                                    "other uses than those of its muster_block_begin");
+                                    "uses that differ from those of its muster_block_begin");
     }
     return MUSTER_OK;
 }

@@ -58,7 +58,7 @@ void pages_leave(struct pages *pages, struct run_device *device);
 /* No device that `pages_leave` was not called for uses them any more. NULL is allowed. */
 void pages_give(struct muster *m, struct pages *pages);
 
-/* Gives up kept pages that nobody has, until at most so many bytes of those are left. */
+/* Gives up kept pages that nobody has, until at most this many bytes of those are left. */
 void pages_trim(struct muster *m, uint64_t bytes);
 /* Before the device is closed: its driver forgets all of them. */
 void pages_forget_device(struct run_device *device);

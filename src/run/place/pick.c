@@ -165,7 +165,7 @@ static muster_status make_ready(struct muster *m, struct muster_error *err)
         ring = NULL;
     }
     run_unlock(m);
-    /* Release pairs with the acquire in look_at_devices: the ring is there for whoever sees this. */
+    /* Release pairs with the acquire in look_at_devices: the ring is there for a thread that sees this. */
     atomic_store_explicit(&m->is_ready_to_pick, true, memory_order_release);
     allocator_give(&m->allocator, ring, DECISIONS_KEPT, sizeof *ring);
     return MUSTER_OK;

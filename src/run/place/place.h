@@ -39,7 +39,7 @@ struct policy_call {
 };
 /*
  * Waits until nobody else is in the policy: picks and jobs take turns at it. False if `*must_leave` is
- * true meanwhile; whoever sets that wakes m->changed. NULL: the turn is waited for in any case. The
+ * true meanwhile; the thread that sets that wakes m->changed. NULL: the turn is waited for in any case. The
  * policy is then called with no lock held, and the turn given back.
  */
 bool policy_begin_locked(struct muster *m, struct policy_call *call, const bool *must_leave);

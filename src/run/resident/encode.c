@@ -196,7 +196,7 @@ static muster_status put_step(struct encoding *encoding, size_t index,
     uint32_t opcode = find_opcode(encoding->lane, given->kernel);
     if (opcode == encoding->lane->kernel_count)
         return muster_error_fill(err, MUSTER_E_INVALID, 0, "make the lane with it",
-                                 "step %zu: the kernel is none of the lane's", index);
+                                 "step %zu: the kernel is not one of the lane's", index);
     if (given->items > UINT32_MAX)
         return muster_error_fill(err, MUSTER_E_TOO_LARGE, 0, "give it to the device as usual",
                                  "step %zu has %llu items; a resident task at most 2^32 - 1", index,

@@ -67,7 +67,7 @@ static void put_in_ring_locked(struct muster_resident *lane, struct resident_rec
                           resident_second_word(number, record->items, record->pieces),
                           memory_order_relaxed);
     /*
-     * Release pairs with the acquire of whoever takes the header. Sequentially consistent, as is the load
+     * Release pairs with the acquire of the thread that takes the header. Sequentially consistent, as is the load
      * of `is_napping` in threads.c: either the seat sees this word before it sleeps, or we see it nap.
      */
     atomic_store_explicit(&header->first,

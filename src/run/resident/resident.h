@@ -190,7 +190,7 @@ struct resident_record *resident_collect(struct muster_resident *lane);
  * task.
  */
 bool resident_has_ended(const struct resident_record *record);
-/* Somebody relies on ends that nobody looks for: the watch looks, until `tell` says that it need not. */
+/* Somebody relies on ends that no thread looks for: the watch looks, until `tell` says that it need not. */
 void resident_listen(struct muster_resident *lane);
 /* With the lock, from OFF: begins a run. The lock is not held meanwhile. */
 void resident_start_locked(struct muster_resident *lane);

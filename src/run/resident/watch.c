@@ -82,7 +82,7 @@ static void await_leaving_locked(struct muster_resident *lane)
         resident_lose_locked(lane, status == MUSTER_E_BUSY ? MUSTER_E_DEVICE_HUNG : status);
         platform_mutex_unlock(&lane->lock);
         run_log(lane->m, MUSTER_LOG_ERROR, "a resident lane does not leave: %s",
-                status == MUSTER_E_BUSY ? "it gives no answer" : problem.text);
+                status == MUSTER_E_BUSY ? "it does not answer" : problem.text);
         platform_mutex_lock(&lane->lock);
     }
     platform_condition_wake_all(&lane->changed);

@@ -1,6 +1,6 @@
 /*
  * Threads that help to move bytes in host memory: one thread alone moves a fifth of what the machine
- * can. A thread that has much to copy copies too, piece by piece, and idle helpers join it; so a copy
+ * can. A thread with a large copy copies too, piece by piece, and idle helpers join it; so a copy
  * never waits for another's.
  */
 #include "run/threads/threads.h"
@@ -15,7 +15,7 @@
 #define PIECE_BYTES ((size_t)128 << 10)
 #define COPIERS_MAX 8
 
-/* One copy that may be joined, on the stack of whoever asked for it. */
+/* One copy that may be joined, on the stack of the thread that asked for it. */
 struct shared_copy {
     char *to;
     const char *from;
@@ -89,7 +89,7 @@ static void stop(struct muster *m, struct copiers *copiers)
     allocator_give(&m->allocator, copiers, 1, sizeof *copiers);
 }
 
-/* With as many threads as can be had, which may be none. */
+/* With as many threads as are free, which may be none. */
 static struct copiers *start(struct muster *m)
 {
     struct copiers *copiers = allocator_take(&m->allocator, 1, sizeof *copiers);

@@ -15,7 +15,7 @@ struct crew_thread {
     void *argument;
     const char *name; /* what it was called last */
     bool must_end;
-    bool is_started;                 /* whoever has started it will not touch it any more */
+    bool is_started;                 /* its starter will not touch it any more */
     struct crew_thread *next;        /* in `all` or `ended` */
     struct crew_thread *next_parked; /* in `parked` */
 };

@@ -4,7 +4,7 @@
  * source, workers. Guarded by the runtime's lock.
  *
  * User code and drivers may keep a thread for ever. Such a thread is simply not back: nobody waits
- * for it but crew_destroy, which is told whether it may.
+ * for it but crew_destroy, whose caller says whether it may.
  */
 #ifndef RUN_THREADS_CREW_H
 #define RUN_THREADS_CREW_H

@@ -1,5 +1,5 @@
 /*
- * A program of somebody else's: finds the installed library, and is not disturbed by what the
+ * A foreign program: finds the installed library, and is not disturbed by what the
  * library calls its insides.
  */
 #include <muster/backend.h>

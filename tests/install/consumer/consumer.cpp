@@ -1,5 +1,5 @@
 /*
- * A program of somebody else's in C++: finds the installed headers and library, runs a lambda as a kernel,
+ * A foreign program in C++: finds the installed headers and library, runs a lambda as a kernel,
  * and gets an exception back.
  */
 #include <cstdio>
