@@ -46,7 +46,10 @@ class Secured(Fleet):
     def secure(self):
         self.port = free_port()
         self.tls, certificate = [], []
-        if shutil.which("openssl"):
+        with open(self.check.muster, "rb") as program:
+            # ThreadSanitizer does not see how libssl, which is built without it, orders its threads.
+            is_seen = b"__tsan_init" not in program.read()
+        if shutil.which("openssl") and is_seen:
             self.certificate("ca", None)
             self.certificate("stranger", None)
             self.certificate("server", "DNS:localhost,IP:127.0.0.1,IP:0.0.0.0")
@@ -179,7 +182,7 @@ def bad_keys_are_named(check, fleet):
 
 def others_certificates_are_refused(check, fleet):
     if not fleet.tls:
-        print("no openssl: TLS is not tested")
+        print("no openssl, or threads are watched: TLS is not tested")
         return
     key = ["--key", fleet.key("eye")]
     check.refused("no authority", fleet.muster("jobs", "--cluster", fleet.url, *key), 1, "no TLS with the server", "--ca FILE")
