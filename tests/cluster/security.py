@@ -495,7 +495,8 @@ def those_who_are_refused_take_no_places(check, fleet):
         fleet.ended_well("a job after them", job, "out")
         raw.ask("$JS.API.STREAM.PURGE.KV_muster_jobs", b'{"filter":"$KV.muster_jobs.*"}')
         worker.terminate()
-        check.equal("the worker leaves", worker.wait(timeout=60), -15)
+        code = worker.wait(timeout=60)
+        check.equal(f"the worker leaves; {fleet.messages('wasted')[-1500:]}", code, -15)
 
 
 def a_path_of_another_form_is_refused(check, fleet):
