@@ -494,8 +494,7 @@ def those_who_are_refused_take_no_places(check, fleet):
         job = fleet.submit("out", "--name", "wanted")
         fleet.ended_well("a job after them", job, "out")
         raw.ask("$JS.API.STREAM.PURGE.KV_muster_jobs", b'{"filter":"$KV.muster_jobs.*"}')
-        worker.terminate()
-        check.equal("the worker leaves", worker.wait(timeout=60), -15)
+        end(worker)
 
 
 def a_path_of_another_form_is_refused(check, fleet):
