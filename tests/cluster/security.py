@@ -494,7 +494,9 @@ def those_who_are_refused_take_no_places(check, fleet):
         job = fleet.submit("out", "--name", "wanted")
         fleet.ended_well("a job after them", job, "out")
         raw.ask("$JS.API.STREAM.PURGE.KV_muster_jobs", b'{"filter":"$KV.muster_jobs.*"}')
-        end(worker)
+        worker.terminate()
+        code = worker.wait(timeout=60)
+        check.equal(f"the worker leaves; {fleet.messages('wasted')[-1500:]}", code, -15)
 
 
 def a_path_of_another_form_is_refused(check, fleet):
