@@ -89,8 +89,8 @@ _Static_assert(sizeof options / sizeof *options == OPTION_COUNT, "each option ha
  * of its own such an answer meets nothing that the asker could not have written itself.
  *
  * Nobody may make a consumer ($JS.API.CONSUMER.>): the server would send what a stream has to any subject
- * that the consumer names, whoever may not send there. Wildcards stand for whole words: MR_* is none, so
- * streams of jobs are "*", and those that all jobs share are taken out again.
+ * that the consumer names, even if the consumer's maker may not send there. Wildcards stand for whole
+ * words: MR_* is none, so streams of jobs are "*", and those that all jobs share are taken out again.
  */
 #define MAY_LOOK                                                                                   \
     "$JS.API.INFO", "$JS.API.STREAM.INFO.KV_muster_jobs", "$JS.API.STREAM.INFO.KV_muster_workers", \
@@ -111,7 +111,7 @@ struct role {
     const char *name;
     const char *account;
     const char *sends[SUBJECTS_MAX], *never_sends[SUBJECTS_MAX], *hears[SUBJECTS_MAX];
-    bool answers; /* whoever has sent it a request, once for each */
+    bool answers; /* requests, once each */
 };
 
 static const struct role roles[] = {
@@ -332,13 +332,12 @@ static void put_account(FILE *file, const struct fleet_config *config, const str
 
 static void put_config(FILE *file, const struct fleet_config *config)
 {
-    fprintf(
-        file,
-        "# Written by `muster cluster config`: who may do what at the servers of a fleet.\n"
-        "# docs/cluster.md says what each permission is for. Whoever is not named is not let in.\n"
-        "listen: \"%s\"\n"
-        "jetstream { store_dir: \"%s\", max_file: %s }\n",
-        config->listen, config->store, config->max_file);
+    fprintf(file,
+            "# Written by `muster cluster config`: who may do what at the servers of a fleet.\n"
+            "# docs/cluster.md says what each permission is for. The server refuses all others.\n"
+            "listen: \"%s\"\n"
+            "jetstream { store_dir: \"%s\", max_file: %s }\n",
+            config->listen, config->store, config->max_file);
     if (*config->certificate)
         fprintf(file, "tls { cert_file: \"%s\", key_file: \"%s\", timeout: 10 }\n",
                 config->certificate, config->certificate_key);
@@ -508,15 +507,16 @@ const struct command command_cluster_config = {
     .details =
         "Writes FOLDER/server.conf for nats-server, FOLDER/NAME.key for each member and\n"
         "FOLDER/trust with the submitters' public keys. Keys that are there stay; server.conf and\n"
-        "trust are written anew, so who is not named any more is not let in any more.\n"
+        "trust are written again, so a member who is left out is refused from then on.\n"
         "\n"
         "Each member's key goes to its machine, and nowhere else: `muster worker --key FILE "
         "--trust\n"
-        "FILE`, `muster map --key FILE`, `muster jobs --key FILE`. Whoever makes his key himself\n"
-        "(`muster cluster key FILE`) is named NAME=PUBLIC-KEY. Everybody has permissions for the\n"
-        "subjects that the role needs, and an inbox that nobody else can listen to; "
+        "FILE`, `muster map --key FILE`, `muster jobs --key FILE`. A member that made\n"
+        "its own key (`muster cluster key FILE`) is named NAME=PUBLIC-KEY. Each member may use "
+        "the\n"
+        "subjects that its role needs, and has an inbox that no other can listen to; "
         "docs/cluster.md\n"
-        "has them all. A server that runs takes a new file with: nats-server --signal reload\n",
+        "lists them. A server that runs takes a new file with: nats-server --signal reload\n",
     .options = options,
     .option_count = OPTION_COUNT,
     .run = run_config,

@@ -133,7 +133,7 @@ const struct command command_worker = {
         "\n"
         "Kernels run in helper processes (docs/isolation.md): MUSTER_ISOLATE or --isolate names "
         "the\n"
-        "backends, of which the default here is all. That is no sandbox: whoever is trusted runs\n"
+        "backends, of which the default here is all. That is no sandbox: trusted submitters run\n"
         "code as this worker's user. With servers on other machines --trust must say who that is:\n"
         "  FILE     submitters' public keys, one in each line, read again for each job\n"
         "  U...     public keys, with commas between them\n"

@@ -147,7 +147,7 @@ struct muster_cluster_progress {
     uint64_t claims, reruns, lost_machines;
     uint64_t stall_ns; /* the longest time so far in which nothing was delivered */
     int is_over;
-    uint32_t refusals; /* of workers that do not trust whoever has submitted the job */
+    uint32_t refusals; /* by workers that do not trust the job's submitter */
     char refusal[320]; /* the last one: "HOST refused job NAME: ...", "" if there is none */
 };
 MUSTER_API muster_status muster_cluster_progress(struct muster_cluster_job *job,

@@ -155,7 +155,7 @@ struct muster_task_decision {
     char name[48]; /* the task's; "": none */
     uint64_t
         time_ns; /* when a device was last chosen, monotonic clock; 0: not yet, so all is as of now */
-    uint32_t moves; /* how often it was chosen anew, or taken by a device that had nothing to do */
+    uint32_t moves; /* how often it was placed again, or taken by a device that had nothing to do */
     int32_t chosen; /* which of `devices`; -1: none, or one beyond the first 16 */
     int32_t has_ended;
     muster_status status; /* these three of a task that has ended */
@@ -191,7 +191,7 @@ MUSTER_API muster_status muster_task_explain(struct muster *m, muster_task task,
  * of its kernel (muster_kernel_from), or else by the name of the first of its tasks that was submitted; bodies
  * without a name are not saved, and those of one name count as one. Devices are known by their id and name.
  *
- * Saved are what was learned and, of what was loaded, what was not learned anew. The file is a text, put in its
+ * Saved are what was learned and, of what was loaded, what was not learned again. The file is a text, put in its
  * place whole. To load replaces what was loaded before; before the first task or later. Any thread; both read or
  * write a file. MUSTER_E_PARSE, MUSTER_E_VERSION: it is not such a file, and nothing has changed.
  */

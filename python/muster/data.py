@@ -332,7 +332,7 @@ class Data:
 
 
 class Left:
-    """Data that nobody holds any more and that is still to be destroyed."""
+    """Data that is not referenced any more and still to be destroyed."""
 
     def __init__(self, data: Data) -> None:
         self.runtime, self.handle = data.runtime, data.handle

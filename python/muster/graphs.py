@@ -59,7 +59,7 @@ class Graph:
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
         self.handle = ctypes.c_void_p()
-        self.thrown: List[Tuple[BaseException, str]] = []  # by functions of runs that nobody has waited for
+        self.thrown: List[Tuple[BaseException, str]] = []  # by functions of runs that were not waited for yet
         self.data: Dict[int, Data] = {}  # all that it accesses, which stays with it
         self.written: Set[int] = set()
         self.runs: Dict[int, Task] = {}  # that have not ended

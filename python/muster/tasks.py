@@ -168,7 +168,7 @@ class Task:
             runtime.finished.append(self._bound)
         elif status == Status.DEVICE_HUNG:
             runtime.hung.append((self._bound, self._keep))
-        # Data goes where somebody calls the library next, not on this thread.
+        # Data goes where the library is called next, not on this thread.
         self._uses, self._keep = None, []
         if status and runtime.failed is None:
             runtime.failed = self

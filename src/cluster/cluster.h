@@ -23,7 +23,7 @@
 /* Of an object; and room that a message of ours needs beside what it carries. */
 #define CLUSTER_CHUNK_BYTES ((size_t)512 << 10)
 #define CLUSTER_MESSAGE_BYTES 1024
-/* Results are purged so many grains at a time: one request for all of them. */
+/* Results are purged this many grains at a time: one request for all of them. */
 #define CLUSTER_BLOCK_GRAINS 64
 /* Between two tries where a server does not answer. */
 #define CLUSTER_RETRY_NS UINT64_C(200000000)

@@ -3,7 +3,7 @@
  * output is durable, purges what was noted, and ends the job.
  *
  * Order matters. A result is purged only after the note that covers it is stored, and that note only
- * after the output's bytes are on the disk: whoever resumes the job finds each grain in one or the
+ * after the output's bytes are on the disk: the process that resumes the job finds each grain in one or the
  * other. A job's end is noted in the place of the next epoch, so that no newer submitter can begin,
  * before the output is put in its place and before anything is removed. Where the output has no room the
  * job stays as it is, to be resumed.
@@ -249,7 +249,7 @@ static void name_failure(struct muster_cluster_job *job, struct muster_error *er
 
 /*
  * The job's end is noted as the next epoch, which is then nobody's. MUSTER_E_BUSY: a newer submitter has
- * it. Whoever finds the job without its file knows by this note that it is in its place.
+ * it. The process that finds the job without its file knows by this note that it is in its place.
  */
 static muster_status note_end(struct muster_cluster_job *job, uint64_t grains)
 {

@@ -242,7 +242,7 @@ static bool take_line(struct reader *reader, const char *key, char *at)
 
 /*
  * The name that the output has until it is complete, and no other: machines write into that file, and
- * whoever cancels the job removes it.
+ * the process that cancels the job removes it.
  */
 static bool is_part(const struct manifest *m)
 {

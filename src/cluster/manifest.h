@@ -2,7 +2,7 @@
  * What the machines of a fleet must know of a job, as the text that is stored under its name: lines of
  * "key value". Written once and never changed; what is read came over a network, so each line is
  * checked, and unknown ones are refused by name. A last line may have a signature of all others, which
- * whoever wants to know checks by itself.
+ * the process that wants to know checks by itself.
  */
 #ifndef CLUSTER_MANIFEST_H
 #define CLUSTER_MANIFEST_H

@@ -120,7 +120,7 @@ muster_status output_finish(struct cluster_output *output, const char *path,
                             struct muster_error *err)
 {
     struct stat facts;
-    /* A file that is replaced keeps its permissions, less those that run it as somebody else. */
+    /* A file that is replaced keeps its permissions, less those that run it as another user. */
     if (stat(path, &facts) == 0)
         (void)!fchmod(output->descriptor, facts.st_mode & 0777);
     if (fsync(output->descriptor) != 0 ||

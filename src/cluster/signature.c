@@ -87,7 +87,7 @@ muster_status signature_check(const char *text, size_t bytes, char signer[NKEY_P
     const struct message message = message_of(text, before);
     muster_status status = ed25519_verify(key, &message, sizeof message, signature, err);
     if (status == MUSTER_E_DENIED)
-        return muster_error_fill(err, status, 0, "somebody else has written it: look who may",
+        return muster_error_fill(err, status, 0, "another process has written it: look who may",
                                  "its signature is not %s's of what it says", who);
     if (status == MUSTER_OK)
         memcpy(signer, who, sizeof who);

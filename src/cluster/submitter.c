@@ -32,7 +32,7 @@ static void print_answer(const struct wire_reply *reply, const char *subject, st
 }
 
 /*
- * Only to inboxes, a request's own or what a server has put in its place: whoever asks could otherwise
+ * Only to inboxes, a request's own or what a server has put in its place: the process that asks could otherwise
  * have this submitter write where it may, and the asker may not.
  */
 void cluster_answer(struct muster_cluster_job *job, const char *subject, const void *bytes,
@@ -48,7 +48,7 @@ static void send_answer(struct muster_cluster_job *job, const struct answer *ans
     cluster_answer(job, answer->subject, answer->text, answer->bytes);
 }
 
-/* Sends the answers of claims that have waited; whoever calls holds no lock. */
+/* Sends the answers of claims that have waited; the process that calls holds no lock. */
 static void send_parked(struct muster_cluster_job *job)
 {
     static const char nowhere[] = "";

@@ -1,6 +1,6 @@
 /*
  * The submitter of a job: three threads around the decisions of core/fleet. One answers the machines,
- * one delivers results in order, notes the progress and looks whether somebody else has the job, one
+ * one delivers results in order, notes the progress and looks whether another process has the job, one
  * gives items of the input to machines that cannot read it themselves.
  */
 #ifndef CLUSTER_SUBMITTER_H

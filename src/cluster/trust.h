@@ -16,7 +16,7 @@ struct trust {
 muster_status trust_init(struct trust *trust, const char *text, struct muster_error *err);
 
 /*
- * Whether a description as it is stored is signed by somebody who is trusted. The file is read anew
+ * Whether a description as it is stored is signed by somebody who is trusted. The file is read again
  * each time, so that who is added or taken out counts from the next job on. MUSTER_E_DENIED: no, and
  * why not.
  */

@@ -87,7 +87,7 @@ struct worker_job {
     bool may_begin_again; /* it ended for a reason that may pass, and is stored still */
     uint64_t ended_ns;
     bool is_refused; /* nobody who is trusted has signed it */
-    bool has_ended; /* its threads are done with it */
+    bool has_ended;  /* its threads are done with it */
 };
 
 void worker_say(struct muster_cluster_worker *worker, const char *format, ...)

@@ -321,7 +321,7 @@ static muster_status run_local(struct worker_job *job, struct muster_report *rep
     job->local = local;
     bool is_over = worker_is_done(job);
     platform_mutex_unlock(&job->lock);
-    /* Whoever has found that out before could not cancel it. */
+    /* The process that has found that out before could not cancel it. */
     if (is_over)
         muster_job_cancel(local);
     status = wait_for_local(run, local, report, err);
@@ -469,7 +469,7 @@ static bool waits_to_refuse(struct worker_job *job)
     return goes_on;
 }
 
-/* Nothing of it was fetched. Whoever feeds the job is told, also if that is later. */
+/* Nothing of it was fetched. The process that feeds the job is told, also if that is later. */
 static void refuse(struct worker_job *job, const struct muster_error *error)
 {
     const struct muster_cluster *cluster = job->worker->cluster;

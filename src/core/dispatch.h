@@ -174,7 +174,7 @@ struct dispatch_decision {
     uint64_t tag;    /* of the task, as flow_order was given it */
     uint64_t time_ns;
     uint32_t device; /* that has it, or had it; FLOW_NONE: none yet */
-    uint32_t moves;  /* how often it was chosen anew */
+    uint32_t moves;  /* how often it was placed again */
     uint32_t count;  /* of the candidates */
     bool has_ended;
     muster_status status;       /* from here on: of one that has ended */

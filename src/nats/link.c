@@ -83,13 +83,13 @@ muster_status link_judge(struct transport_link *link, natsStatus status, jsErrCo
     if (status == NATS_NOT_FOUND || code == JSStreamNotFoundErr)
         return link_error(err, MUSTER_E_NOT_FOUND, (int)code, NULL, "%s: nothing is there", what);
     if (code == JSStreamWrongLastSequenceErr)
-        return link_error(err, MUSTER_E_BUSY, (int)code, NULL, "%s: somebody was first", what);
+        return link_error(err, MUSTER_E_BUSY, (int)code, NULL, "%s: another was first", what);
     if (code == JSStreamStoreFailedErr || code == JSInsufficientResourcesErr ||
         code == JSStorageResourcesExceededErr)
         return link_error(err, MUSTER_E_CAPACITY, (int)code,
                           "give the server more storage (max_file_store), or end other jobs",
                           "%s: the servers at %s have no room left", what, link->url);
-    /* Servers that choose a leader refuse in these words: whoever asks again is answered. */
+    /* Servers that choose a leader refuse in these words: the process that asks again is answered. */
     bool is_choosing = code == JSClusterNotAvailErr || code == JSClusterNotLeaderErr ||
                        code == JSClusterNoPeersErr || code == JSRaftGeneralErr ||
                        code == JSStreamOfflineErr;

@@ -38,7 +38,7 @@ def a_worker_is_stopped_and_goes_on(check, fleet, worker):
 
 
 def the_network_of_a_worker_is_cut(check, fleet):
-    """Nothing that it sends arrives, and nobody is told: its grains are run by others, and it works again when it is mended."""
+    """Nothing that it sends arrives, and it is not told: its grains are run by others, and it works again when the network is joined."""
     if not fleet.network:
         return
     apart = fleet.worker(rate=RATE / 4, apart=True)
@@ -48,8 +48,8 @@ def the_network_of_a_worker_is_cut(check, fleet):
     other = fleet.worker(rate=RATE)
     before = fleet.delivered("cut") or 0
     until("items without the one that is cut off", lambda: (fleet.delivered("cut") or 1 << 60) > before)
-    fleet.network.mend()
-    fleet.ended_well("a network cut and mended", job, "out")
+    fleet.network.join()
+    fleet.ended_well("a network cut and joined", job, "out")
     other.kill()
     run = fleet.map("out")
     check.equal("it works again", (run.code, run.err), (0, ""))
@@ -173,7 +173,7 @@ def what_is_in_its_place_is_done(check, fleet):
 
 
 def what_is_over_is_not_resumed(check, fleet):
-    """A submitter notes the end before it removes anything: whoever comes then finds no job."""
+    """A submitter notes the end before it removes anything: a submitter that comes then finds no job."""
     job = fleet.submit("out2", "--name", "over")
     until("the job", lambda: fleet.delivered("over") is not None)
     job.kill()

@@ -171,7 +171,7 @@ static void who_is_trusted(void)
     CHECK_EQUAL(trust_check(&trust, text, bytes, NULL), MUSTER_OK);
     CHECK_EQUAL(trust_check(&trust, "unsigned", 8, NULL), MUSTER_E_DENIED);
     /* A file is read each time. */
-    snprintf(list, sizeof list, "# who\n\n  %s somebody else\n", other);
+    snprintf(list, sizeof list, "# who\n\n  %s another user\n", other);
     const char *path = in_folder("trust");
     CHECK_EQUAL(platform_file_write(path, list, strlen(list), NULL), MUSTER_OK);
     CHECK_EQUAL(trust_init(&trust, path, NULL), MUSTER_OK);

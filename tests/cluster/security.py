@@ -426,7 +426,7 @@ def signed(text, key):
 
 
 def what_was_changed_is_refused(check, fleet):
-    """Whoever can write at the servers puts another description in the place of a signed one."""
+    """A client that can write at the servers puts another description in the place of a signed one."""
     job = fleet.submit("out", "--name", "base", "--through")
     until("the job", lambda: fleet.jobs()["jobs"])
     other = fleet.submit("out2", "--name", "other", "--through")
@@ -458,7 +458,7 @@ def what_was_changed_is_refused(check, fleet):
             "another job": (others, "what is stored as job 'base' is another one's description"),
             "no signature": (text, "it is not signed"),
             "a second end": (text + b"end\n" + line, not_of_it),
-            "somebody else's name": (text + line.replace(alice.public.encode(), bob.public.encode()),
+            "another's name": (text + line.replace(alice.public.encode(), bob.public.encode()),
                                      f"its signature is not {bob.public}'s of what it says"),
             "a key that nobody trusts": (signed(text, mallory), their_own),
             "a signature with a slip": (text + line.replace(line[70:72], b"zz", 1), "has a wrong form"),

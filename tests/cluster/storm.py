@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Random mixtures of all that can happen to a fleet, each from a seed: workers of unequal speed killed, added, stopped and
-continued, one of them cut off from the network and mended, servers killed and restarted, submitters killed and resumed, followed by
+continued, one of them cut off from the network and joined again, servers killed and restarted, submitters killed and resumed, followed by
 a second one, or without room for the output; in some runs a record crashes its kernel. The output is one machine's each time, or
 the record is named.
 
@@ -26,7 +26,7 @@ from lib.check import Check  # noqa: E402
 
 LIMIT_S = 240
 RATES = [1e4, 2e4, 4e4, 8e4]
-# One record in so many runs crashes its kernel.
+# One record in this many runs crashes its kernel.
 POISON_EVERY = 8
 GRAINS = [300, 1000, 3000]
 # More than a submitter's messages, less than its output.
@@ -90,7 +90,7 @@ class Storm:
     def cut(self):
         """The network of one worker, until this is drawn again."""
         if self.fleet.network:
-            (self.fleet.network.mend if self.is_cut else self.fleet.network.cut)()
+            (self.fleet.network.join if self.is_cut else self.fleet.network.cut)()
             self.is_cut = not self.is_cut
 
     def server(self):

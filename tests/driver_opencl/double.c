@@ -2,7 +2,7 @@
  * libOpenCL.so.1 for tests: passes everything on to the real loader, whose path it was built with,
  * and fails where it is told to. With DOUBLE_NVIDIA in the environment devices say that they are
  * NVIDIA's, at the PCI address it holds; with DOUBLE_LATE_CALLBACKS callbacks come late (late.h); with
- * DOUBLE_MEMORY devices have so many bytes of memory.
+ * DOUBLE_MEMORY devices have that many bytes of memory.
  */
 #include "double.h"
 #include "late.h"

@@ -138,7 +138,7 @@ static uint32_t earliest_finish(const struct dispatch *dispatch, uint32_t task, 
     return best;
 }
 
-/* Other policies do not ask what it would take; whoever asks for an explanation does. */
+/* Other policies do not ask what it would take; an explanation does. */
 static void look_at_all(const struct dispatch *dispatch, uint32_t task, uint64_t allowed,
                         uint64_t now_ns, struct dispatch_decision *decision)
 {

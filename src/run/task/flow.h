@@ -46,7 +46,7 @@ void flow_dispatch_free(struct task_pool *pool);
 
 /* Core and the slot forget data that no task uses. With the lock. */
 void flow_forget_locked(struct task_pool *pool, muster_data data);
-/* So many spare records; the names of tasks can be kept. With the lock, which is not held all the time. */
+/* This many spare records; the names of tasks can be kept. With the lock, which is not held all the time. */
 muster_status flow_make_records_locked(struct task_pool *pool, uint32_t count,
                                        struct muster_error *err);
 muster_status flow_make_notes_locked(struct task_pool *pool, struct muster_error *err);

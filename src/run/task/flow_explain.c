@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-_Static_assert(MUSTER_TASK_DEVICES_MAX == DISPATCH_EXPLAINED_MAX, "all that core keeps is told");
+_Static_assert(MUSTER_TASK_DEVICES_MAX == DISPATCH_EXPLAINED_MAX,
+               "all that core keeps is reported");
 
 static uint64_t rounded(double ns)
 {

@@ -153,7 +153,7 @@ static muster_status submit_gate_locked(struct task_pool *pool, struct flow_gate
         if (mode != MUSTER_WRITE && !gate->is_last &&
             flow_unwritten(pool->flow.core, &access, 1) == 0)
             return muster_error_fill(err, MUSTER_E_INVALID, 0, "acquire it to write it",
-                                     "nobody has written the data");
+                                     "the data has not been written");
         struct flow_access accesses[1] = { access };
         status = flow_add_gate_locked(pool, gate, accesses, 1, &result);
         if (status == MUSTER_OK)

@@ -491,7 +491,7 @@ muster_status flow_order_locked(struct task_pool *pool, uint32_t index,
     uint32_t unwritten = flow_unwritten(pool->flow.core, accesses, count);
     if (unwritten < count)
         return muster_error_fill(err, MUSTER_E_INVALID, 0, "submit a task that writes it before",
-                                 "access %u of task '%s' reads data that nobody has written",
+                                 "access %u of task '%s' reads data that has not been written",
                                  unwritten, desc->name ? desc->name : "");
     if (flow->has_parts && count > 1)
         count = flow_merge(accesses, count);

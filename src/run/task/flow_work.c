@@ -18,7 +18,7 @@
 #define ASK_NS 1000000000u
 #define ALLOCATE_NS 50000000u
 #define TRIES 3u
-/* So many failures of streams and copies one after the other, and nothing done between: the device is lost. */
+/* This many failures of streams and copies one after the other, and nothing done between: the device is lost. */
 #define FAILURES_MAX 6u
 
 /* What a piece of work is done with; taken before it, since others may have ended the work by its end. */

@@ -71,7 +71,7 @@ static uint64_t bytes_of_locked(struct muster *m, const struct kernel_task *task
 }
 
 /*
- * Whether somebody else holds the memory or the streams that the tasks lack, and no other device could
+ * Whether another thread holds the memory or the streams that the tasks lack, and no other device could
  * run them. When the runtime closes nothing is released any more.
  */
 static bool is_held_by_others(struct task_lane *lane, const struct visit *visit,
@@ -110,7 +110,7 @@ static void set_deadlines(struct task_lane *lane, struct group *group, uint64_t 
 {
     for (uint32_t i = 0; i < group->count; i++) {
         struct kernel_task *task = group->tasks[i];
-        /* Relaxed: whoever waits for the task looks at this lane then, or a little later. */
+        /* Relaxed: the thread that waits for the task looks at this lane then, or a little later. */
         atomic_store_explicit(&task->lane, lane, memory_order_relaxed);
         task->deadline_ns =
             task->timeout_ns < UINT64_MAX - now_ns ? now_ns + task->timeout_ns : UINT64_MAX;
@@ -266,7 +266,7 @@ static void end_launch(struct task_lane *lane, struct task_stream *stream, struc
 
 /*
  * Gives tasks that need nothing but a launch, and are the lane's; false if there is no stream for
- * them. They are on the stream's list before the call, for whoever gives the lane up meanwhile. With
+ * them. They are on the stream's list before the call, for the thread that gives the lane up meanwhile. With
  * the lock; if true, left without.
  */
 static bool give_quickly(struct task_lane *lane, struct group *group, uint64_t now_ns,
@@ -300,7 +300,7 @@ static bool is_on_device(const struct kernel_task *task, uint32_t i)
     return task->kinds[i] >= MUSTER_ARG_DEVICE_IN && task->kinds[i] <= MUSTER_ARG_DEVICE_INOUT;
 }
 
-/* Launches with the data held, so that whoever drops it waits for these tasks too. */
+/* Launches with the data held, so that the thread that drops it waits for these tasks too. */
 static void give_with_data(struct task_lane *lane, struct visit *visit, struct kernel_task **left)
 {
     struct muster_launch_desc launches[TAKEN_AT_ONCE];

@@ -15,11 +15,11 @@
 #define SPIN_NS 20000u
 /*
  * The lane's thread leaves a stream alone that somebody has looked at so recently, unless there is a
- * hurry: to ask the driver takes longer than a launch, and whoever gives would wait for the lock. Nor
+ * hurry: to ask the driver takes longer than a launch, and the thread that gives would wait for the lock. Nor
  * does it look more often itself while nothing ends.
  */
 #define FRESH_NS (4 * NAP_NS)
-/* How often the guard looks while there are tasks, and how often in vain before it parks. */
+/* How often the guard looks while there are tasks, and how often without success before it parks. */
 #define GUARD_NS 10000000u
 #define GUARD_IDLE_MAX 20u
 
@@ -41,7 +41,7 @@ static void close_streams(struct task_lane *lane, struct task_stream *streams, u
     }
 }
 
-/* As many streams as there are to be had, one at least, each with an event. No lock is held. */
+/* As many streams as are free, one at least, each with an event. No lock is held. */
 static muster_status open_streams(struct task_lane *lane, struct task_stream *streams,
                                   uint32_t *count)
 {
@@ -183,7 +183,7 @@ static void check_lanes_locked(struct task_pool *pool)
 }
 
 /*
- * For a thread that has just said that it parks. Whoever gives takes the lane's lock, and then looks who
+ * For a thread that has just said that it parks. The thread that gives takes the lane's lock, and then looks who
  * has parked (lanes_are_parked). So either it took that lock before this thread, which sees the work after
  * this, or it sees that this thread parks, and wakes it with the pool's lock. With that lock, which is
  * not held meanwhile.

@@ -29,7 +29,7 @@
 #define LANE_STREAMS 4u
 /* How often a lane's thread looks at first when nobody is in a hurry. */
 #define NAP_NS 1000000u
-/* Tasks after which whoever gives looks what is over. */
+/* Tasks after which the thread that gives looks what is over. */
 #define LOOK_EVERY 64u
 
 /* Who calls the driver for a stream. */
@@ -45,7 +45,7 @@ struct task_stream {
     struct run_event *event; /* a reference */
     uint32_t count;
     bool is_recorded; /* and not seen to be complete */
-    /* Set with the lock. A launch that went well lets go without: release, for whoever is next. */
+    /* Set with the lock. A launch that went well lets go without: release, for the thread that is next. */
     _Atomic enum claim claim;
     uint64_t launch_ns;    /* when that launch began */
     uint64_t launch_first; /* sequence of its first task */
@@ -84,7 +84,7 @@ struct task_lane {
     bool must_mend; /* a stream has failed */
     uint32_t stream_count;
     struct watch watch;
-    const struct muster_kernel *kernel; /* given last, with so many items at most; not followed */
+    const struct muster_kernel *kernel; /* given last, with this many items at most; not followed */
     uint64_t items;
     enum pace pace;             /* with these */
     uint32_t stream;            /* where it is kept */
@@ -183,7 +183,7 @@ bool task_lane_is_inside(struct task_lane *lane);
 /* The same end for a launch: it has come back, and its tasks had been given up. Left without the lock. */
 void task_lane_end_disowned(struct task_lane *lane, struct task_stream *stream);
 /*
- * What whoever gives looks at in passing: the event that was recorded when it last did. What it gave
+ * What the thread that gives looks at in passing: the event that was recorded when it last did. What it gave
  * just now is not over, so that is not asked. As task_lane_mend.
  */
 bool task_lane_glance(struct task_lane *lane, struct visit *visit, uint64_t now_ns,
@@ -191,7 +191,7 @@ bool task_lane_glance(struct task_lane *lane, struct visit *visit, uint64_t now_
 /* Counts what has ended, all on one device. No lock is held. */
 void task_lane_count_ended(struct task_lane *lane, struct kernel_task *chain);
 /*
- * Sees what of the lane is over; whether anything was. Streams that somebody else is at, or that were
+ * Sees what of the lane is over; whether anything was. Streams that another thread is at, or that were
  * looked at in the last `fresh_ns`, are left out. No lock is held.
  */
 bool task_lane_look(struct task_lane *lane, uint64_t fresh_ns);
@@ -199,7 +199,7 @@ bool task_lane_look(struct task_lane *lane, uint64_t fresh_ns);
 void task_lane_check(struct task_lane *lane, uint64_t idle_before_ns);
 /*
  * Tasks that are overdue are taken from the device, which is hung from then on; so are those that can
- * run elsewhere, and after a while, or with `is_all`, all. Disowns whoever is inside. True if it begins to
+ * run elsewhere, and after a while, or with `is_all`, all. Disowns the thread that is inside. True if it begins to
  * hang.
  */
 bool task_lane_give_up(struct task_lane *lane, bool is_all, uint64_t now_ns,

@@ -7,7 +7,7 @@
 #include "base/invariant.h"
 
 /* A visit that lasts so long is inside a call, and not only short of a core. */
-/* So long a device that was told to stop may take to end what it had. */
+/* So long a device that was asked to stop may take to end what it had. */
 #define STOPPED_NS UINT64_C(10000000000)
 #define STUCK_NS 100000000u
 /* The same for one that builds a kernel. */
@@ -55,7 +55,7 @@ bool task_lane_is_inside(struct task_lane *lane)
 
 /* The end of a hang. */
 
-/* So many calls have returned, and so many tasks that were given up have ended. */
+/* This many calls have returned, and this many tasks that were given up have ended. */
 static void note_answers(struct task_lane *lane, uint32_t calls, uint32_t tasks)
 {
     struct muster *m = lane->pool->m;

@@ -103,7 +103,7 @@ static muster_status make_pool(struct muster *m, struct task_pool **out, struct 
     pool->m = m;
     pool->shown = m->live.page ? &m->live.page->tasks : &pool->unseen;
     pool->worker_count = count_workers(m);
-    /* Who asks for so many threads has them beside the one that waits, with or without cores. */
+    /* Who asks for this many threads has them beside the one that waits, with or without cores. */
     pool->room = m->options.cpu_workers > 0 ? pool->worker_count + 1 : pool->worker_count;
     pool->workers = allocator_take(&m->allocator, pool->worker_count, sizeof *pool->workers);
     pool->memory = allocator_take(&m->allocator, tasks_bytes(MUSTER_TASKS_MAX, EDGES_AT_FIRST), 1);

@@ -120,7 +120,7 @@ const struct resident_record *resident_of_locked(const struct task_pool *pool,
 }
 
 /*
- * Looks for a moment, as whoever waits for so short a task is best served, and parks then. False after the
+ * Looks for a moment, as the thread that waits for so short a task is best served, and parks then. False after the
  * deadline. The lane stays meanwhile: it counts who looks at it.
  */
 bool resident_await_locked(struct task_pool *pool, const struct resident_record *record,
@@ -131,7 +131,7 @@ bool resident_await_locked(struct task_pool *pool, const struct resident_record 
     /* Relaxed: the pool's lock orders it against the lane's end, which waits until it is 0. */
     atomic_fetch_add_explicit(&lane->lookers, 1, memory_order_relaxed);
     platform_mutex_unlock(&pool->lock);
-    /* The record may be another task's meanwhile: then we look in vain, and see that it has ended. */
+    /* The record may be another task's meanwhile: then we look without success, and see that it has ended. */
     uint32_t looks = lane->is_pinned ? LOOKS_AT_GPU : LOOKS;
     for (uint32_t i = 0; i < looks && !has_ended; i++)
         has_ended = resident_has_ended(record);

@@ -1,9 +1,9 @@
 /*
  * Running tasks with functions. A thread takes several at once and hands in as many; one that finds
- * nothing spins a little, yielding, and then parks. Whoever waits for tasks runs them.
+ * nothing spins a little, yielding, and then parks. The thread that waits for tasks runs them.
  *
  * Nothing stands behind a long task that was taken with others: what its thread has not begun is
- * taken back by whoever has nothing to do, and what it has finished is handed in by whoever needs
+ * taken back by the thread that has nothing to do, and what it has finished is handed in by the thread that needs
  * it ended, in its stead.
  */
 #include "run/task/flow.h"
@@ -293,7 +293,7 @@ static bool go_on(struct worker *worker, uint32_t limit, uint32_t *at, bool *is_
         then = (has_next ? PLACE(next + 1, next) : PLACE(next, PLACE_NOWHERE)) |
                (place & PLACE_IS_WANTED);
         *at = next;
-        /* Release: whoever sees the thread here may hand in what it did before. */
+        /* Release: the thread that sees the thread here may hand in what it did before. */
     } while (!atomic_compare_exchange_weak_explicit(&worker->place, &place, then,
                                                     memory_order_release, memory_order_relaxed));
     *is_wanted = place & PLACE_IS_WANTED;
@@ -337,7 +337,7 @@ static uint32_t fill_locked(struct worker *worker)
     return worker->count;
 }
 
-/* It has run so many of its batch in this time: the next is to take as long as it should. */
+/* It has run this many of its batch in this time: the next is to take as long as it should. */
 static void learn(struct worker *worker, uint32_t count, uint64_t elapsed_ns)
 {
     if (elapsed_ns >= (uint64_t)count * BATCH_NS)

@@ -1,7 +1,7 @@
 /*
  * Tasks: submitting them to the core's table (core/tasks.h), which has a lock of its own, and cancelling
- * them. Functions are run by run.c. Tasks with kernels are in the same table, set aside: whoever makes
- * one ready gives it to a device (settle.c), which takes no longer than a launch, and whoever sees the
+ * them. Functions are run by run.c. Tasks with kernels are in the same table, set aside: the thread that makes
+ * one ready gives it to a device (settle.c), which takes no longer than a launch, and the thread that sees the
  * device finish ends it.
  *
  * The lock is apart from the runtime's, so that tasks and the rest do not stand in each other's way.
@@ -157,7 +157,7 @@ static uint64_t count_edges_locked(const struct task_pool *pool,
     return edges;
 }
 
-/* Makes room for so many edges more. The lock is not held meanwhile. */
+/* Makes room for this many edges more. The lock is not held meanwhile. */
 muster_status pool_add_edges_locked(struct task_pool *pool, uint64_t needed,
                                     struct muster_error *err)
 {
@@ -607,7 +607,7 @@ submit_and_unlock(struct task_pool *pool, const struct muster_task_desc *descs, 
     pool_show_submitted_locked(pool);
     if (call->has_accesses)
         flow_pump_locked(pool);
-    /* Somebody else who waits, for all there are, must not wait for a promise. */
+    /* Another thread may be in muster_wait(all); it must not depend on this caller's is_awaited. */
     bool can_wait = pool->waiters == 0 && are_awaited(descs, count);
     bool must_wake = !can_wait && pool_ask_for_wake_locked(pool);
     /* To give a kernel may mean to build it first: nobody is to wait for that. */

@@ -79,8 +79,8 @@ enum kernel_outcome {
 };
 
 /*
- * What a task with a kernel keeps. Belongs to the task from muster_submit to its end; whoever has
- * taken the task may write, and while it is on a stream's list whoever has the lane.
+ * What a task with a kernel keeps. Belongs to the task from muster_submit to its end; the thread that has
+ * taken the task may write, and while it is on a stream's list the thread that has the lane.
  */
 struct kernel_task {
     struct attempt attempt;   /* the latest; its result first, so that it can be left out */
@@ -111,7 +111,7 @@ struct kernel_task {
 
     /* With a device. */
     struct run_device *device;
-    _Atomic(struct task_lane *) lane; /* where it was last; a hint for whoever waits for it */
+    _Atomic(struct task_lane *) lane; /* where it was last; a hint for waiters */
     void *built;          /* the kernel for it; NULL: not there when the device was chosen */
     uint64_t sequence;    /* on its stream */
     uint64_t deadline_ns; /* UINT64_MAX: none */
@@ -130,7 +130,7 @@ struct kernel_task {
     struct muster_arg given[MUSTER_ARGS_MAX];       /* all but values, as the user gave them */
 };
 
-/* A task between the table and whoever runs it. */
+/* A task between the table and the thread that runs it. */
 struct running {
     uint32_t index;
     task_function fn;
@@ -207,11 +207,11 @@ struct task_pool {
     struct kernel_devices known; /* of the kernel that was asked for last */
     _Atomic bool
         guard_is_parked; /* written with the lock, and read without: see let_givers_pass_locked */
-    /* Release when it is set and acquire when it is read: the lane is whole for whoever sees it. */
+    /* Release when it is set and acquire when it is read: a thread that sees the lane sees it whole. */
     _Atomic(struct task_lane *) lane_list; /* all lanes, newest first */
 
     struct platform_condition work;  /* for threads that are parked: something is ready */
-    struct platform_condition ended; /* for those who wait: something has ended */
+    struct platform_condition ended; /* for waiters: something has ended */
     void *memory;                    /* owns: the table's */
     struct tasks_edge *more_edges;   /* owns: where the table's edges are; NULL: in `memory` */
     struct worker *workers;          /* owns */
@@ -279,7 +279,7 @@ void pool_call_one_locked(struct task_pool *pool);
 bool pool_is_crowded_locked(const struct task_pool *pool);
 /* Changes when a task has ended, one of a graph's run too. */
 uint64_t pool_progress_locked(const struct task_pool *pool);
-/* Something has ended, or is ready: whoever waits for that hears of it. */
+/* Something has ended, or is ready: the thread that waits for that hears of it. */
 void pool_tell_locked(struct task_pool *pool);
 /* Ends a task in the table, and with it what it kept for its kernel. */
 void pool_end_entry_locked(struct task_pool *pool, uint32_t index, muster_status status);
@@ -295,9 +295,9 @@ bool pool_collect_locked(struct task_pool *pool);
 void pool_work(void *worker);
 
 /* task.c */
-/* Places for so many tasks, by running some; a task's thread does not wait for them. */
+/* Places for this many tasks, by running some; a task's thread does not wait for them. */
 muster_status pool_make_room_locked(struct task_pool *pool, size_t count, struct muster_error *err);
-/* Room for so many edges more. The lock is not held meanwhile. */
+/* Room for this many edges more. The lock is not held meanwhile. */
 muster_status pool_add_edges_locked(struct task_pool *pool, uint64_t needed,
                                     struct muster_error *err);
 
@@ -371,7 +371,7 @@ muster_status pool_make(struct muster *m, struct task_pool **out, struct muster_
 static inline muster_status pool_get(struct muster *m, struct task_pool **out,
                                      struct muster_error *err)
 {
-    /* Acquire pairs with the release in pool_make: the pool is whole for whoever sees it. */
+    /* Acquire pairs with the release in pool_make: the pool is whole for the thread that sees it. */
     *out = atomic_load_explicit(&m->task_pool, memory_order_acquire);
     return *out ? MUSTER_OK : pool_make(m, out, err);
 }
@@ -430,7 +430,7 @@ bool lanes_look(struct task_pool *pool, struct task_lane *only);
 /* lane.c */
 /* Wakes threads of lanes that have something to watch. */
 void lanes_wake_locked(struct task_pool *pool);
-/* Whether one of them has parked, for whoever has given something without the lock since. */
+/* Whether one of them has parked, for the thread that has given something without the lock since. */
 bool lanes_are_parked(struct task_pool *pool);
 /*
  * Ends the lanes' threads and lets go of the streams. Gives how many lanes somebody is still inside

@@ -1,5 +1,5 @@
 /*
- * Waiting for tasks. Whoever waits runs what is ready, asks the devices where it may, and parks only when
+ * Waiting for tasks. The thread that waits runs what is ready, asks the devices where it may, and parks only when
  * there is nothing else to do.
  */
 #include "run/task/flow.h"
@@ -9,7 +9,7 @@
  * time it has waited: nobody else is sure to tell it.
  */
 #define LOOK_NS 50000u
-/* So often it asks in a row, before it sees whether somebody else has heard of the end. */
+/* So often it asks in a row, before it sees whether another thread has heard of the end. */
 #define LOOKS 8u
 #define PAUSE_PART 16u
 #define PAUSE_MAX_NS 1000000u
@@ -105,7 +105,7 @@ static bool stand_back_locked(struct task_pool *pool, const muster_task *tasks, 
            progress != pool_progress_locked(pool);
 }
 
-/* The lane to look at for whoever waits for these tasks; false if there is none to be sure of. */
+/* The lane to look at for the thread that waits for these tasks; false if there is none to be sure of. */
 static bool find_lane_locked(struct task_pool *pool, const muster_task *tasks, size_t count,
                              size_t first, struct task_lane **lane)
 {

@@ -45,7 +45,7 @@ def until(what, holds, seconds=WAIT_S):
 
 
 class Network:
-    """A network of its own (a namespace) for one worker, which can be cut and mended. Needs root and `ip`."""
+    """A network of its own (a namespace) for one worker, which can be cut and joined. Needs root and `ip`."""
 
     def __init__(self):
         number = os.getpid() % 16384
@@ -59,7 +59,7 @@ class Network:
             self.ip("address", "add", f"{self.here}/30", "dev", f"mus{number}")
             self.ip("link", "set", f"mus{number}", "up")
             self.ip("-n", self.name, "address", "add", f"{there}/30", "dev", "out")
-            self.mend()
+            self.join()
             self.ip("netns", "exec", self.name, "true")
         except (OSError, subprocess.SubprocessError):
             self.remove()
@@ -81,7 +81,7 @@ class Network:
     def cut(self):
         self.ip("-n", self.name, "link", "set", "out", "down")
 
-    def mend(self):
+    def join(self):
         self.ip("-n", self.name, "link", "set", "out", "up")
 
     def remove(self):
