@@ -152,9 +152,8 @@ MUSTER_API muster_status muster_cancel(struct muster *m, muster_task task,
 /* Why a task with accesses is where it is. The caller sets `size`. */
 struct muster_task_decision {
     size_t size;
-    char name[48]; /* the task's; "": none */
-    uint64_t
-        time_ns; /* when a device was last chosen, monotonic clock; 0: not yet, so all is as of now */
+    char name[48];    /* the task's; "": none */
+    uint64_t time_ns; /* of the last choice, monotonic clock; 0: none yet, all is as of now */
     uint32_t moves; /* how often it was placed again, or taken by a device that had nothing to do */
     int32_t chosen; /* which of `devices`; -1: none, or one beyond the first 16 */
     int32_t has_ended;
@@ -164,11 +163,9 @@ struct muster_task_decision {
     uint32_t device_count;
     struct {
         muster_device device;
-        int32_t
-            may_run; /* 0: it has no form for it, is not named, too small or lost; the rest is 0 */
-        int32_t
-            is_measured;   /* the body was run there: run_ns is learned, else guessed from others */
-        uint64_t queue_ns; /* until what is queued there is done */
+        int32_t may_run;     /* 0: no form for it, not named, too small or lost; the rest is 0 */
+        int32_t is_measured; /* the body was run there: run_ns is learned, else a guess */
+        uint64_t queue_ns;   /* until what is queued there is done */
         uint64_t copy_bytes; /* what would have to be brought */
         uint64_t copies_ns;  /* how long, after what the links have to bring already */
         uint64_t run_ns;

@@ -81,7 +81,7 @@ void live_end(_Atomic uint64_t *record, const void *from, size_t count)
         memcpy(&word, (const char *)from + i * sizeof word, sizeof word);
         atomic_store_explicit(record + 1 + i, word, memory_order_release);
     }
-    atomic_store_explicit(record, sequence + 1, memory_order_release);
+    atomic_store_explicit(record, (sequence | 1) + 1, memory_order_release);
 }
 
 void live_put(_Atomic uint64_t *record, const void *from, size_t count)

@@ -69,6 +69,7 @@
     X(muster_stage)                                                                                \
     X(muster_stream_info)                                                                          \
     X(muster_task_access)                                                                          \
+    X(muster_task_decision)                                                                        \
     X(muster_task_desc)                                                                            \
     X(muster_trace_event)                                                                          \
     X(muster_trace_options)                                                                        \
@@ -235,6 +236,7 @@ static void numbers_are_numbers()
                                 MUSTER_BACKEND_ABI,
                                 MUSTER_BODIES_MAX,
                                 MUSTER_BUFFERS_MAX,
+                                MUSTER_CLUSTER_KEY_BYTES,
                                 MUSTER_DECISION_DEVICES_MAX,
                                 MUSTER_EDGES_MAX,
                                 MUSTER_EVERY_MAX,
@@ -260,6 +262,7 @@ static void numbers_are_numbers()
                                 MUSTER_STAGES_MAX,
                                 MUSTER_SUBMIT_MAX,
                                 MUSTER_TASKS_MAX,
+                                MUSTER_TASK_DEVICES_MAX,
                                 MUSTER_KERNEL_TASKS_MAX,
                                 MUSTER_USES_MAX };
     for (unsigned limit : limits)

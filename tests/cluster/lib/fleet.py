@@ -262,7 +262,9 @@ class Fleet:
         if rate:
             more["MUSTER_SIM"] = f'[{{"name":"a","items_per_s":{rate}{faults}}}]'
             devices = "sim"
-        return self.start("worker", "--cluster", self.url, *self.replicas, "--devices", devices, *words, environment=more,
+        # The address of the server is another machine's then.
+        trust = ("--trust", "any") if self.network else ()
+        return self.start("worker", "--cluster", self.url, *self.replicas, "--devices", devices, *trust, *words, environment=more,
                           log="workers", before=("ip", "netns", "exec", self.network.name) if apart else (), file_limit=file_limit)
 
     def words(self, out, *words, kernel="inv.c", source="in"):
