@@ -288,19 +288,24 @@ static int measure_here(const char *party, int n, int tile)
     return 2;
 }
 
-/* False: it could not be measured, or its result was wrong. */
+/*
+ * False: it could not be measured, or its result was wrong. OpenBLAS is told by its environment to have one thread:
+ * those that it makes while it is loaded look for work for some 25 ms, on the cores that the tasks need, and the
+ * smallest matrices take less than that.
+ */
 static bool measure_once(const struct party *party, int n, int tile, double *rate, double *residual)
 {
     char path[4096], command[8600], text[64] = "";
     ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
     path[length > 0 ? length : 0] = '\0';
     if (party->measure) {
-        snprintf(command, sizeof command, "OMP_MAX_TASK_PRIORITY=15 '%s' --measure %s %d %d", path,
-                 party->name, n, tile);
+        snprintf(command, sizeof command, "%s OMP_MAX_TASK_PRIORITY=15 '%s' --measure %s %d %d",
+                 party->is_whole ? "" : "OPENBLAS_NUM_THREADS=1", path, party->name, n, tile);
     } else {
         *strrchr(path, '/') = '\0';
         snprintf(command, sizeof command,
-                 "test -x '%s/peers/cholesky_starpu' && '%s/peers/cholesky_starpu' %s %d %d 2>&-",
+                 "test -x '%s/peers/cholesky_starpu' && "
+                 "OPENBLAS_NUM_THREADS=1 '%s/peers/cholesky_starpu' %s %d %d 2>&-",
                  path, path, party->name, n, tile);
     }
     FILE *pipe = popen(command, "r");
