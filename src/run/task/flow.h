@@ -143,6 +143,9 @@ bool flow_is_recording(const struct muster *m);
 /* Keeps the tasks of a call, which were checked. */
 muster_status flow_record(struct muster *m, const struct muster_task_desc *descs, size_t count,
                           muster_task *out, struct muster_error *err);
+
+/* ---- flow_run.c ---- */
+
 /* A gate of a run is open, or dead. With the lock. */
 void flow_run_gate_locked(struct task_pool *pool, struct flow_gate *gate, bool is_dead);
 /* Runs some tasks of a graph, if any are ready; with the lock, which is not held meanwhile. */

@@ -118,7 +118,7 @@ struct flow_gate {
     struct flow_run *run; /* whose gate it is; NULL: the caller's */
 };
 
-struct flow_run; /* flow_graph.c */
+struct flow_run; /* flow_graph.h */
 
 /* What core calls a handle's data; by the handle's index. */
 struct flow_slot {
