@@ -384,7 +384,7 @@ muster_status joining_start(struct muster_job *job, struct muster_error *err);
  * Whether setting up the job's lane on the device takes long and others need not wait for it: the first
  * lane on a GPU, whose driver has to get to know the job's memory and kernels.
  */
-bool joining_is_slow(const struct muster_job *job, const struct run_device *device);
+bool joining_is_slow_locked(const struct muster_job *job, const struct run_device *device);
 /* The lane, whose plan is made, is set up by its own thread and joins then. Before the first claim. */
 void joining_put_off(struct run_lane *lane);
 /* Starts the threads of those among the job's first `count` lanes that were put off. */

@@ -247,7 +247,7 @@ static void join_all(void *argument)
     run_unlock(m);
 }
 
-bool joining_is_slow(const struct muster_job *job, const struct run_device *device)
+bool joining_is_slow_locked(const struct muster_job *job, const struct run_device *device)
 {
     return device->info.kind == MUSTER_KIND_GPU && !device->had_lanes && job->lane_count > 1 &&
            !job->places && !job->asker.policy.choose;

@@ -92,8 +92,11 @@ static muster_status set_up_lanes(struct muster_job *job, struct muster_error *e
 {
     struct muster_error problem, first = { .status = MUSTER_OK };
     bool has_one = false;
+    /* A lane of an earlier job may be joining a device still. */
+    run_lock(job->m);
     for (uint32_t i = 0; i < job->lane_count; i++)
-        job->lanes[i].is_slow = joining_is_slow(job, job->lanes[i].device);
+        job->lanes[i].is_slow = joining_is_slow_locked(job, job->lanes[i].device);
+    run_unlock(job->m);
     for (uint32_t turn = 0; turn < 2 * job->lane_count; turn++) {
         uint32_t i = turn % job->lane_count;
         struct run_lane *lane = &job->lanes[i];
